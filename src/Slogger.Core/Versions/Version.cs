@@ -1,0 +1,33 @@
+// What one commit makes durable at one shard. Versions are slots of the cluster's clock grid (see VersionGrid), so the
+// same number covers the same slice of time on every shard. Version 0 is "before anything": it is durable by definition.
+namespace Slogger.Core.Versions;
+
+/// <summary>A version of a shard: a slot of the clock grid. Unit: slots. Source: DPR, section 3.</summary>
+public readonly record struct Version(long Number) : IComparable<Version>
+{
+    /// <summary>The version before any operation.</summary>
+    public static readonly Version Zero = new(0);
+
+    /// <summary>The version that follows this one.</summary>
+    public Version Next => new(Number + 1);
+
+    /// <summary>The version that precedes this one.</summary>
+    public Version Previous => new(Number - 1);
+
+    /// <inheritdoc />
+    public int CompareTo(Version other) => Number.CompareTo(other.Number);
+
+    /// <summary>The larger of two versions.</summary>
+    public static Version Max(Version a, Version b) => a.Number >= b.Number ? a : b;
+
+    /// <summary>The smaller of two versions.</summary>
+    public static Version Min(Version a, Version b) => a.Number <= b.Number ? a : b;
+
+    public static bool operator <(Version a, Version b) => a.Number < b.Number;
+    public static bool operator >(Version a, Version b) => a.Number > b.Number;
+    public static bool operator <=(Version a, Version b) => a.Number <= b.Number;
+    public static bool operator >=(Version a, Version b) => a.Number >= b.Number;
+
+    /// <inheritdoc />
+    public override string ToString() => Number.ToString(System.Globalization.CultureInfo.InvariantCulture);
+}
