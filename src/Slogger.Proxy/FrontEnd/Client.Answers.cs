@@ -1,0 +1,250 @@
+// Replies that the proxy looks at before, or instead of, passing them on.
+using System.Buffers.Text;
+using System.Globalization;
+using System.Text;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    /// <summary>A whole reply to a request that was expected with anything but <see cref="ReplyKind.Plain"/>.</summary>
+    public void OnCaptured(Upstream upstream, ReplyKind kind, ReadOnlySpan<byte> reply)
+    {
+        if (IsClosed) { return; }
+        bool failed = reply[0] == (byte)'-';
+        switch (kind)
+        {
+            case ReplyKind.Select:
+                if (!failed) { Db = (int)_argumentNumber; }
+                if (upstream.Db == -1) { upstream.Db = Db; }
+                Answer(reply);
+                break;
+            case ReplyKind.Hello:
+                if (!failed)
+                {
+                    if (_argumentNumber is 2 or 3 && upstream.Protocol == 0) { Protocol = (int)_argumentNumber; }
+                    if (_argumentBytes is not null)
+                    {
+                        Name = _argumentBytes.Length == 0 ? null : _argumentBytes;
+                        upstream.Name = Name;
+                    }
+                    if (_authenticating) { _pins |= Pins.Auth; }
+                }
+                if (upstream.Protocol == 0) { upstream.Protocol = Protocol; }
+                _authenticating = false;
+                _argumentNumber = 0;
+                _argumentBytes = null;
+                Answer(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply);
+                break;
+            case ReplyKind.Auth:
+                if (!failed) { _pins |= Pins.Auth; }
+                Answer(reply);
+                break;
+            case ReplyKind.SetName:
+                if (!failed)
+                {
+                    Name = _argumentBytes is { Length: > 0 } name ? name : null;
+                    upstream.Name = Name;
+                }
+                Answer(reply);
+                break;
+            case ReplyKind.GetName:
+                Answer(failed ? reply : NameReply());
+                break;
+            case ReplyKind.ReplyMode:
+                SetReplyMode(failed, reply);
+                break;
+            case ReplyKind.Reset:
+                if (!failed)
+                {
+                    BecomeNew();
+                    // The connection was reset too, so it is like a new one.
+                    upstream.Db = 0;
+                    upstream.Protocol = 2;
+                    upstream.Name = null;
+                    upstream.IsMonitor = false;
+                    upstream.MayInvalidate = false;
+                }
+                Answer(reply);
+                break;
+            case ReplyKind.Config:
+                Answer(reply);
+                _loop.CheckRights();
+                break;
+            case ReplyKind.Exec:
+                LearnView(upstream, reply);
+                EndWait();
+                break;
+            case ReplyKind.Refused:
+                Answer(Encoding.UTF8.GetBytes($"-{_refusal}\r\n"));
+                break;
+            case ReplyKind.Info:
+                Pass(failed ? reply : WithOwnSection(reply));
+                break;
+            case ReplyKind.SlowLog:
+                Pass(reply);
+                break;
+            case ReplyKind.ClientList:
+                Answer(failed ? reply : WithOwnClients(reply));
+                break;
+            case ReplyKind.ClientKill:
+                OnKillChecked(reply);
+                break;
+            case ReplyKind.Probe:
+                AnswerDpr(failed, reply);
+                break;
+            case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
+                _subscribing--;
+                Pass(reply);
+                break;
+            default:
+                Pass(reply);
+                break;
+        }
+    }
+
+    // Ends the wait for this reply, and passes it on.
+    private void Answer(ReadOnlySpan<byte> reply)
+    {
+        Pass(reply);
+        if (!IsClosed) { EndWait(); }
+    }
+
+    // One reply, subject to CLIENT REPLY.
+    private void Pass(ReadOnlySpan<byte> reply)
+    {
+        if (_replyMode == ReplyMode.On) { Deliver(reply); }
+    }
+
+    private void SetReplyMode(bool failed, ReadOnlySpan<byte> reply)
+    {
+        if (failed)
+        {
+            Answer(reply);
+            return;
+        }
+        var mode = (ReplyMode)_argumentNumber;
+        switch (mode)
+        {
+            case ReplyMode.On:
+                _replyMode = ReplyMode.On;
+                Answer("+OK\r\n"u8);
+                return;
+            case ReplyMode.Off:
+                _replyMode = ReplyMode.Off;
+                break;
+            case ReplyMode.SkipNext when _replyMode == ReplyMode.On:
+                _replyMode = ReplyMode.SkipNext;
+                break;
+        }
+        EndWait();
+    }
+
+    /// <summary>The next reply is to be dropped.</summary>
+    public bool IsSkipping => _replyMode == ReplyMode.SkipNext;
+
+    /// <summary>The reply to be dropped has come and gone.</summary>
+    public void EndSkip() => _replyMode = ReplyMode.On;
+
+    private ReadOnlySpan<byte> NameReply()
+    {
+        if (Name is null) { return Protocol == 3 ? "_\r\n"u8 : "$-1\r\n"u8; }
+        var bytes = new List<byte>();
+        AppendBulk(bytes, Name);
+        return bytes.ToArray();
+    }
+
+    // HELLO tells the id of the connection that it came over: not this client's.
+    private byte[] WithOwnId(ReadOnlySpan<byte> reply)
+    {
+        ReadOnlySpan<byte> field = "$2\r\nid\r\n:"u8;
+        int at = reply.IndexOf(field);
+        if (at < 0) { return reply.ToArray(); }
+        int from = at + field.Length;
+        int to = from + reply[from..].IndexOf((byte)'\r');
+        return [.. reply[..from], .. Encoding.ASCII.GetBytes(VirtualId.ToString(CultureInfo.InvariantCulture)), .. reply[to..]];
+    }
+
+    /// <summary>The id of a client that has no connection of its own at Redis: above all that Redis gives out.</summary>
+    public long VirtualId => (1L << 48) + Id;
+
+    // After a transaction that may have changed the connection: what does Redis say of it now?
+    private void LearnView(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        if (reply[0] is not ((byte)'$' or (byte)'='))
+        {
+            // It may not even ask (subscribed under RESP2, or without the right): bytes pass as they are from here on.
+            _pins |= Pins.Raw;
+            upstream.IsRaw = true;
+            return;
+        }
+        string line = Encoding.UTF8.GetString(reply);
+        string Field(string name)
+        {
+            int at = line.IndexOf($" {name}=", StringComparison.Ordinal);
+            if (at < 0) { return ""; }
+            at += name.Length + 2;
+            int end = line.IndexOfAny([' ', '\n', '\r'], at);
+            return line[at..(end < 0 ? line.Length : end)];
+        }
+        if (int.TryParse(Field("db"), out int db)) { Db = upstream.Db = db; }
+        if (int.TryParse(Field("resp"), out int protocol)) { Protocol = upstream.Protocol = protocol; }
+        string name = Field("name");
+        Name = upstream.Name = name.Length == 0 ? null : Encoding.UTF8.GetBytes(name);
+        _pins &= ~(Pins.Multi | Pins.Watch);
+        if (Field("user") is not ("default" or "")) { _pins |= Pins.Auth; }
+        if (Field("flags").Contains('t', StringComparison.Ordinal))
+        {
+            _pins |= Pins.Tracking;
+            upstream.MayInvalidate = true;
+        }
+        if (Field("sub") is not ("0" or "") || Field("psub") is not ("0" or "") || Field("ssub") is not ("0" or ""))
+        {
+            _pins |= Pins.Raw;
+            upstream.IsRaw = true;
+        }
+    }
+
+    // ---- Sequence numbers ----
+
+    /// <summary>Operations forwarded, or answered by the proxy, since the connection began.</summary>
+    public long Sequence { get; private set; }
+
+    /// <summary>Operations answered.</summary>
+    public long Answered { get; private set; }
+
+    /// <summary>No operation of this client is of a later version.</summary>
+    public long LastVersion { get; private set; }
+
+    /// <summary>Requests were given to an upstream.</summary>
+    public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
+    {
+        if (upstream.Exclusive is null) { _sharedInFlight += count; }
+        if (kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe) { count = 1; }
+        _loop.Forwarded += count;
+        _loop.Gate.MarkBusy();
+        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        Sequence += count;
+        if (version > LastVersion) { LastVersion = version; }
+    }
+
+    /// <summary>Replies have come.</summary>
+    public void OnAnswered(Upstream upstream, int count, ReplyKind kind, bool inexact)
+    {
+        if (upstream.Exclusive is null) { _sharedInFlight -= count; }
+        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        Answered += count;
+        if (inexact) { LastVersion = Math.Max(LastVersion, _loop.Gate.Open); }
+    }
+
+    /// <summary>What was to be one version is known by two bounds only.</summary>
+    public void OnExactnessLost()
+    {
+    }
+
+    private void CountLocal()
+    {
+        Sequence++;
+        Answered++;
+    }
+}

@@ -1,0 +1,341 @@
+// The way there: bytes of a client are cut into requests, and each run of ordinary ones goes on in one piece.
+using System.Globalization;
+using System.Text;
+using Slogger.Proxy.Transports;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private const int LargeRequestBytes = 256 << 10;
+    private const int SpecialRequestBytes = 64 << 20;
+    private const int DedicatedOutLimitBytes = 1 << 20;
+    private bool _streaming;
+    private long _streamArguments;
+    private long _streamBytes;
+
+    // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
+    private bool TakesShared =>
+        Shared is not null && _pins == Pins.None && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused;
+
+    // The hot path: bytes are received where they will be sent from, right behind those of other clients.
+    private void ReadForShared(Upstream shared)
+    {
+        int kept = (int)_input.Count;
+        byte* start = shared.ReserveOut(kept + ReadBytes);
+        if (kept > 0) { Buffer.MemoryCopy(_input.Head, start, kept, kept); }
+        int got = _channel.Receive(start + kept, ReadBytes);
+        if (got <= 0)
+        {
+            if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
+            return;
+        }
+        byte* end = start + kept + got;
+        int count = 0;
+        byte* next = CommandScanner.ScanRun(start, end, CommandKinds.Special, LargeRequestBytes, ref count, out ScanStop stop, out _);
+        if (kept > 0) { _input.Clear(ReadBytes); }
+        if (next < end) { _input.Append(next, (nint)(end - next)); }
+        if (count > 0)
+        {
+            shared.CommitOut((nint)(next - start));
+            shared.Expect(this, count, ReplyKind.Plain);
+            _loop.SharedDirty = true;
+            _loop.FlushSharedIfFull(shared);
+        }
+        if (stop != ScanStop.NeedMore) { ProcessInput(); }
+        if (_loop.IsSharedFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
+    }
+
+    private void ReadForDedicated()
+    {
+        _input.Reserve(ReadBytes);
+        int got = _channel.Receive(_input.Tail, ReadBytes);
+        if (got <= 0)
+        {
+            if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
+            return;
+        }
+        _input.Commit(got);
+        ProcessInput();
+    }
+
+    // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
+    private void ProcessInput()
+    {
+        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
+        {
+            if (_streaming)
+            {
+                if (!Stream()) { return; }
+                continue;
+            }
+            if ((_pins & Pins.Raw) != 0)
+            {
+                Dedicated!.Write(_input.Head, _input.Count);
+                _input.Clear(ReadBytes);
+                return;
+            }
+            byte* p = _input.Head;
+            int count = 0;
+            byte* next = CommandScanner.ScanRun(p, _input.Tail, CommandKinds.Special, LargeRequestBytes, ref count, out ScanStop stop, out byte value);
+            if (next > p)
+            {
+                if (count > 0)
+                {
+                    Upstream? upstream = Route(needsDedicated: false);
+                    if (upstream is null) { return; }
+                    upstream.Write(p, (nint)(next - p));
+                    upstream.Expect(this, count, ReplyKind.Plain);
+                }
+                _input.Consume((nint)(next - p));
+                if (Dedicated is { OutBytes: > DedicatedOutLimitBytes })
+                {
+                    Wait(Waiting.Room);
+                    return;
+                }
+                continue;
+            }
+            switch (stop)
+            {
+                case ScanStop.NeedMore:
+                    return;
+                case ScanStop.Inline:
+                    if (!ConvertInline()) { return; }
+                    break;
+                case ScanStop.Large:
+                    if (!StartStream()) { return; }
+                    break;
+                case ScanStop.Malformed:
+                    Refuse(CommandScanner.Classify(p, _input.Tail), thenClose: true);
+                    return;
+                case ScanStop.Special:
+                    if (!HandleSpecial((CommandKind)value)) { return; }
+                    break;
+            }
+        }
+    }
+
+    // Finds the upstream for the next request, or begins to wait and returns null.
+    private Upstream? Route(bool needsDedicated)
+    {
+        if (!_loop.Shard.IsOpen || (Shared is null && Dedicated is null && !_loop.IsSharingKnown))
+        {
+            Wait(Waiting.Store);
+            return null;
+        }
+        if (!needsDedicated && TakesShared && !Shared!.IsClosed)
+        {
+            if (_loop.IsSharedFull)
+            {
+                Wait(Waiting.Room);
+                return null;
+            }
+            EnsureView(Shared);
+            return Shared;
+        }
+        if (_sharedInFlight > 0)
+        {
+            Wait(Waiting.Drain);
+            return null;
+        }
+        if (Dedicated is null)
+        {
+            try
+            {
+                Dedicated = new Upstream(_loop, this);
+            }
+            catch (System.Net.Sockets.SocketException e)
+            {
+                _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");
+                Close();
+                return null;
+            }
+        }
+        Dedicated.LastUsedMicroseconds = _loop.Now;
+        EnsureView(Dedicated);
+        return Dedicated;
+    }
+
+    // Gives an upstream this client's database, protocol and, if it is the client's own, name.
+    private void EnsureView(Upstream upstream)
+    {
+        if ((_pins & (Pins.Multi | Pins.Raw)) != 0 || upstream.IsSubscribed) { return; }
+        if (upstream.Protocol != Protocol)
+        {
+            upstream.Write(Protocol == 3 ? "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"u8 : "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"u8);
+            upstream.Expect(null, 1, ReplyKind.View);
+            upstream.Protocol = Protocol;
+        }
+        if (upstream.Db != Db)
+        {
+            WriteRequest(upstream, "SELECT"u8, Encoding.ASCII.GetBytes(Db.ToString(CultureInfo.InvariantCulture)));
+            upstream.Expect(null, 1, ReplyKind.View);
+            upstream.Db = Db;
+        }
+        if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name))
+        {
+            WriteRequest(upstream, "CLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            upstream.Expect(null, 1, ReplyKind.Dropped);
+            upstream.Name = Name;
+        }
+    }
+
+    private static void WriteRequest(Upstream upstream, ReadOnlySpan<byte> name, params byte[][] arguments)
+    {
+        var bytes = new List<byte>(64);
+        AppendHeader(bytes, '*', arguments.Length + 1);
+        AppendBulk(bytes, name);
+        foreach (byte[] argument in arguments) { AppendBulk(bytes, argument); }
+        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes));
+    }
+
+    private static void AppendHeader(List<byte> bytes, char kind, long number) =>
+        bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
+
+    private static void AppendBulk(List<byte> bytes, ReadOnlySpan<byte> content)
+    {
+        AppendHeader(bytes, '$', content.Length);
+        bytes.AddRange(content);
+        bytes.AddRange("\r\n"u8);
+    }
+
+    // Rewrites the lines at the head of the input as arrays of bulk strings.
+    private bool ConvertInline()
+    {
+        var converted = new List<byte>();
+        byte* p = _input.Head, end = _input.Tail;
+        bool unbalanced = false;
+        while (p < end && *p != (byte)'*')
+        {
+            var rest = new ReadOnlySpan<byte>(p, (int)(end - p));
+            int newline = rest.IndexOfAny((byte)'\n', (byte)0);
+            if (newline < 0 || rest[newline] == 0)
+            {
+                if (rest.Length <= CommandScanner.MaxLineBytes) { break; }
+                if (converted.Count > 0) { break; }
+                Refuse("ERR Protocol error: too big inline request", thenClose: true);
+                return false;
+            }
+            ReadOnlySpan<byte> line = rest[..newline];
+            if (line.Length > 0 && line[^1] == (byte)'\r') { line = line[..^1]; }
+            List<byte[]>? arguments = InlineRequest.Split(line);
+            if (arguments is null)
+            {
+                unbalanced = true;
+                break;
+            }
+            p += newline + 1;
+            if (arguments.Count == 0) { continue; }
+            AppendHeader(converted, '*', arguments.Count);
+            foreach (byte[] argument in arguments) { AppendBulk(converted, argument); }
+        }
+        nint consumed = (nint)(p - _input.Head);
+        if (consumed == 0)
+        {
+            if (unbalanced) { Refuse("ERR Protocol error: unbalanced quotes in request", thenClose: true); }
+            return false;
+        }
+        var old = new ReadOnlySpan<byte>(p, (int)(end - p)).ToArray();
+        _input.Clear(ReadBytes);
+        _input.Append(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(converted));
+        _input.Append(old);
+        return true;
+    }
+
+    // ---- Large requests go on as they come, on an upstream of the client's own ----
+
+    private bool StartStream()
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        byte* p = _input.Head;
+        byte* q = p + 1;
+        while (*q != (byte)'\r') { q++; }
+        _streamArguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
+        q += 2;
+        _streaming = true;
+        _streamBytes = 0;
+        upstream.ExpectStreaming(this);
+        upstream.Write(p, (nint)(q - p));
+        _input.Consume((nint)(q - p));
+        return true;
+    }
+
+    private bool Stream()
+    {
+        Upstream upstream = Dedicated!;
+        if (upstream.OutBytes > DedicatedOutLimitBytes)
+        {
+            Wait(Waiting.Room);
+            return false;
+        }
+        byte* p = _input.Head, end = _input.Tail;
+        while (p < end)
+        {
+            if (_streamBytes > 0)
+            {
+                long take = Math.Min(_streamBytes, end - p);
+                p += take;
+                _streamBytes -= take;
+                if (_streamBytes > 0) { break; }
+                if (--_streamArguments == 0) { break; }
+                continue;
+            }
+            byte* q = p;
+            while (q < end && *q != (byte)'\r') { q++; }
+            if (end - q < 2)
+            {
+                if (end - p > 32) { return BreakStream(upstream, end); }
+                break;
+            }
+            if (*p != (byte)'$' ||
+                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
+            {
+                return BreakStream(upstream, end);
+            }
+            p = q + 2;
+            _streamBytes = length + 2;
+        }
+        nint count = (nint)(p - _input.Head);
+        if (count > 0)
+        {
+            upstream.Write(_input.Head, count);
+            _input.Consume(count);
+        }
+        if (_streamArguments == 0)
+        {
+            _streaming = false;
+            upstream.FinishStreaming();
+            return true;
+        }
+        return count > 0;
+    }
+
+    // Redis says what is wrong with it, and closes.
+    private bool BreakStream(Upstream upstream, byte* end)
+    {
+        upstream.Write(_input.Head, (nint)(end - _input.Head));
+        _input.Free();
+        _ended = true;
+        _streaming = false;
+        UpdateWatch();
+        return false;
+    }
+
+    // ---- Replies of the proxy's own ----
+
+    // Answers with an error, in order: false while replies are owed that come first.
+    private bool Refuse(string error, bool thenClose = false)
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        Deliver(Encoding.UTF8.GetBytes($"-{error}\r\n"));
+        CountLocal();
+        if (thenClose && !IsClosed) { CloseWhenSent(); }
+        return true;
+    }
+}

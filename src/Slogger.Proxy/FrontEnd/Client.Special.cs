@@ -1,0 +1,386 @@
+// Commands that are not ordinary: which upstream they take, what they change, and which are refused.
+using System.Buffers.Text;
+using System.Globalization;
+using System.Text;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private int _subscribing;
+    private bool _transactionTouchesView;
+    private long _argumentNumber;
+    private byte[]? _argumentBytes;
+    private string? _refusal;
+    private long _requestBytes;
+
+    // Handles the special request at the head of the input. False when something must be waited for, or more bytes.
+    private bool HandleSpecial(CommandKind kind)
+    {
+        byte* p = _input.Head;
+        long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
+        if (length == 0)
+        {
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes) { return StartStream(); }
+            if (_input.Count > SpecialRequestBytes)
+            {
+                return Refuse("ERR Protocol error: request too large for this command", thenClose: true);
+            }
+            return false;
+        }
+        if (length < 0)
+        {
+            Refuse(CommandScanner.Classify(p, _input.Tail), thenClose: true);
+            return false;
+        }
+        _requestBytes = length;
+        bool versioned = _loop.Gate.IsVersioned;
+        if (versioned && RefusalOf(kind) is { } why) { return RefuseCommand(why); }
+        if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
+            or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
+        {
+            // It is queued, not run: what it changes shows when the transaction has run.
+            _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client
+                or CommandKind.Subscribe or CommandKind.Unsubscribe;
+            return Forward(needsDedicated: true, ReplyKind.Plain);
+        }
+        switch (kind)
+        {
+            case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
+                return Forward(needsDedicated: true, ReplyKind.Plain);
+            case CommandKind.Blocking:
+                return Forward(needsDedicated: true, ReplyKind.Plain, blocking: true);
+            case CommandKind.BlockingStream:
+                bool blocks = HasArgument("BLOCK"u8);
+                return Forward(blocks, ReplyKind.Plain, blocks);
+            case CommandKind.Multi:
+                return Forward(needsDedicated: true, ReplyKind.Plain, pin: Pins.Multi);
+            case CommandKind.Watch:
+                return Forward(needsDedicated: true, ReplyKind.Plain, pin: (_pins & Pins.Multi) != 0 ? Pins.None : Pins.Watch);
+            case CommandKind.Exec or CommandKind.Discard:
+                return EndTransaction(kind);
+            case CommandKind.Unwatch:
+                return Forward(needsDedicated: false, ReplyKind.Plain, unpin: Pins.Watch);
+            case CommandKind.Subscribe or CommandKind.Unsubscribe:
+                return HandleSubscription(kind);
+            case CommandKind.Monitor:
+                return Forward(needsDedicated: true, ReplyKind.Monitor, pin: Pins.Monitor);
+            case CommandKind.Auth:
+                return Forward(needsDedicated: true, ReplyKind.Auth, barrier: true);
+            case CommandKind.Hello:
+                return HandleHello();
+            case CommandKind.Select:
+                return HandleSelect();
+            case CommandKind.Client:
+                return HandleClient();
+            case CommandKind.Reset:
+                return HandleReset();
+            case CommandKind.Quit:
+                return HandleQuit();
+            case CommandKind.Replication:
+                return StartRaw();
+            case CommandKind.Config:
+                if (ArgumentIs(1, "SET"u8)) { _loop.SuspendSharing(); }
+                return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
+            case CommandKind.Acl:
+                if (!ArgumentIs(1, "WHOAMI"u8)) { _loop.SuspendSharing(); }
+                return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
+            case CommandKind.Info:
+                return versioned ? HandleInfo() : Forward(needsDedicated: false, ReplyKind.Plain);
+            case CommandKind.SlowLog:
+                return Forward(needsDedicated: false, versioned && ArgumentIs(1, "GET"u8) ? ReplyKind.SlowLog : ReplyKind.Plain);
+            case CommandKind.Dpr:
+                return HandleDpr();
+            case CommandKind.WaitAof:
+                return versioned ? HandleWaitAof() : Forward(needsDedicated: false, ReplyKind.Plain);
+            default:
+                throw new InvalidOperationException($"command kind {kind} is not handled");
+        }
+    }
+
+    // ---- Arguments of the request at the head of the input ----
+
+    private int ArgumentCount => _loop.Arguments.Count;
+
+    private ReadOnlySpan<byte> Argument(int index)
+    {
+        (int offset, int length) = _loop.Arguments[index];
+        return new ReadOnlySpan<byte>(_input.Head + offset, length);
+    }
+
+    private bool ArgumentIs(int index, ReadOnlySpan<byte> word) =>
+        index < ArgumentCount && Ascii.EqualsIgnoreCase(Argument(index), word);
+
+    private bool HasArgument(ReadOnlySpan<byte> word)
+    {
+        for (int i = 1; i < ArgumentCount; i++)
+        {
+            if (ArgumentIs(i, word)) { return true; }
+        }
+        return false;
+    }
+
+    private bool ArgumentNumber(int index, out long number)
+    {
+        ReadOnlySpan<byte> text = index < ArgumentCount ? Argument(index) : default;
+        return Utf8Parser.TryParse(text, out number, out int used) && used == text.Length && text.Length > 0;
+    }
+
+    // ---- Forwarding ----
+
+    // Forwards the request as it stands. A barrier lets nothing follow before its reply has been looked at.
+    private bool Forward(
+        bool needsDedicated, ReplyKind reply, bool blocking = false, bool barrier = false, Pins pin = Pins.None, Pins unpin = Pins.None)
+    {
+        Upstream? upstream = Route(needsDedicated);
+        if (upstream is null) { return false; }
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        ForwardWritten(upstream, reply, blocking, barrier);
+        _pins = (_pins & ~unpin) | pin;
+        return !barrier;
+    }
+
+    private void ForwardWritten(Upstream upstream, ReplyKind reply, bool blocking = false, bool barrier = false)
+    {
+        upstream.Expect(this, 1, reply, blocking);
+        _input.Consume((nint)_requestBytes);
+        if (barrier) { Wait(Waiting.Reply); }
+    }
+
+    // Sends a harmless request in place of one that the proxy answers: without the right to do anything its error is the answer.
+    private bool ForwardProbe(ReplyKind reply)
+    {
+        Upstream? upstream = Route(needsDedicated: false);
+        if (upstream is null) { return false; }
+        upstream.Write("*1\r\n$4\r\nPING\r\n"u8);
+        ForwardWritten(upstream, reply, barrier: true);
+        return false;
+    }
+
+    private bool EndTransaction(CommandKind kind)
+    {
+        bool dedicated = (_pins & (Pins.Multi | Pins.Watch)) != 0;
+        bool touches = _transactionTouchesView && kind == CommandKind.Exec;
+        if (!Forward(dedicated, ReplyKind.Plain, unpin: touches ? Pins.None : Pins.Multi | Pins.Watch)) { return false; }
+        _transactionTouchesView = false;
+        if (!touches) { return true; }
+        // What the transaction has changed of the connection is asked for.
+        Upstream upstream = Dedicated!;
+        upstream.Write("*2\r\n$6\r\nCLIENT\r\n$4\r\nINFO\r\n"u8);
+        upstream.Expect(this, 1, ReplyKind.Exec);
+        Wait(Waiting.Reply);
+        return false;
+    }
+
+    private bool HandleSubscription(CommandKind kind)
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        upstream.Expect(this, Math.Max(0, ArgumentCount - 1), kind == CommandKind.Subscribe ? ReplyKind.Subscribe : ReplyKind.Unsubscribe);
+        _input.Consume((nint)_requestBytes);
+        _pins |= Pins.PubSub;
+        _subscribing++;
+        return true;
+    }
+
+    private bool HandleSelect()
+    {
+        Upstream? upstream = Route(needsDedicated: false);
+        if (upstream is null) { return false; }
+        if (!ArgumentNumber(1, out _argumentNumber) || ArgumentCount != 2) { return Forward(needsDedicated: false, ReplyKind.Plain); }
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        upstream.Db = -1;
+        ForwardWritten(upstream, ReplyKind.Select, barrier: true);
+        return false;
+    }
+
+    private bool HandleHello()
+    {
+        if (ArgumentCount == 1) { return Forward(needsDedicated: false, ReplyKind.Hello, barrier: true); }
+        bool authenticates = HasArgument("AUTH"u8);
+        Upstream? upstream = Route(needsDedicated: authenticates);
+        if (upstream is null) { return false; }
+        _argumentNumber = ArgumentNumber(1, out long version) ? version : 0;
+        _argumentBytes = null;
+        for (int i = 2; i + 1 < ArgumentCount; i++)
+        {
+            if (ArgumentIs(i, "AUTH"u8)) { i += 2; }
+            else if (ArgumentIs(i, "SETNAME"u8)) { _argumentBytes = Argument(++i).ToArray(); }
+        }
+        _authenticating = authenticates;
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        upstream.Protocol = 0;
+        ForwardWritten(upstream, ReplyKind.Hello, barrier: true);
+        return false;
+    }
+
+    private bool _authenticating;
+
+    private bool HandleClient()
+    {
+        if (ArgumentIs(1, "SETNAME"u8) && ArgumentCount == 3)
+        {
+            _argumentBytes = Argument(2).ToArray();
+            return Forward(needsDedicated: false, ReplyKind.SetName, barrier: true);
+        }
+        if (ArgumentIs(1, "GETNAME"u8) && ArgumentCount == 2)
+        {
+            return Forward(needsDedicated: false, ReplyKind.GetName, barrier: true);
+        }
+        if (ArgumentIs(1, "SETINFO"u8) || ArgumentIs(1, "HELP"u8))
+        {
+            return Forward(needsDedicated: false, ReplyKind.Plain);
+        }
+        if (ArgumentIs(1, "REPLY"u8) && ArgumentCount == 3)
+        {
+            ReplyMode? mode = ArgumentIs(2, "ON"u8) ? ReplyMode.On : ArgumentIs(2, "OFF"u8) ? ReplyMode.Off : ArgumentIs(2, "SKIP"u8) ? ReplyMode.SkipNext : null;
+            if (mode is not null)
+            {
+                // Redis is asked only whether it would be allowed: it must go on replying to the proxy.
+                Upstream? upstream = Route(needsDedicated: false);
+                if (upstream is null) { return false; }
+                _argumentNumber = (long)mode.Value;
+                upstream.Write("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n"u8);
+                ForwardWritten(upstream, ReplyKind.ReplyMode, barrier: true);
+                return false;
+            }
+        }
+        if (ArgumentIs(1, "PAUSE"u8) && ArgumentCount is 3 or 4 && ArgumentNumber(2, out long milliseconds) && milliseconds >= 0)
+        {
+            if (!Forward(needsDedicated: true, ReplyKind.Plain)) { return false; }
+            _loop.Pause(milliseconds);
+            return true;
+        }
+        if (ArgumentIs(1, "UNPAUSE"u8))
+        {
+            if (!Forward(needsDedicated: true, ReplyKind.Plain)) { return false; }
+            _loop.Unpause();
+            return true;
+        }
+        if (ArgumentIs(1, "KILL"u8)) { return HandleKill(); }
+        if (ArgumentIs(1, "LIST"u8)) { return HandleList(); }
+        if (ArgumentIs(1, "TRACKING"u8))
+        {
+            if (!Forward(needsDedicated: true, ReplyKind.Plain, pin: Pins.Tracking)) { return false; }
+            Dedicated!.MayInvalidate = true;
+            return true;
+        }
+        bool identity = ArgumentIs(1, "ID"u8) || ArgumentIs(1, "NO-EVICT"u8) || ArgumentIs(1, "NO-TOUCH"u8) || ArgumentIs(1, "INFO"u8)
+            || ArgumentIs(1, "CACHING"u8);
+        return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
+    }
+
+    private bool HandleReset()
+    {
+        if (Dedicated is not null && _pins != Pins.None)
+        {
+            return Forward(needsDedicated: true, ReplyKind.Reset, barrier: true, unpin: Pins.Multi);
+        }
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        _input.Consume((nint)_requestBytes);
+        BecomeNew();
+        CountLocal();
+        Deliver("+RESET\r\n"u8);
+        return true;
+    }
+
+    private void BecomeNew()
+    {
+        Db = 0;
+        Protocol = 2;
+        Name = null;
+        _replyMode = ReplyMode.On;
+        _pins = Pins.None;
+    }
+
+    private bool HandleQuit()
+    {
+        if (!IsDrained && (_pins & Pins.PubSub) == 0)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        Deliver("+OK\r\n"u8);
+        if (!IsClosed) { CloseWhenSent(); }
+        return false;
+    }
+
+    // SYNC and its like: from here on bytes pass both ways as they are.
+    private bool StartRaw()
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        if (upstream.InFlight > 0)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        _pins |= Pins.Raw;
+        upstream.IsRaw = true;
+        return true;
+    }
+
+    /// <summary>All confirmations of one (un)subscription have come.</summary>
+    public void OnConfirmed() => _subscribing--;
+
+    // ---- Refusals ----
+
+    private string? RefusalOf(CommandKind kind)
+    {
+        switch (kind)
+        {
+            case CommandKind.Replication:
+                return "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
+            case CommandKind.Takeover:
+                return $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
+            case CommandKind.Debug when ArgumentIs(1, "POPULATE"u8) || ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "LOADAOF"u8)
+                || ArgumentIs(1, "REPLICATE"u8) || ArgumentIs(1, "RELOAD"u8):
+                return "ERR SLOGGER this DEBUG command changes data, or its history, behind the version log: use ordinary writes, or start the proxy with --commit none";
+            case CommandKind.Config when ArgumentIs(1, "SET"u8):
+                for (int i = 2; i < ArgumentCount; i += 2)
+                {
+                    string name = Encoding.ASCII.GetString(Argument(i));
+                    if (OwnedSettings.Contains(name))
+                    {
+                        return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
+                    }
+                }
+                return null;
+            default:
+                return null;
+        }
+    }
+
+    private static readonly HashSet<string> OwnedSettings = new(StringComparer.OrdinalIgnoreCase)
+    {
+        "masterauth", "masteruser", "repl-diskless-load", "replica-serve-stale-data", "slave-serve-stale-data",
+    };
+
+    // In a transaction Redis must know that something was refused, so that EXEC fails.
+    private bool RefuseCommand(string why)
+    {
+        if ((_pins & Pins.Multi) == 0)
+        {
+            if (!Refuse(why)) { return false; }
+            _input.Consume((nint)_requestBytes);
+            return true;
+        }
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        _refusal = why;
+        upstream.Write("*1\r\n$15\r\nSLOGGER.REFUSED\r\n"u8);
+        ForwardWritten(upstream, ReplyKind.Refused, barrier: true);
+        return false;
+    }
+}

@@ -1,0 +1,380 @@
+// A client's connection: what it sends, what waits for it, and which upstream its requests take. The contract that all
+// of it serves: replies come in the order of requests, and what this client does, or fails to do, harms no other.
+using Slogger.Proxy.Transports;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>Why a client needs a dedicated upstream until the reason ends.</summary>
+[Flags]
+internal enum Pins
+{
+    None = 0,
+    Multi = 1,
+    Watch = 2,
+    PubSub = 4,
+    Monitor = 8,
+    Auth = 16,
+    Tracking = 32,
+
+    /// <summary>It knows, or has changed, something of the connection itself: its id, its eviction.</summary>
+    Identity = 64,
+    Raw = 128,
+}
+
+/// <summary>What a client waits for before its next request is looked at.</summary>
+internal enum Waiting : byte
+{
+    Nothing,
+
+    /// <summary>All replies that are owed to it.</summary>
+    Drain,
+
+    /// <summary>The reply to a request that changes how the next ones go.</summary>
+    Reply,
+
+    /// <summary>Room on the way to Redis.</summary>
+    Room,
+
+    /// <summary>That the store is there.</summary>
+    Store,
+
+    /// <summary>A commit.</summary>
+    Commit,
+}
+
+/// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
+internal enum ReplyMode : byte { On, Off, SkipNext }
+
+internal sealed unsafe partial class Client : IChannelOwner
+{
+    private const int ReadBytes = 64 << 10;
+    private const long OutputPauseBytes = 64 << 20;
+    private const long DedicatedOutputPauseBytes = 1 << 20;
+    private const long DedicatedIdleMicroseconds = 10_000_000;
+
+    private readonly FrontEndLoop _loop;
+    private readonly Channel _channel;
+    private NativeBuffer _input;
+    private NativeBuffer _output;
+    private Pins _pins;
+    private Waiting _waiting;
+    private ReplyMode _replyMode;
+    private bool _ended;
+    private bool _closeWhenSent;
+    private int _sharedInFlight;
+
+    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared)
+    {
+        _loop = loop;
+        _channel = channel;
+        Id = id;
+        Shared = shared;
+        if (shared is not null) { shared.ClientCount++; }
+    }
+
+    /// <summary>Serial number of the connection at this proxy.</summary>
+    public long Id { get; }
+
+    public int Db { get; private set; }
+
+    public int Protocol { get; private set; } = 2;
+
+    public byte[]? Name { get; private set; }
+
+    /// <summary>The shared upstream; <c>null</c> when this client has none.</summary>
+    public Upstream? Shared { get; private set; }
+
+    public Upstream? Dedicated { get; private set; }
+
+    public bool IsClosed { get; private set; }
+
+    public bool IsResumeScheduled { get; set; }
+
+    public bool IsViewRead { get; set; }
+
+    public nint OutputBytes => _output.Count;
+
+    /// <summary>A dedicated upstream should not be read while this holds.</summary>
+    public bool IsOutputFull => _output.Count > DedicatedOutputPauseBytes;
+
+    /// <summary>Begins service. A client too many is told so and closed.</summary>
+    public void Start(bool refused)
+    {
+        if (refused)
+        {
+            Deliver("-ERR max number of clients reached\r\n"u8);
+            CloseWhenSent();
+            return;
+        }
+        UpdateWatch();
+    }
+
+    public void OnReadable(Channel channel)
+    {
+        if (_closeWhenSent || _ended || _waiting != Waiting.Nothing)
+        {
+            // Not waited for, so this is an error or a hang-up.
+            if (!_channel.WantsRead) { Close(); }
+            return;
+        }
+        if (_streaming || Shared is null || Dedicated is not null)
+        {
+            if (!TakesShared) { ReadForDedicated(); return; }
+        }
+        Upstream? shared = Shared;
+        if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)
+        {
+            ReadForDedicated();
+            return;
+        }
+        if (shared.Db != Db || shared.Protocol != Protocol)
+        {
+            _loop.ReadLater(this);
+            return;
+        }
+        ReadForShared(shared);
+    }
+
+    /// <summary>Reads after the shared upstream has been given this client's database and protocol.</summary>
+    public void ReadWithView()
+    {
+        if (IsClosed || Shared is not { IsClosed: false } shared) { return; }
+        EnsureView(shared);
+        ReadForShared(shared);
+    }
+
+    public void OnWritable(Channel channel) => FlushOutput();
+
+    // ---- To the client ----
+
+    public void Deliver(ReadOnlySpan<byte> bytes)
+    {
+        fixed (byte* p = bytes) { Deliver(p, bytes.Length); }
+    }
+
+    /// <summary>Passes bytes of replies on, at once when the client takes them, else later.</summary>
+    public void Deliver(byte* p, nint count)
+    {
+        if (IsClosed || count == 0 || _replyMode != ReplyMode.On) { return; }
+        if (_output.Count == 0)
+        {
+            int sent = _channel.Send(p, (int)count);
+            if (sent == count) { return; }
+            if (sent == Channel.Broken)
+            {
+                Close();
+                return;
+            }
+            if (sent > 0)
+            {
+                p += sent;
+                count -= sent;
+            }
+        }
+        bool wasFull = IsOutputFull;
+        _output.Append(p, count);
+        _loop.OutputBytes += count;
+        if (_output.Count > _loop.Limits.ClientOutputBytes)
+        {
+            _loop.Shard.Warn($"client {Id} is closed: {_output.Count >> 20} MB of replies wait for it (see --client-output-limit)");
+            Close();
+            return;
+        }
+        if (_loop.OutputBytes > _loop.Limits.TotalOutputBytes)
+        {
+            _loop.Shard.Warn($"{_loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see --output-memory-limit)");
+            _loop.CloseSlowest();
+            if (IsClosed) { return; }
+        }
+        UpdateWatch();
+        if (!wasFull && IsOutputFull) { Dedicated?.UpdateReading(); }
+    }
+
+    private void FlushOutput()
+    {
+        bool wasFull = IsOutputFull;
+        while (_output.Count > 0)
+        {
+            int sent = _channel.Send(_output.Head, (int)Math.Min(_output.Count, 1 << 20));
+            if (sent == Channel.WouldBlock) { break; }
+            if (sent < 0)
+            {
+                Close();
+                return;
+            }
+            _output.Consume(sent);
+            _loop.OutputBytes -= sent;
+        }
+        if (_output.Count == 0)
+        {
+            _output.Free();
+            if (_closeWhenSent)
+            {
+                Close();
+                return;
+            }
+        }
+        UpdateWatch();
+        if (wasFull && !IsOutputFull) { Dedicated?.UpdateReading(); }
+    }
+
+    private void UpdateWatch()
+    {
+        if (IsClosed) { return; }
+        bool read = !_ended && !_closeWhenSent && _waiting == Waiting.Nothing && _output.Count <= OutputPauseBytes;
+        _loop.Poller.Watch(_channel, read, _output.Count > 0);
+    }
+
+    // ---- Waiting ----
+
+    private void Wait(Waiting reason)
+    {
+        _waiting = reason;
+        UpdateWatch();
+        switch (reason)
+        {
+            case Waiting.Drain when IsDrained:
+                _loop.ScheduleResume(this);
+                break;
+            case Waiting.Room:
+                _loop.WaitForRoom(this);
+                break;
+            case Waiting.Store:
+                _loop.WaitForShared(this);
+                break;
+        }
+    }
+
+    /// <summary>Goes on with the requests that are already here, if what was waited for has come.</summary>
+    public void Resume()
+    {
+        if (IsClosed) { return; }
+        switch (_waiting)
+        {
+            case Waiting.Drain when !IsDrained:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit:
+                return;
+            case Waiting.Room when Shared is not null && _loop.IsSharedFull:
+                _loop.WaitForRoom(this);
+                return;
+            case Waiting.Room when Dedicated is { OutBytes: > DedicatedOutLimitBytes }:
+                return;
+        }
+        _waiting = Waiting.Nothing;
+        if (_input.Count > 0) { ProcessInput(); }
+        if (IsClosed) { return; }
+        UpdateWatch();
+        CloseIfDone();
+    }
+
+    private void EndWait()
+    {
+        _waiting = Waiting.Nothing;
+        _loop.ScheduleResume(this);
+    }
+
+    private bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
+
+    /// <summary>A reply has been given out.</summary>
+    public void AfterReply(Upstream upstream)
+    {
+        if (IsClosed) { return; }
+        if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)
+        {
+            _pins &= ~Pins.PubSub;
+        }
+        if (_waiting == Waiting.Drain && IsDrained) { _loop.ScheduleResume(this); }
+        CloseIfDone();
+    }
+
+    // A client that has ended its stream still gets what it is owed.
+    private void CloseIfDone()
+    {
+        if (_ended && !IsClosed && _waiting == Waiting.Nothing && IsDrained && _output.Count == 0) { Close(); }
+        else if (_ended && !IsClosed && IsDrained && _waiting == Waiting.Nothing) { _closeWhenSent = true; }
+    }
+
+    // ---- The end ----
+
+    private void OnEnd(bool broken)
+    {
+        _ended = true;
+        if (broken || (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) != 0 || Dedicated is { BlockingInFlight: > 0 } || _streaming)
+        {
+            Close();
+            return;
+        }
+        UpdateWatch();
+        CloseIfDone();
+    }
+
+    private void CloseWhenSent()
+    {
+        _closeWhenSent = true;
+        _input.Free();
+        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
+    }
+
+    public void Close()
+    {
+        if (IsClosed) { return; }
+        IsClosed = true;
+        _loop.OutputBytes -= _output.Count;
+        _output.Free();
+        _input.Free();
+        _loop.Poller.Close(_channel);
+        if (Shared is not null) { Shared.ClientCount--; }
+        Dedicated?.Close("the client has gone");
+        _loop.Forget(this);
+    }
+
+    /// <summary>The connection died that owed a reply: nobody knows what came of the request.</summary>
+    public void OnReplyLost(Upstream upstream)
+    {
+        if (!IsClosed && upstream != Dedicated) { LoseReplies(); }
+    }
+
+    public void OnDedicatedClosed(Upstream upstream)
+    {
+        if (upstream != Dedicated || IsClosed) { return; }
+        Dedicated = null;
+        bool idle = _pins == Pins.None && upstream.InFlight == 0 && upstream.WasIdle;
+        if (!idle) { LoseReplies(); }
+    }
+
+    private void LoseReplies()
+    {
+        _closeWhenSent = true;
+        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
+    }
+
+    /// <summary>The store is lost and will come back in a new world-line, or the same.</summary>
+    public void OnStoreLost()
+    {
+        Shared = null;
+        if (!IsClosed && !_closeWhenSent) { Close(); }
+    }
+
+    /// <summary>It is known whether new connections may share.</summary>
+    public void OnSharingKnown(Upstream? shared)
+    {
+        if (IsClosed || _waiting != Waiting.Store) { return; }
+        if (Shared is null && shared is not null && Dedicated is null)
+        {
+            Shared = shared;
+            shared.ClientCount++;
+        }
+        EndWait();
+    }
+
+    public void Housekeeping(long now)
+    {
+        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
+            now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
+        {
+            dedicated.WasIdle = true;
+            dedicated.Close("idle");
+        }
+        if (_input.Count == 0 && _input.Capacity > 0) { _input.Free(); }
+    }
+}

@@ -1,0 +1,80 @@
+// Which commands are not ordinary, and why. Everything that is not in this table goes over the shared upstream untouched.
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>How the front end treats a command.</summary>
+internal enum CommandKind : byte
+{
+    Ordinary = 0,
+
+    /// <summary>May run for long, or answers about its own connection: runs on a dedicated upstream, leaves no state.</summary>
+    Dedicated,
+    Blocking,
+    BlockingStream,
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
+    Subscribe,
+    Unsubscribe,
+    Monitor,
+    Auth,
+    Hello,
+    Select,
+    Client,
+    Reset,
+    Quit,
+
+    /// <summary>Turns the connection into a replication stream.</summary>
+    Replication,
+
+    /// <summary>Takes the store away from the proxy.</summary>
+    Takeover,
+    Debug,
+    Config,
+    Acl,
+    Info,
+    SlowLog,
+    Dpr,
+    WaitAof,
+}
+
+/// <summary>The table of commands that are not ordinary.</summary>
+internal static class CommandKinds
+{
+    private static readonly (CommandKind Kind, string Names)[] Table =
+    [
+        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION MODULE CLUSTER MIGRATE PFSELFTEST ROLE LATENCY"),
+        (CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT"),
+        (CommandKind.BlockingStream, "XREAD XREADGROUP"),
+        (CommandKind.Multi, "MULTI"),
+        (CommandKind.Exec, "EXEC"),
+        (CommandKind.Discard, "DISCARD"),
+        (CommandKind.Watch, "WATCH"),
+        (CommandKind.Unwatch, "UNWATCH"),
+        (CommandKind.Subscribe, "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE"),
+        (CommandKind.Unsubscribe, "UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE"),
+        (CommandKind.Monitor, "MONITOR"),
+        (CommandKind.Auth, "AUTH"),
+        (CommandKind.Hello, "HELLO"),
+        (CommandKind.Select, "SELECT"),
+        (CommandKind.Client, "CLIENT"),
+        (CommandKind.Reset, "RESET"),
+        (CommandKind.Quit, "QUIT"),
+        (CommandKind.Replication, "REPLCONF PSYNC SYNC"),
+        (CommandKind.Takeover, "REPLICAOF SLAVEOF FAILOVER SHUTDOWN"),
+        (CommandKind.Debug, "DEBUG"),
+        (CommandKind.Config, "CONFIG"),
+        (CommandKind.Acl, "ACL"),
+        (CommandKind.Info, "INFO"),
+        (CommandKind.SlowLog, "SLOWLOG"),
+        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED"),
+        (CommandKind.WaitAof, "WAITAOF"),
+    ];
+
+    /// <summary>The names at which a scan of ordinary commands stops.</summary>
+    public static readonly SpecialNames Special = new(
+        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, (byte)row.Kind)));
+}

@@ -1,0 +1,245 @@
+// The shared upstream of the front end: making it, finding out whether new clients may use it, keeping it alive.
+using System.Buffers.Text;
+using System.Net;
+using System.Text;
+using Slogger.Proxy.Transports;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    private const long ProbeIntervalMicroseconds = 500_000;
+    private const long RetryMicroseconds = 50_000;
+    private const long KeepAliveMicroseconds = 300_000;
+    private static readonly byte[] GreetingCommand = "*3\r\n$6\r\nCLIENT\r\n$8\r\nNO-EVICT\r\n$2\r\nON\r\n"u8.ToArray();
+    private readonly List<Client> _waitingForShared = [];
+    private readonly HashSet<string> _internalAddresses = [];
+    private Upstream? _probe;
+    private bool _sharedReady;
+    private bool _probeAgain;
+    private long _nextProbe;
+    private long _pausedUntil;
+
+    /// <summary>The upstream that all clients share who need nothing of their own; <c>null</c> while there is none, or
+    /// while Redis lets nobody in without a password.</summary>
+    public Upstream? Shared { get; private set; }
+
+    /// <summary>Whether a client that connects now may do, unasked for a password, what the shared upstream may.</summary>
+    public bool AcceptsSharing { get; private set; }
+
+    /// <summary>Whether it is known that new connections need a password.</summary>
+    public bool NeedsPassword { get; private set; }
+
+    public bool CanSendMarker => Shared is { IsClosed: false } && _sharedReady;
+
+    /// <summary>A pause of clients is on: it must hit each by itself, so each has a dedicated upstream.</summary>
+    public bool IsPaused => _pausedUntil > Now;
+
+    public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
+
+    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
+    public void OpenStore()
+    {
+        Gate.Restart();
+        _nextProbe = Now;
+        StartProbe();
+    }
+
+    /// <summary>The store is gone: every client of the old world-line is told or closed.</summary>
+    public void CloseStore(string reason)
+    {
+        _probe?.Close(reason);
+        Shared?.Close(reason);
+        foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
+    }
+
+    /// <summary>Rights may be changing: until a new connection has shown what they are, nobody new shares.</summary>
+    public void SuspendSharing() => AcceptsSharing = false;
+
+    /// <summary>Has a new connection show whether a password is needed.</summary>
+    public void CheckRights()
+    {
+        AcceptsSharing = false;
+        if (_probe is null) { StartProbe(); } else { _probeAgain = true; }
+    }
+
+    public void Pause(long milliseconds) => _pausedUntil = Math.Max(_pausedUntil, Now + (milliseconds * 1000));
+
+    public void Unpause() => _pausedUntil = 0;
+
+    private void StartProbe()
+    {
+        if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
+        try
+        {
+            _probe = new Upstream(this, exclusive: null);
+        }
+        catch (Exception e) when (e is System.Net.Sockets.SocketException or InvalidOperationException)
+        {
+            Shard.StoreUnreachable(e.Message);
+        }
+    }
+
+    public void OnUpstreamConnected(Upstream upstream)
+    {
+        if (upstream.Channel.Socket.LocalEndPoint is IPEndPoint address)
+        {
+            if (upstream.Exclusive is null) { _internalAddresses.Add(address.ToString()); }
+        }
+        if (upstream == _probe)
+        {
+            upstream.Write(GreetingCommand);
+            upstream.Expect(null, 1, ReplyKind.Greeting);
+        }
+        upstream.Flush();
+    }
+
+    public void OnGreeting(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        if (upstream != _probe) { return; }
+        if (_probeAgain)
+        {
+            // Asked before the last change: ask once more.
+            _probeAgain = false;
+            upstream.Close("asked too early");
+            StartProbe();
+            return;
+        }
+        bool needsPassword = reply.StartsWith("-NOAUTH"u8);
+        bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
+        _nextProbe = Now + (isLoading ? RetryMicroseconds : ProbeIntervalMicroseconds);
+        NeedsPassword = needsPassword;
+        AcceptsSharing = !needsPassword && !isLoading;
+        if (AcceptsSharing && Shared is null)
+        {
+            _probe = null;
+            Shared = upstream;
+            _sharedReady = true;
+            upstream.LastUsedMicroseconds = Now;
+        }
+        else
+        {
+            upstream.Close("done");
+        }
+        if (!isLoading) { WakeWaitingForShared(); }
+    }
+
+    public void OnUpstreamClosed(Upstream upstream, string reason)
+    {
+        if (upstream.Channel.Socket is { } && upstream.Exclusive is null) { TrimInternalAddresses(); }
+        if (upstream == _probe)
+        {
+            _probe = null;
+            if (reason is not ("done" or "asked too early"))
+            {
+                AcceptsSharing = false;
+                _nextProbe = Now + RetryMicroseconds;
+                Shard.StoreUnreachable(reason);
+            }
+            return;
+        }
+        if (upstream == Shared)
+        {
+            Shared = null;
+            _sharedReady = false;
+            AcceptsSharing = false;
+            Gate.OnMarkerUpstreamClosed();
+            Shard.StoreUnreachable(reason);
+            _nextProbe = Now;
+            StartProbe();
+        }
+    }
+
+    private void TrimInternalAddresses()
+    {
+        if (_internalAddresses.Count > 256) { _internalAddresses.Clear(); }
+    }
+
+    /// <summary>A client cannot go on before it is known whether there is a shared upstream.</summary>
+    public void WaitForShared(Client client) => _waitingForShared.Add(client);
+
+    private void WakeWaitingForShared()
+    {
+        foreach (Client client in _waitingForShared)
+        {
+            client.OnSharingKnown(AcceptsSharing ? Shared : null);
+        }
+        _waitingForShared.Clear();
+    }
+
+    public bool IsSharingKnown => Shard.IsOpen && (AcceptsSharing || NeedsPassword);
+
+    private void SharedHousekeeping()
+    {
+        if (Now >= _nextProbe)
+        {
+            _nextProbe = Now + ProbeIntervalMicroseconds;
+            StartProbe();
+        }
+        if (Shared is { InFlight: 0 } shared && _sharedReady && Now - shared.LastUsedMicroseconds > KeepAliveMicroseconds && Shard.ClosesIdleClients)
+        {
+            shared.Write(GreetingCommand);
+            shared.Expect(null, 1, ReplyKind.Dropped);
+            shared.LastUsedMicroseconds = Now;
+        }
+    }
+
+    public void SendMarker(ReadOnlySpan<byte> command)
+    {
+        Shared!.Write(command);
+        Shared.Expect(null, 1, ReplyKind.Marker);
+        MarkersSent++;
+    }
+
+    /// <summary>Markers sent since statistics were last reset.</summary>
+    public long MarkersSent { get; set; }
+
+    private void FlushShared()
+    {
+        if (SharedDirty)
+        {
+            SharedDirty = false;
+            if (Shared is { } shared)
+            {
+                shared.Flush();
+                shared.LastUsedMicroseconds = Now;
+            }
+        }
+    }
+
+    /// <summary>Much is waiting on the shared upstream: send before the turn ends.</summary>
+    public void FlushSharedIfFull(Upstream shared)
+    {
+        if (shared.OutBytes >= FlushAtBytes) { shared.Flush(); }
+    }
+
+    /// <summary>An upstream that was full has room again.</summary>
+    public void OnUpstreamDrained(Upstream upstream)
+    {
+        if (upstream.Exclusive is { } client)
+        {
+            ScheduleResume(client);
+            return;
+        }
+        foreach (Client full in _fullClients) { ScheduleResume(full); }
+        _fullClients.Clear();
+    }
+
+    private readonly List<Client> _fullClients = [];
+
+    /// <summary>A client stops being read until the shared upstream has room.</summary>
+    public void WaitForRoom(Client client) => _fullClients.Add(client);
+
+    /// <summary>Whether a line of MONITOR tells of the proxy's own doing.</summary>
+    public bool IsInternalMonitorLine(ReadOnlySpan<byte> line)
+    {
+        string channel = Shard.MarkerChannel;
+        if (channel.Length > 0)
+        {
+            Span<byte> name = stackalloc byte[64];
+            int length = Encoding.ASCII.GetBytes(channel, name);
+            if (line.IndexOf(name[..length]) >= 0) { return true; }
+        }
+        return false;
+    }
+}

@@ -1,0 +1,359 @@
+// The front end: one thread, one poller, all clients, one shared upstream and the dedicated ones. In each turn it reads the
+// clients that are ready, sends once to Redis, then reads Redis's replies: Redis works while the loop reads on.
+using System.Collections.Concurrent;
+using System.Diagnostics;
+using System.Net;
+using System.Net.Sockets;
+using System.Runtime.InteropServices;
+using Slogger.Proxy.Transports;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>Limits of the front end. Sizes in bytes.</summary>
+internal sealed record FrontEndLimits
+{
+    /// <summary>Clients at a time; another is refused as Redis refuses it.</summary>
+    public int MaxClients { get; init; } = 10_000;
+
+    /// <summary>Replies that wait for one client; beyond it is closed. One value of 512 MB must fit.</summary>
+    public long ClientOutputBytes { get; init; } = 576L << 20;
+
+    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed.</summary>
+    public long TotalOutputBytes { get; init; } = 1L << 30;
+}
+
+internal sealed unsafe partial class FrontEndLoop : IDisposable
+{
+    public const int ReceiveBufferBytes = 256 << 10;
+    private const int FlushAtBytes = 32 << 10;
+    private const int SharedOutLimitBytes = 8 << 20;
+    private const long HousekeepingMicroseconds = 100_000;
+
+    private readonly ConcurrentQueue<Action> _posted = new();
+    private readonly List<Client> _otherView = [];
+    private readonly List<Upstream> _readableShared = [];
+    private readonly List<Client> _resuming = [];
+    private readonly List<Client> _resumingNow = [];
+    private readonly List<Upstream> _releasing = [];
+    private long _nextHousekeeping;
+    private long _nextClientId;
+    private bool _stopping;
+
+    public FrontEndLoop(IPoller poller, IStoreConnector store, IShardPort shard, FrontEndLimits limits)
+    {
+        Poller = poller;
+        Store = store;
+        Shard = shard;
+        Limits = limits;
+        Gate = new VersionGate(this, shard);
+        ReceiveBuffer = (byte*)NativeMemory.AlignedAlloc(ReceiveBufferBytes, 4096);
+    }
+
+    public IPoller Poller { get; }
+
+    public IStoreConnector Store { get; }
+
+    public IShardPort Shard { get; }
+
+    public FrontEndLimits Limits { get; }
+
+    public VersionGate Gate { get; }
+
+    /// <summary>Memory to receive into, valid until the next receive.</summary>
+    public byte* ReceiveBuffer { get; }
+
+    /// <summary>The shared upstream has something to send.</summary>
+    public bool SharedDirty { get; set; }
+
+    public List<Upstream> HeldUpstreams { get; } = [];
+
+    public HashSet<Client> Clients { get; } = [];
+
+    public List<(int Offset, int Length)> Arguments { get; } = [];
+
+    /// <summary>Requests forwarded since the start.</summary>
+    public long Forwarded { get; set; }
+
+    /// <summary>Replies that wait for slow clients. Unit: bytes.</summary>
+    public long OutputBytes { get; set; }
+
+    public long Now { get; private set; } = Microseconds();
+
+    private static long Microseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+
+    /// <summary>Has an action run on the loop's thread. Any thread.</summary>
+    public void Post(Action action)
+    {
+        _posted.Enqueue(action);
+        Poller.Wake();
+    }
+
+    /// <summary>Runs until <see cref="Stop"/>. The calling thread becomes the loop's.</summary>
+    public void Run()
+    {
+        while (!_stopping)
+        {
+            int count = Poller.Wait(Timeout());
+            Now = Microseconds();
+            for (int i = 0; i < count; i++)
+            {
+                Channel? channel = Poller.Event(i, out bool readable, out bool writable);
+                if (channel?.Owner is not { } owner) { continue; }
+                if (writable) { owner.OnWritable(channel); }
+                if (!readable || channel.IsClosed) { continue; }
+                if (owner is Upstream { Exclusive: null } upstream)
+                {
+                    _readableShared.Add(upstream);
+                }
+                else
+                {
+                    owner.OnReadable(channel);
+                }
+            }
+            ReadOtherViews();
+            FlushShared();
+            foreach (Upstream upstream in _readableShared)
+            {
+                if (!upstream.IsClosed) { upstream.OnReadable(upstream.Channel); }
+            }
+            _readableShared.Clear();
+            while (_posted.TryDequeue(out Action? action)) { action(); }
+            Gate.Turn(Now);
+            Resume();
+            if (Now >= _nextHousekeeping) { Housekeeping(); }
+            FlushShared();
+        }
+        CloseEverything();
+    }
+
+    /// <summary>Ends <see cref="Run"/>. Any thread.</summary>
+    public void Stop() => Post(() => _stopping = true);
+
+    public void Dispose()
+    {
+        Poller.Dispose();
+        NativeMemory.AlignedFree(ReceiveBuffer);
+    }
+
+    private long Timeout()
+    {
+        if (!_posted.IsEmpty || _resuming.Count > 0) { return 0; }
+        long now = Microseconds();
+        long timeout = Math.Max(0, _nextHousekeeping - now);
+        long gate = Gate.MicrosecondsToNextTurn(now);
+        return gate >= 0 ? Math.Min(gate, timeout) : timeout;
+    }
+
+    // ---- Clients ----
+
+    /// <summary>Listens on a socket that is bound and listening.</summary>
+    public void Listen(Socket socket)
+    {
+        Channel channel = Poller.Adopt(socket);
+        channel.Owner = new Listener(this);
+        Poller.Watch(channel, read: true, write: false);
+        _listeners.Add(channel);
+    }
+
+    private readonly List<Channel> _listeners = [];
+
+    private sealed class Listener(FrontEndLoop loop) : IChannelOwner
+    {
+        public void OnReadable(Channel channel)
+        {
+            for (int i = 0; i < 64; i++)
+            {
+                try
+                {
+                    loop.Admit(channel.Socket.Accept());
+                }
+                catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.ConnectionReset or SocketError.ConnectionAborted)
+                {
+                    return;
+                }
+                catch (SocketException e)
+                {
+                    // Out of descriptors or memory: try again when somebody has left.
+                    loop.Shard.Warn($"cannot accept a client: {e.Message}");
+                    loop.Poller.Watch(channel, read: false, write: false);
+                    loop._pausedListeners.Add(channel);
+                    return;
+                }
+            }
+        }
+
+        public void OnWritable(Channel channel)
+        {
+        }
+    }
+
+    private readonly List<Channel> _pausedListeners = [];
+
+    /// <summary>Takes a connected socket as a client.</summary>
+    public void Admit(Socket socket)
+    {
+        if (socket.ProtocolType == ProtocolType.Tcp)
+        {
+            socket.NoDelay = true;
+            socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
+        }
+        Channel channel = Poller.Adopt(socket);
+        var client = new Client(this, channel, ++_nextClientId, AcceptsSharing ? Shared : null);
+        channel.Owner = client;
+        Clients.Add(client);
+        client.Start(refused: Clients.Count > Limits.MaxClients);
+    }
+
+    public void Forget(Client client) => Clients.Remove(client);
+
+    // ---- Waiting clients ----
+
+    /// <summary>A client's reason to wait may be gone: look at it after the replies at hand are done.</summary>
+    public void ScheduleResume(Client client)
+    {
+        if (!client.IsResumeScheduled)
+        {
+            client.IsResumeScheduled = true;
+            _resuming.Add(client);
+        }
+    }
+
+    private void Resume()
+    {
+        // What resumes may come to wait for something that is already there, and be scheduled again: a bounded number of
+        // rounds, the rest in the next turn.
+        for (int round = 0; round < 4 && _resuming.Count > 0; round++)
+        {
+            _resumingNow.AddRange(_resuming);
+            _resuming.Clear();
+            foreach (Client client in _resumingNow)
+            {
+                client.IsResumeScheduled = false;
+                client.Resume();
+            }
+            _resumingNow.Clear();
+        }
+    }
+
+    /// <summary>A client's database or protocol differs from what was forwarded last: it is read after those that agree,
+    /// together with its like.</summary>
+    public void ReadLater(Client client) => _otherView.Add(client);
+
+    private void ReadOtherViews()
+    {
+        for (int first = 0; first < _otherView.Count; first++)
+        {
+            Client client = _otherView[first];
+            if (client.IsViewRead) { continue; }
+            for (int i = first; i < _otherView.Count; i++)
+            {
+                Client like = _otherView[i];
+                if (!like.IsViewRead && like.Db == client.Db && like.Protocol == client.Protocol)
+                {
+                    like.IsViewRead = true;
+                    like.ReadWithView();
+                }
+            }
+        }
+        foreach (Client client in _otherView) { client.IsViewRead = false; }
+        _otherView.Clear();
+    }
+
+    // ---- Version boundaries ----
+
+    public void ReleaseHeldUpstreams()
+    {
+        _releasing.AddRange(HeldUpstreams);
+        HeldUpstreams.Clear();
+        foreach (Upstream upstream in _releasing) { upstream.ReleaseHeld(); }
+        _releasing.Clear();
+    }
+
+    public void GiveUpExactness()
+    {
+        foreach (Client client in Clients)
+        {
+            if (client.Dedicated is { ExactInFlight: > 0 } upstream) { upstream.GiveUpExactness(); }
+        }
+    }
+
+    public bool AnythingInFlight => Shared is { InFlight: > 0 } || _dedicatedCount > 0;
+
+    private int _dedicatedCount;
+
+    // ---- Housekeeping ----
+
+    private void Housekeeping()
+    {
+        _nextHousekeeping = Now + HousekeepingMicroseconds;
+        foreach (Channel channel in _pausedListeners) { Poller.Watch(channel, read: true, write: false); }
+        _pausedListeners.Clear();
+        _dedicatedCount = 0;
+        foreach (Client client in Clients)
+        {
+            client.Housekeeping(Now);
+            if (client.Dedicated is not null) { _dedicatedCount++; }
+        }
+        SharedHousekeeping();
+        ExpireWaits();
+    }
+
+    /// <summary>How many clients have a dedicated upstream.</summary>
+    public int DedicatedCount => _dedicatedCount;
+
+    /// <summary>Replies wait for too many slow clients: the slowest goes.</summary>
+    public void CloseSlowest()
+    {
+        Client? slowest = null;
+        foreach (Client client in Clients)
+        {
+            if (slowest is null || client.OutputBytes > slowest.OutputBytes) { slowest = client; }
+        }
+        slowest?.Close();
+    }
+
+    private void CloseEverything()
+    {
+        foreach (Channel listener in _listeners) { Poller.Close(listener); }
+        foreach (Client client in Clients.ToArray()) { client.Close(); }
+        Shared?.Close("the proxy stops");
+    }
+}
+
+/// <summary>How the front end reaches the store.</summary>
+internal interface IStoreConnector
+{
+    /// <summary>Starts a connection attempt and returns at once.</summary>
+    Socket BeginConnect();
+
+    /// <summary>A connection attempt has succeeded: sets options.</summary>
+    void Connected(Socket socket);
+}
+
+/// <summary>What the front end needs of the shard. Called by the loop's thread.</summary>
+internal interface IShardPort : IVersionSource
+{
+    /// <summary>Whether requests may be forwarded: the store is there and of the current world-line.</summary>
+    bool IsOpen { get; }
+
+    /// <summary>The current world-line; 0 without versions.</summary>
+    long WorldLine { get; }
+
+    /// <summary>The last version that is committed: in the recorded cut.</summary>
+    long CommittedVersion { get; }
+
+    /// <summary>The channel of markers; lines of MONITOR that name it are hidden. Empty without versions.</summary>
+    string MarkerChannel { get; }
+
+    /// <summary>The text of DPR.INFO and of INFO's section.</summary>
+    string InfoText(FrontEndLoop loop);
+
+    /// <summary>The connection to the store broke, or could not be made.</summary>
+    void StoreUnreachable(string reason);
+
+    /// <summary>Tells the operator.</summary>
+    void Warn(string message);
+
+    /// <summary>Redis is set to close clients that are idle.</summary>
+    bool ClosesIdleClients { get; }
+}

@@ -1,0 +1,339 @@
+// The way back: bytes from Redis are cut into replies and given to whom they belong, in order.
+using System.Buffers.Text;
+using Slogger.Proxy.Transports;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Upstream
+{
+    private const int CaptureLimitBytes = 64 << 20;
+    private ReplyState _state;
+    private NativeBuffer _rest;
+    private NativeBuffer _capture;
+    private bool _capturingPush;
+    private bool _inPush;
+
+    /// <summary>Channels, patterns and shard channels that this connection is subscribed to, as Redis counts them.</summary>
+    public int Channels { get; private set; }
+
+    public int Patterns { get; private set; }
+
+    public int ShardChannels { get; private set; }
+
+    public bool IsSubscribed => Channels + Patterns + ShardChannels > 0;
+
+    /// <summary>Invalidations of client-side caching come between replies.</summary>
+    public bool MayInvalidate { get; set; }
+
+    /// <summary>Lines of MONITOR come between replies.</summary>
+    public bool IsMonitor { get; set; }
+
+    public void OnReadable(Channel channel)
+    {
+        // Bounded per turn, so that one upstream with much to say does not keep the others waiting.
+        for (int i = 0; i < 4 && !IsClosed; i++)
+        {
+            byte* buffer = _loop.ReceiveBuffer;
+            nint kept = _rest.Count;
+            if (kept > 0)
+            {
+                Buffer.MemoryCopy(_rest.Head, buffer, FrontEndLoop.ReceiveBufferBytes, kept);
+                _rest.Clear(0);
+            }
+            int room = FrontEndLoop.ReceiveBufferBytes - (int)kept;
+            int got = Channel.Receive(buffer + kept, room);
+            if (got <= 0)
+            {
+                if (kept > 0) { _rest.Append(buffer, kept); }
+                if (got != Channel.WouldBlock) { Close("Redis closed the connection"); }
+                return;
+            }
+            byte* end = buffer + kept + got;
+            byte* consumed;
+            try
+            {
+                consumed = IsRaw ? PassRaw(buffer, end) : Process(buffer, end);
+            }
+            catch (InvalidDataException e)
+            {
+                Close(e.Message);
+                return;
+            }
+            if (IsClosed) { return; }
+            if (consumed < end) { _rest.Append(consumed, (nint)(end - consumed)); }
+            if (got < room || (Exclusive is not null && Exclusive.IsOutputFull)) { return; }
+        }
+    }
+
+    private byte* PassRaw(byte* p, byte* end)
+    {
+        Exclusive!.Deliver(p, (nint)(end - p));
+        return end;
+    }
+
+    private byte* Process(byte* p, byte* end)
+    {
+        while (p < end)
+        {
+            if (Exclusive is not null && (_inPush || (_state.IsBetweenReplies && MayPush(*p))))
+            {
+                byte* after = ProcessPush(p, end);
+                if (IsClosed || after == null) { return end; }
+                if (after == p)
+                {
+                    if (_inPush || !_pushDeclined) { return p; }
+                    _pushDeclined = false;
+                }
+                else
+                {
+                    p = after;
+                    continue;
+                }
+            }
+            if (_head == _tail)
+            {
+                throw new InvalidDataException("Redis sent a reply that nobody had asked for.");
+            }
+            ref Expected e = ref _expected[_head & (_expected.Length - 1)];
+            if (e.Kind == ReplyKind.Plain)
+            {
+                // Where pushes may come between replies each reply is looked at by itself.
+                int wanted = IsSubscribed || IsMonitor || MayInvalidate || e.Client is { IsSkipping: true } ? 1 : e.Count;
+                int remaining = wanted;
+                byte* q = ReplyScanner.Consume(p, end, ref _state, ref remaining);
+                Client? client = e.Client;
+                int answered = wanted - remaining;
+                e.Count -= answered;
+                bool inexact = e.Inexact;
+                if (e.Count == 0) { Pop(ref e); }
+                if (client is not null)
+                {
+                    if (answered > 0) { client.OnAnswered(this, answered, ReplyKind.Plain, inexact); }
+                    if (q > p) { client.Deliver(p, (nint)(q - p)); }
+                    if (IsClosed) { return end; }
+                    if (answered > 0)
+                    {
+                        if (client.IsSkipping) { client.EndSkip(); }
+                        client.AfterReply(this);
+                    }
+                    if (IsClosed) { return end; }
+                }
+                p = q;
+                if (remaining > 0) { return p; }
+            }
+            else
+            {
+                int one = 1;
+                byte* q = ReplyScanner.Consume(p, end, ref _state, ref one);
+                bool whole = one == 0 && _capture.Count == 0;
+                if (!whole && q > p)
+                {
+                    if (_capture.Count + (q - p) > CaptureLimitBytes)
+                    {
+                        throw new InvalidDataException($"Redis sent a reply of more than {CaptureLimitBytes >> 20} MB to a command that is answered with less.");
+                    }
+                    _capture.Append(p, (nint)(q - p));
+                }
+                if (one > 0) { return q; }
+                Expected entry = e;
+                Pop(ref e);
+                var reply = whole
+                    ? new ReadOnlySpan<byte>(p, (int)(q - p))
+                    : new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
+                Handle(entry, reply);
+                _capture.Clear(0);
+                if (IsClosed) { return end; }
+                p = q;
+            }
+        }
+        return p;
+    }
+
+    private void Pop(ref Expected e)
+    {
+        if (Exclusive is not null && !e.Inexact)
+        {
+            ExactInFlight--;
+            _loop.Gate.DedicatedExactInFlight--;
+        }
+        if (e.Blocking) { BlockingInFlight--; }
+        e.Client = null;
+        _head++;
+        if (_head == _tail) { _head = _tail = 0; }
+    }
+
+    private void Handle(in Expected e, ReadOnlySpan<byte> reply)
+    {
+        bool failed = reply[0] == (byte)'-';
+        switch (e.Kind)
+        {
+            case ReplyKind.Dropped:
+                return;
+            case ReplyKind.View:
+                if (failed)
+                {
+                    Close("Redis refused a change of database or protocol");
+                }
+                return;
+            case ReplyKind.Greeting:
+                _loop.OnGreeting(this, reply);
+                return;
+            case ReplyKind.Marker:
+                _loop.Gate.OnMarkerReply(reply[0] == (byte)':');
+                return;
+            case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
+                // Confirmations come as pushes; what arrives here is an error.
+                break;
+            case ReplyKind.Monitor:
+                IsMonitor |= !failed;
+                break;
+        }
+        if (e.Client is { } client)
+        {
+            client.OnAnswered(this, 1, e.Kind, e.Inexact);
+            bool skipping = client.IsSkipping;
+            client.OnCaptured(this, e.Kind, reply);
+            if (skipping) { client.EndSkip(); }
+            if (!client.IsClosed) { client.AfterReply(this); }
+        }
+    }
+
+    // Frames that answer no request: messages, invalidations, lines of MONITOR. Confirmations of (un)subscribing are
+    // pushes in RESP3 and arrays in RESP2; here they are the answers of an expected entry, one or more each.
+    private bool MayPush(byte first) => first switch
+    {
+        (byte)'>' => true,
+        (byte)'*' => IsSubscribed || (_head != _tail && _expected[_head & (_expected.Length - 1)].Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
+        (byte)'+' => IsMonitor,
+        _ => false,
+    };
+
+    private bool _pushDeclined;
+
+    // Returns the first byte not consumed; p itself when more bytes are needed or, with _pushDeclined, when the frame is
+    // an ordinary reply after all; null when the upstream was closed.
+    private byte* ProcessPush(byte* p, byte* end)
+    {
+        if (!_inPush)
+        {
+            if (*p == (byte)'+')
+            {
+                if (end - p < 2) { return p; }
+                if (p[1] is < (byte)'0' or > (byte)'9')
+                {
+                    _pushDeclined = true;
+                    return p;
+                }
+                _capturingPush = true;
+            }
+            else
+            {
+                PushName name = ReadPushName(p, end);
+                if (name == PushName.Incomplete) { return p; }
+                if (name == PushName.Other && *p == (byte)'*')
+                {
+                    _pushDeclined = true;
+                    return p;
+                }
+                _capturingPush = name == PushName.Confirmation;
+            }
+            _inPush = true;
+        }
+        int one = 1;
+        byte* q = ReplyScanner.Consume(p, end, ref _state, ref one);
+        if (_capturingPush)
+        {
+            _capture.Append(p, (nint)(q - p));
+        }
+        else if (q > p)
+        {
+            Exclusive!.Deliver(p, (nint)(q - p));
+        }
+        if (IsClosed) { return null; }
+        if (one > 0)
+        {
+            // Only an incomplete header is left.
+            return q;
+        }
+        _inPush = false;
+        if (_capturingPush)
+        {
+            _capturingPush = false;
+            var frame = new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
+            if (frame[0] == (byte)'+')
+            {
+                if (!_loop.IsInternalMonitorLine(frame)) { Exclusive!.Deliver(_capture.Head, _capture.Count); }
+            }
+            else
+            {
+                Exclusive!.Deliver(_capture.Head, _capture.Count);
+                if (!IsClosed) { OnConfirmation(frame); }
+            }
+            _capture.Clear(0);
+        }
+        return IsClosed ? null : q;
+    }
+
+    private enum PushName { Incomplete, Message, Confirmation, Other }
+
+    private static PushName ReadPushName(byte* p, byte* end)
+    {
+        // ">3\r\n$9\r\nsubscribe\r\n...": the first element is a short bulk string.
+        byte* q = p;
+        while (q < end && *q != (byte)'\n') { q++; }
+        if (q >= end) { return PushName.Incomplete; }
+        q++;
+        if (q >= end) { return PushName.Incomplete; }
+        if (*q != (byte)'$') { return PushName.Other; }
+        byte* name = q;
+        while (name < end && *name != (byte)'\n') { name++; }
+        if (name >= end) { return PushName.Incomplete; }
+        name++;
+        if (!Utf8Parser.TryParse(new ReadOnlySpan<byte>(q + 1, (int)(name - q)), out int length, out _) || length is < 0 or > 24)
+        {
+            return PushName.Other;
+        }
+        if (end - name < length) { return PushName.Incomplete; }
+        var text = new ReadOnlySpan<byte>(name, length);
+        if (text.EndsWith("subscribe"u8)) { return PushName.Confirmation; }
+        if (text.EndsWith("message"u8) || text.SequenceEqual("invalidate"u8)) { return PushName.Message; }
+        return PushName.Other;
+    }
+
+    private void OnConfirmation(ReadOnlySpan<byte> frame)
+    {
+        // The frame ends ":<count>\r\n"; the count is of channels and patterns, or of shard channels.
+        int colon = frame.LastIndexOf((byte)':');
+        if (colon < 0 || !Utf8Parser.TryParse(frame[(colon + 1)..], out int count, out _)) { return; }
+        int at = frame.IndexOf((byte)'$');
+        at += frame[at..].IndexOf((byte)'\n') + 1;
+        ReadOnlySpan<byte> name = frame[at..];
+        if (name[0] == (byte)'s' && (name.StartsWith("ss"u8) || name.StartsWith("sun"u8))) { ShardChannels = count; }
+        else if (name[0] == (byte)'p') { Patterns = count - Channels; }
+        else { Channels = count - Patterns; }
+
+        if (_head == _tail) { return; }
+        ref Expected e = ref _expected[_head & (_expected.Length - 1)];
+        if (e.Kind is not (ReplyKind.Subscribe or ReplyKind.Unsubscribe)) { return; }
+        bool isUn = name.StartsWith("un"u8) || name.StartsWith("pun"u8) || name.StartsWith("sun"u8);
+        if (isUn != (e.Kind == ReplyKind.Unsubscribe)) { return; }
+        if (e.Count <= 0)
+        {
+            // "From everything": as many confirmations as there were subscriptions, at least one. How many are left is
+            // in the counts.
+            int left = name[0] == (byte)'s' ? ShardChannels : name[0] == (byte)'p' ? Patterns : Channels;
+            if (left > 0) { return; }
+            e.Count = 1;
+        }
+        if (--e.Count == 0)
+        {
+            Client client = Exclusive!;
+            bool inexact = e.Inexact;
+            Pop(ref e);
+            client.OnConfirmed();
+            client.OnAnswered(this, 1, ReplyKind.Subscribe, inexact);
+            client.AfterReply(this);
+        }
+    }
+}

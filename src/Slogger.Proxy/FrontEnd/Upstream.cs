@@ -1,0 +1,348 @@
+// A connection from the front end to Redis: either the shared one, which carries the ordinary commands of all clients, or
+// a dedicated one, which carries everything of one client that needs a connection of its own. Replies are matched to
+// requests first in, first out. Used by the loop's thread only.
+using System.Net.Sockets;
+using System.Runtime.CompilerServices;
+using Slogger.Proxy.Transports;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>What is done with the next reply, or replies, of an upstream.</summary>
+internal enum ReplyKind : byte
+{
+    /// <summary>Passed to the client as bytes.</summary>
+    Plain,
+
+    /// <summary>An internal command's: dropped. An error of a change of view breaks the upstream.</summary>
+    View,
+
+    /// <summary>An internal command's: dropped, whatever it is.</summary>
+    Dropped,
+
+    /// <summary>The first of an upstream: tells whether a new connection may do anything without a password.</summary>
+    Greeting,
+    Marker,
+    Select,
+    Hello,
+    Auth,
+    SetName,
+    GetName,
+    ReplyMode,
+    Reset,
+    Info,
+    SlowLog,
+
+    /// <summary>A harmless command sent in place of one that the proxy answers: the client's rights decide.</summary>
+    Probe,
+
+    /// <summary>Like <see cref="Plain"/>, with a follow-up when it has passed.</summary>
+    Config,
+    Exec,
+    Subscribe,
+    Unsubscribe,
+    ClientList,
+    ClientKill,
+
+    /// <summary>Not known to Redis, sent in place of a refused command so that a transaction fails.</summary>
+    Refused,
+    CommitWait,
+    Monitor,
+}
+
+/// <summary>One or more replies that an upstream owes.</summary>
+internal struct Expected
+{
+    public Client? Client;
+    public int Count;
+    public ReplyKind Kind;
+
+    /// <summary>The open version was not known to be the executing one all the while: two bounds.</summary>
+    public bool Inexact;
+
+    /// <summary>May wait at Redis for something to happen.</summary>
+    public bool Blocking;
+
+    /// <summary>The open version when it was sent.</summary>
+    public long Version;
+}
+
+internal sealed unsafe partial class Upstream : IChannelOwner
+{
+    private const int OutKeepBytes = 1 << 16;
+    private readonly FrontEndLoop _loop;
+    private Expected[] _expected = new Expected[8];
+    private int _head, _tail;
+    private NativeBuffer _out;
+
+    // What was written while a version boundary is on its way: sent after it.
+    private NativeBuffer _held;
+    private bool _connected;
+
+    public Upstream(FrontEndLoop loop, Client? exclusive)
+    {
+        _loop = loop;
+        Exclusive = exclusive;
+        Socket socket = loop.Store.BeginConnect();
+        Channel = loop.Poller.Adopt(socket);
+        Channel.Owner = this;
+        _connected = false;
+        loop.Poller.Watch(Channel, read: false, write: true);
+    }
+
+    public Channel Channel { get; }
+
+    /// <summary>Whose this is; <c>null</c> for the shared upstream.</summary>
+    public Client? Exclusive { get; private set; }
+
+    public bool IsClosed { get; private set; }
+
+    /// <summary>The database that the next command sent would run in; -1 when only a reply will tell.</summary>
+    public int Db { get; set; }
+
+    /// <summary>The protocol that the next command sent would be answered in; 0 when only a reply will tell.</summary>
+    public int Protocol { get; set; } = 2;
+
+    /// <summary>The name that Redis knows this connection by.</summary>
+    public byte[]? Name { get; set; }
+
+    /// <summary>Entries not yet answered.</summary>
+    public int InFlight => _tail - _head;
+
+    /// <summary>Exact entries not yet answered: what a version boundary waits for.</summary>
+    public int ExactInFlight { get; private set; }
+
+    /// <summary>Blocking commands not yet answered.</summary>
+    public int BlockingInFlight { get; private set; }
+
+    public nint OutBytes => _out.Count + _held.Count;
+
+    /// <summary>Bytes pass both ways without being matched.</summary>
+    public bool IsRaw { get; set; }
+
+    public long LastUsedMicroseconds { get; set; }
+
+    /// <summary>It is being closed because nothing needs it.</summary>
+    public bool WasIdle { get; set; }
+
+    /// <summary>How many clients use this shared upstream.</summary>
+    public int ClientCount { get; set; }
+
+    /// <summary>Room at the end of the send buffer for so many bytes, to receive into.</summary>
+    public byte* ReserveOut(int bytes)
+    {
+        _out.Reserve(bytes);
+        return _out.Tail;
+    }
+
+    /// <summary>Bytes written at the reserved place are to be sent.</summary>
+    public void CommitOut(nint bytes) => _out.Commit(bytes);
+
+    /// <summary>Adds bytes to be sent; on a dedicated upstream at once when possible.</summary>
+    public void Write(byte* bytes, nint count)
+    {
+        if (Exclusive is not null && _loop.Gate.Holding)
+        {
+            if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
+            _held.Append(bytes, count);
+            return;
+        }
+        if (Exclusive is not null && _connected && _out.Count == 0)
+        {
+            int sent = Channel.Send(bytes, (int)Math.Min(count, int.MaxValue));
+            if (sent == count) { return; }
+            if (sent > 0)
+            {
+                bytes += sent;
+                count -= sent;
+            }
+        }
+        _out.Append(bytes, count);
+        ScheduleFlush();
+    }
+
+    public void Write(ReadOnlySpan<byte> bytes)
+    {
+        fixed (byte* p = bytes) { Write(p, bytes.Length); }
+    }
+
+    /// <summary>Expects replies for what was just written.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Expect(Client? client, int count, ReplyKind kind, bool blocking = false, bool inexact = false)
+    {
+        if (_tail - _head == _expected.Length) { Grow(); }
+        ref Expected e = ref _expected[_tail++ & (_expected.Length - 1)];
+        e.Client = client;
+        e.Count = count;
+        e.Kind = kind;
+        e.Version = Exclusive is null ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
+        if (Exclusive is not null)
+        {
+            if (blocking) { BlockingInFlight++; }
+            inexact |= BlockingInFlight > 0;
+            if (!inexact)
+            {
+                ExactInFlight++;
+                _loop.Gate.DedicatedExactInFlight++;
+            }
+        }
+        e.Inexact = inexact;
+        e.Blocking = blocking;
+        client?.OnForwarded(this, count, kind, e.Version, inexact);
+    }
+
+    /// <summary>The request expected last, sent piece by piece, is now sent to its end: only from here on can it run.</summary>
+    public void FinishStreaming()
+    {
+        ref Expected e = ref _expected[(_tail - 1) & (_expected.Length - 1)];
+        e.Version = _loop.Gate.OpenForDedicated;
+        if (BlockingInFlight == 0)
+        {
+            e.Inexact = false;
+            ExactInFlight++;
+            _loop.Gate.DedicatedExactInFlight++;
+        }
+        Exclusive!.OnForwarded(this, 1, e.Kind, e.Version, e.Inexact);
+    }
+
+    /// <summary>Expects the reply of a request that will be sent piece by piece; see <see cref="FinishStreaming"/>.</summary>
+    public void ExpectStreaming(Client client)
+    {
+        Expect(null, 1, ReplyKind.Plain, inexact: true);
+        _expected[(_tail - 1) & (_expected.Length - 1)].Client = client;
+    }
+
+    /// <summary>What was in flight exactly, and has not come back in time, is known by two bounds only.</summary>
+    public void GiveUpExactness()
+    {
+        for (int i = _head; i < _tail; i++)
+        {
+            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            if (!e.Inexact)
+            {
+                e.Inexact = true;
+                _loop.Gate.DedicatedExactInFlight--;
+                Exclusive?.OnExactnessLost();
+            }
+        }
+        ExactInFlight = 0;
+    }
+
+    public void ScheduleFlush()
+    {
+        if (!_connected || IsClosed) { return; }
+        if (Exclusive is null)
+        {
+            _loop.SharedDirty = true;
+        }
+        else
+        {
+            Flush();
+        }
+    }
+
+    /// <summary>The version boundary has passed: what was held is sent.</summary>
+    public void ReleaseHeld()
+    {
+        if (IsClosed) { return; }
+        nint count = _held.Count;
+        Write(_held.Head, count);
+        _held.Clear(OutKeepBytes);
+    }
+
+    /// <summary>Sends what is waiting to be sent.</summary>
+    public void Flush()
+    {
+        if (!_connected || IsClosed) { return; }
+        while (_out.Count > 0)
+        {
+            int sent = Channel.Send(_out.Head, (int)Math.Min(_out.Count, 1 << 20));
+            if (sent == Channel.WouldBlock)
+            {
+                _loop.Poller.Watch(Channel, read: true, write: true);
+                return;
+            }
+            if (sent < 0)
+            {
+                // What Redis had answered before is still to be read: the end of the stream will tell.
+                _loop.Poller.Watch(Channel, read: true, write: false);
+                return;
+            }
+            _out.Consume(sent);
+        }
+        if (Exclusive is not null && _out.Capacity > 0) { _out.Clear(OutKeepBytes); }
+        if (Channel.WantsWrite)
+        {
+            _loop.Poller.Watch(Channel, read: WantsRead, write: false);
+            _loop.OnUpstreamDrained(this);
+        }
+    }
+
+    private bool WantsRead => Exclusive is null || !Exclusive.IsOutputFull;
+
+    /// <summary>The client's output has room again, or no longer.</summary>
+    public void UpdateReading()
+    {
+        if (_connected && !IsClosed) { _loop.Poller.Watch(Channel, WantsRead, Channel.WantsWrite); }
+    }
+
+    public void OnWritable(Channel channel)
+    {
+        if (!_connected)
+        {
+            if (!FinishConnect()) { return; }
+        }
+        Flush();
+    }
+
+    private bool FinishConnect()
+    {
+        var error = (int)Channel.Socket.GetSocketOption(SocketOptionLevel.Socket, SocketOptionName.Error)!;
+        if (error != 0)
+        {
+            Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
+            return false;
+        }
+        _connected = true;
+        _loop.Store.Connected(Channel.Socket);
+        _loop.Poller.Watch(Channel, read: true, write: false);
+        _loop.OnUpstreamConnected(this);
+        return !IsClosed;
+    }
+
+    /// <summary>Ends the connection. Clients that wait for replies on it are closed: nobody can tell what came of their
+    /// commands.</summary>
+    public void Close(string reason)
+    {
+        if (IsClosed) { return; }
+        IsClosed = true;
+        _loop.Poller.Close(Channel);
+        _loop.Gate.DedicatedExactInFlight -= ExactInFlight;
+        ExactInFlight = 0;
+        _out.Free();
+        _held.Free();
+        _capture.Free();
+        _rest.Free();
+        _loop.OnUpstreamClosed(this, reason);
+        int head = _head, tail = _tail;
+        for (int i = head; i < tail; i++)
+        {
+            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            Client? client = e.Client;
+            e.Client = null;
+            client?.OnReplyLost(this);
+        }
+        _head = _tail;
+        Exclusive?.OnDedicatedClosed(this);
+    }
+
+    private void Grow()
+    {
+        var larger = new Expected[_expected.Length * 2];
+        for (int i = _head; i < _tail; i++)
+        {
+            larger[i & (larger.Length - 1)] = _expected[i & (_expected.Length - 1)];
+        }
+        _expected = larger;
+    }
+}

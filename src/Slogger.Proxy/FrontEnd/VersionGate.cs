@@ -1,0 +1,163 @@
+// The loop's side of the version grid: which version is open, and how a boundary comes between the requests of one version
+// and the next. The shared upstream carries the marker itself, so there each request's side is known by position. What
+// dedicated upstreams have in flight is awaited before the marker is sent, and what they are given until it is answered
+// is held back: then nothing on them runs near the marker.
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>The decision to close a version now: the marker's two arguments.</summary>
+internal readonly record struct MarkerToSend(byte[] Command, long NextOpen);
+
+/// <summary>What the loop needs of the shard. Called by the loop's thread.</summary>
+internal interface IVersionSource
+{
+    /// <summary>Whether versions are closed at all.</summary>
+    bool IsVersioned { get; }
+
+    /// <summary>The version that requests forwarded now belong to.</summary>
+    long OpenVersion { get; }
+
+    /// <summary>Microseconds until <see cref="Tick"/> should be called again; negative for never.</summary>
+    long MicrosecondsToNextTick();
+
+    /// <summary>Asks whether a version is to be closed now.</summary>
+    /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
+    MarkerToSend? Tick(bool busy);
+
+    /// <summary>The marker was answered: with an integer, or with something else.</summary>
+    void MarkerAnswered(bool counts);
+
+    /// <summary>The connection died with the marker on it.</summary>
+    void MarkerLost();
+}
+
+/// <summary>The state of the boundary under way. Used by the loop's thread.</summary>
+internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
+{
+    private const long DrainLimitMicroseconds = 20_000;
+    private MarkerToSend? _pending;
+    private long _pendingSince;
+    private bool _inFlight;
+    private bool _busy;
+
+    /// <summary>The version of what is forwarded now on the shared upstream.</summary>
+    public long Open { get; private set; } = source.OpenVersion;
+
+    /// <summary>The version of what is forwarded now on a dedicated upstream: while that is held, the next.</summary>
+    public long OpenForDedicated => Holding ? _pendingNext : Open;
+
+    /// <summary>The version that has certainly been opened at Redis.</summary>
+    public long Answered { get; private set; } = source.OpenVersion;
+
+    /// <summary>Dedicated upstreams hold back what they are given.</summary>
+    public bool Holding { get; private set; }
+
+    /// <summary>Exact entries not yet answered on all dedicated upstreams.</summary>
+    public int DedicatedExactInFlight { get; set; }
+
+    private long _pendingNext;
+
+    public bool IsVersioned => source.IsVersioned;
+
+    /// <summary>Something was forwarded: the version is not empty.</summary>
+    public void MarkBusy() => _busy = true;
+
+    /// <summary>Microseconds until the gate has something to do; negative for never.</summary>
+    public long MicrosecondsToNextTurn(long now)
+    {
+        if (_pending is not null)
+        {
+            return Math.Max(0, _pendingSince + DrainLimitMicroseconds - now);
+        }
+        return _inFlight || !source.IsVersioned ? -1 : source.MicrosecondsToNextTick();
+    }
+
+    /// <summary>Does what is due. Called once in each turn of the loop.</summary>
+    public void Turn(long now)
+    {
+        if (!source.IsVersioned || _inFlight) { return; }
+        if (_pending is null)
+        {
+            if (source.MicrosecondsToNextTick() > 0) { return; }
+            bool busy = _busy || loop.AnythingInFlight;
+            if (busy && !loop.CanSendMarker) { return; }
+            _pending = source.Tick(busy);
+            if (_pending is null)
+            {
+                Open = Answered = source.OpenVersion;
+                return;
+            }
+            _pendingNext = _pending.Value.NextOpen;
+            _pendingSince = now;
+            Holding = true;
+        }
+        if (DedicatedExactInFlight > 0)
+        {
+            if (now - _pendingSince < DrainLimitMicroseconds) { return; }
+            loop.GiveUpExactness();
+        }
+        if (!loop.CanSendMarker)
+        {
+            Abandon();
+            return;
+        }
+        loop.SendMarker(_pending.Value.Command);
+        _pending = null;
+        _inFlight = true;
+        _busy = false;
+        Open = _pendingNext;
+    }
+
+    public void OnMarkerReply(bool counts)
+    {
+        _inFlight = false;
+        source.MarkerAnswered(counts);
+        if (counts) { Answered = Open; } else { _busy = true; }
+        Release();
+    }
+
+    /// <summary>The upstream that carries markers died.</summary>
+    public void OnMarkerUpstreamClosed()
+    {
+        _busy = true;
+        if (_inFlight)
+        {
+            _inFlight = false;
+            source.MarkerLost();
+        }
+        else if (_pending is not null)
+        {
+            Abandon();
+            return;
+        }
+        Release();
+    }
+
+    /// <summary>A recovery has opened another version.</summary>
+    public void Restart()
+    {
+        _inFlight = false;
+        _pending = null;
+        _busy = false;
+        Open = Answered = source.OpenVersion;
+        Release();
+    }
+
+    private void Abandon()
+    {
+        _pending = null;
+        _busy = true;
+        Open = Math.Max(Open, _pendingNext);
+        source.MarkerLost();
+        Release();
+    }
+
+    private void Release()
+    {
+        if (Holding)
+        {
+            Holding = false;
+            loop.ReleaseHeldUpstreams();
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// A byte stream as the front end's loop sees it: never blocks, says "not now" by a number. The loop runs on whichever
+// transport there is: epoll with direct system calls on Linux, .NET sockets elsewhere. TLS joins as an ordinary channel
+// (see TlsBridge).
+using System.Net.Sockets;
+
+namespace Slogger.Proxy.Transports;
+
+/// <summary>One end of a connection, used by the loop's thread only.</summary>
+internal abstract unsafe class Channel(Socket socket)
+{
+    /// <summary>Result of <see cref="Receive"/> and <see cref="Send"/>: nothing can be moved now.</summary>
+    public const int WouldBlock = -1;
+
+    /// <summary>Result of <see cref="Receive"/> and <see cref="Send"/>: the connection is broken.</summary>
+    public const int Broken = -2;
+
+    /// <summary>Who is told of this channel's events.</summary>
+    public IChannelOwner? Owner { get; set; }
+
+    /// <summary>The socket, for its addresses and options.</summary>
+    public Socket Socket { get; } = socket;
+
+    internal bool WantsRead { get; set; }
+
+    internal bool WantsWrite { get; set; }
+
+    internal bool IsClosed { get; set; }
+
+    /// <summary>Moves bytes in. Returns how many, 0 at the end of the stream, or one of the negative results.</summary>
+    public abstract int Receive(byte* buffer, int capacityBytes);
+
+    /// <summary>Moves bytes out. Returns how many, or one of the negative results.</summary>
+    public abstract int Send(byte* buffer, int countBytes);
+}
+
+/// <summary>What the loop calls when something can be done with a channel.</summary>
+internal interface IChannelOwner
+{
+    /// <summary>Bytes, the end of the stream, or an error can be received.</summary>
+    void OnReadable(Channel channel);
+
+    /// <summary>Bytes can be sent, or a connection attempt has ended.</summary>
+    void OnWritable(Channel channel);
+}
+
+/// <summary>Waits for events on many channels. Level-triggered: an event repeats until it is dealt with. All members but
+/// <see cref="Wake"/> belong to the loop's thread.</summary>
+internal interface IPoller : IDisposable
+{
+    /// <summary>The name that people see.</summary>
+    string Name { get; }
+
+    /// <summary>Makes a channel of a socket, which becomes non-blocking and belongs to the channel.</summary>
+    Channel Adopt(Socket socket);
+
+    /// <summary>Starts or changes what is waited for on a channel.</summary>
+    void Watch(Channel channel, bool read, bool write);
+
+    /// <summary>Stops waiting on a channel and closes it. Events of it that are already collected are dropped.</summary>
+    void Close(Channel channel);
+
+    /// <summary>Collects events and waits for the first at most so long. Unit: microseconds; negative means for ever.</summary>
+    /// <returns>How many events there are.</returns>
+    int Wait(long timeoutMicroseconds);
+
+    /// <summary>One of the events collected by the last <see cref="Wait"/>; no channel if it was closed meanwhile.</summary>
+    Channel? Event(int index, out bool readable, out bool writable);
+
+    /// <summary>Makes a <see cref="Wait"/> in progress, or else the next one, return at once. Any thread.</summary>
+    void Wake();
+}

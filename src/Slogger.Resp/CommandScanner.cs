@@ -1,0 +1,219 @@
+// Finds the boundaries of requests in bytes from a client, exactly as Redis 7.0's processMultibulkBuffer reads them: a
+// request that passes here parses there too, since many clients share one connection to Redis and a protocol error on it
+// would hit them all. What Redis does not check (the bytes of a line end) is not checked here either.
+using System.Runtime.CompilerServices;
+
+namespace Slogger.Resp;
+
+/// <summary>Why a scan of requests stopped.</summary>
+public enum ScanStop
+{
+    /// <summary>The bytes ended, between two requests or inside one.</summary>
+    NeedMore,
+
+    /// <summary>The next request's name is in the set of special names.</summary>
+    Special,
+
+    /// <summary>The next request is not an array of bulk strings but a line of words.</summary>
+    Inline,
+
+    /// <summary>The next request is larger than the limit, complete or not.</summary>
+    Large,
+
+    /// <summary>The next bytes are no request; <see cref="CommandScanner.Classify"/> says which error Redis would give.</summary>
+    Malformed,
+}
+
+/// <summary>Scans requests of the RESP protocol without copying. Source: Redis 7.0 networking.c.</summary>
+public static unsafe class CommandScanner
+{
+    /// <summary>The longest line that Redis accepts as an inline request or as a length. Unit: bytes.</summary>
+    public const int MaxLineBytes = 64 * 1024;
+
+    internal const long Incomplete = long.MinValue;
+    internal const long Invalid = long.MinValue + 1;
+
+    /// <summary>Scans whole ordinary requests from <paramref name="p"/>. Requests with a count of 0 or less have no
+    /// reply: they are passed over without being counted.</summary>
+    /// <param name="p">The first byte.</param>
+    /// <param name="end">One past the last byte.</param>
+    /// <param name="special">Names at which the scan stops.</param>
+    /// <param name="largeBytes">A request that is, or promises to be, larger than this stops the scan.</param>
+    /// <param name="count">Raised by the number of requests that will be answered.</param>
+    /// <param name="stop">Why the scan ended at the returned pointer.</param>
+    /// <param name="specialValue">With <see cref="ScanStop.Special"/> the number of the name, else 0.</param>
+    /// <returns>The first byte that was not consumed.</returns>
+    public static byte* ScanRun(
+        byte* p, byte* end, SpecialNames special, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+    {
+        specialValue = 0;
+        while (p < end)
+        {
+            byte* start = p;
+            if (*p != (byte)'*')
+            {
+                stop = ScanStop.Inline;
+                return start;
+            }
+            byte* q = p + 1;
+            long arguments = ReadLength(ref q, end);
+            if (arguments < 0 || arguments > int.MaxValue)
+            {
+                if (arguments == Incomplete) { break; }
+                if (arguments == Invalid || arguments > int.MaxValue) { stop = ScanStop.Malformed; return start; }
+                p = q;
+                continue;
+            }
+            if (arguments == 0)
+            {
+                p = q;
+                continue;
+            }
+            bool first = true;
+            for (long i = arguments; i > 0; i--)
+            {
+                if (q >= end) { goto incomplete; }
+                if (*q != (byte)'$') { stop = ScanStop.Malformed; return start; }
+                q++;
+                long length = ReadLength(ref q, end);
+                if (length < 0)
+                {
+                    if (length == Incomplete) { goto incomplete; }
+                    stop = ScanStop.Malformed;
+                    return start;
+                }
+                if (first)
+                {
+                    first = false;
+                    if (end - q >= length)
+                    {
+                        byte value = length <= 255 ? special.Find(q, (int)length) : (byte)0;
+                        if (value != 0)
+                        {
+                            specialValue = value;
+                            stop = ScanStop.Special;
+                            return start;
+                        }
+                    }
+                    else if (length <= 255)
+                    {
+                        goto incomplete;
+                    }
+                }
+                if (length > largeBytes || q - start > largeBytes) { stop = ScanStop.Large; return start; }
+                if (end - q < length + 2) { goto incomplete; }
+                q += length + 2;
+            }
+            p = q;
+            count++;
+            continue;
+
+        incomplete:
+            p = start;
+            if (end - start > largeBytes) { stop = ScanStop.Large; return start; }
+            break;
+        }
+        stop = ScanStop.NeedMore;
+        return p;
+    }
+
+    /// <summary>Finds the end and the arguments of the one request at <paramref name="p"/>.</summary>
+    /// <param name="p">The first byte, a '*'.</param>
+    /// <param name="end">One past the last byte.</param>
+    /// <param name="arguments">Receives offset and length of each argument, relative to <paramref name="p"/>.</param>
+    /// <returns>The request's length in bytes; 0 when it is not complete; -1 when it is malformed.</returns>
+    public static long ReadArguments(byte* p, byte* end, List<(int Offset, int Length)> arguments)
+    {
+        ArgumentNullException.ThrowIfNull(arguments);
+        arguments.Clear();
+        byte* q = p + 1;
+        long count = ReadLength(ref q, end);
+        if (count == Incomplete) { return 0; }
+        if (count == Invalid || count > int.MaxValue) { return -1; }
+        for (long i = 0; i < count; i++)
+        {
+            if (q >= end) { return 0; }
+            if (*q != (byte)'$') { return -1; }
+            q++;
+            long length = ReadLength(ref q, end);
+            if (length == Incomplete) { return 0; }
+            if (length < 0 || length > int.MaxValue - 64) { return -1; }
+            if (end - q < length + 2) { return 0; }
+            arguments.Add(((int)(q - p), (int)length));
+            q += length + 2;
+        }
+        return q - p;
+    }
+
+    /// <summary>The error with which Redis closes a connection that sent the malformed request at
+    /// <paramref name="p"/>, without '-' and line end.</summary>
+    public static string Classify(byte* p, byte* end)
+    {
+        byte* q = p + 1;
+        long count = ReadLength(ref q, end);
+        if (count == Incomplete) { return "ERR Protocol error: too big mbulk count string"; }
+        if (count == Invalid || count > int.MaxValue) { return "ERR Protocol error: invalid multibulk length"; }
+        while (q < end)
+        {
+            if (*q != (byte)'$')
+            {
+                return $"ERR Protocol error: expected '$', got '{(char)*q}'";
+            }
+            q++;
+            long length = ReadLength(ref q, end);
+            if (length == Incomplete) { return "ERR Protocol error: too big bulk count string"; }
+            if (length < 0) { return "ERR Protocol error: invalid bulk length"; }
+            if (end - q < length + 2) { break; }
+            q += length + 2;
+        }
+        return "ERR Protocol error: invalid bulk length";
+    }
+
+    // Reads a canonical decimal number and the two bytes that end its line. As Redis's string2ll: no sign but '-', no
+    // leading zeros, at most 20 characters; a line that does not end within MaxLineBytes is invalid.
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    internal static long ReadLength(ref byte* p, byte* end)
+    {
+        byte* q = p;
+        if (end - q >= 3)
+        {
+            uint digit = (uint)(q[0] - '0');
+            if (digit <= 9 && q[1] == (byte)'\r')
+            {
+                p = q + 3;
+                return digit;
+            }
+            uint second = (uint)(q[1] - '0');
+            if (digit - 1 <= 8 && second <= 9 && q[2] == (byte)'\r' && end - q >= 4)
+            {
+                p = q + 4;
+                return (digit * 10) + second;
+            }
+        }
+        return ReadLongLength(ref p, end);
+    }
+
+    private static long ReadLongLength(ref byte* p, byte* end)
+    {
+        byte* q = p;
+        byte* limit = end - q > MaxLineBytes ? q + MaxLineBytes : end;
+        byte* cr = q;
+        while (cr < limit && *cr != (byte)'\r') { cr++; }
+        if (cr == limit) { return limit == end && end - q <= MaxLineBytes ? Incomplete : Invalid; }
+        if (end - cr < 2) { return Incomplete; }
+        long digits = cr - q;
+        bool negative = digits > 0 && *q == (byte)'-';
+        if (negative) { q++; digits--; }
+        if (digits is 0 or > 18) { return Invalid; }
+        if (*q == (byte)'0' && (digits > 1 || negative)) { return Invalid; }
+        long value = 0;
+        for (; q < cr; q++)
+        {
+            uint digit = (uint)(*q - '0');
+            if (digit > 9) { return Invalid; }
+            value = (value * 10) + digit;
+        }
+        p = cr + 2;
+        return negative ? -value : value;
+    }
+}

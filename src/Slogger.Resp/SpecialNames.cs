@@ -1,0 +1,110 @@
+// A set of command names that a run of ordinary commands must stop at. Looked up once per command on the proxy's hot
+// path, so: no allocation, no hashing of strings, one multiplication and usually one compare for a name not in the set.
+using System.Runtime.CompilerServices;
+using System.Text;
+
+namespace Slogger.Resp;
+
+/// <summary>An immutable set of command names with a small number for each. Names compare without case.</summary>
+public sealed unsafe class SpecialNames
+{
+    private const int SlotCount = 1024;
+    private readonly ulong[] _words = new ulong[SlotCount];
+    private readonly byte[] _lengths = new byte[SlotCount];
+    private readonly byte[] _values = new byte[SlotCount];
+    private readonly byte[][] _names = new byte[SlotCount][];
+    private readonly int _longestName;
+
+    /// <summary>Builds the set. Values must be 1 to 255: 0 means "not in the set".</summary>
+    /// <exception cref="ArgumentException">A name is empty or twice in the set, or a value is 0.</exception>
+    public SpecialNames(IEnumerable<KeyValuePair<string, byte>> names)
+    {
+        ArgumentNullException.ThrowIfNull(names);
+        foreach ((string name, byte value) in names)
+        {
+            if (name.Length is 0 or > 255 || value == 0)
+            {
+                throw new ArgumentException($"'{name}' cannot be a special name.", nameof(names));
+            }
+            byte[] upper = Encoding.ASCII.GetBytes(name.ToUpperInvariant());
+            ulong word;
+            fixed (byte* p = upper) { word = Word(p, upper.Length); }
+            int slot = Slot(word, upper.Length);
+            while (_values[slot] != 0)
+            {
+                if (_names[slot].AsSpan().SequenceEqual(upper))
+                {
+                    throw new ArgumentException($"'{name}' is twice in the set.", nameof(names));
+                }
+                slot = (slot + 1) & (SlotCount - 1);
+            }
+            _words[slot] = word;
+            _lengths[slot] = (byte)upper.Length;
+            _values[slot] = value;
+            _names[slot] = upper;
+            _longestName = Math.Max(_longestName, upper.Length);
+        }
+    }
+
+    /// <summary>The number of a name, or 0 when it is not in the set.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public byte Find(byte* name, int length)
+    {
+        if ((uint)(length - 1) >= (uint)_longestName)
+        {
+            return 0;
+        }
+        ulong word = Word(name, length);
+        int slot = Slot(word, length);
+        byte value;
+        while ((value = _values[slot]) != 0)
+        {
+            if (_words[slot] == word && _lengths[slot] == length && (length <= 8 || SameTail(name, slot, length)))
+            {
+                return value;
+            }
+            slot = (slot + 1) & (SlotCount - 1);
+        }
+        return 0;
+    }
+
+    private bool SameTail(byte* name, int slot, int length)
+    {
+        byte[] expected = _names[slot];
+        for (int i = 8; i < length; i++)
+        {
+            if (Upper(name[i]) != expected[i])
+            {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static byte Upper(byte b) => b is >= (byte)'a' and <= (byte)'z' ? (byte)(b - 32) : b;
+
+    // The first eight bytes, letters folded to upper case by clearing bit 5 of all bytes: '-' and '.' and digits change
+    // too, but alike for the table and the input, and names that differ only there are told apart by none of Redis's.
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static ulong Word(byte* name, int length)
+    {
+        ulong word;
+        if (length >= 8)
+        {
+            word = Unsafe.ReadUnaligned<ulong>(name);
+        }
+        else
+        {
+            word = 0;
+            for (int i = 0; i < length; i++)
+            {
+                word |= (ulong)name[i] << (8 * i);
+            }
+        }
+        return word & 0xDFDFDFDFDFDFDFDFUL;
+    }
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static int Slot(ulong word, int length) =>
+        (int)(((word ^ (ulong)length) * 0x9E3779B97F4A7C15UL) >> 54);
+}
