@@ -97,9 +97,18 @@ internal static class CommandLine
         }
 
         List<OptionError> errors = [];
+        bool afterUnknown = false;
         foreach (string token in parsed.UnmatchedTokens)
         {
             bool isSwitch = token.StartsWith('-');
+            if (!isSwitch && afterUnknown)
+            {
+                // The value of the unknown option, most likely.
+                afterUnknown = false;
+                continue;
+            }
+
+            afterUnknown = isSwitch;
             string name = token.Split('=', 2)[0];
             string? nearest = isSwitch ? NearestName.Find(name, command.Options.Select(known => known.Name)) : null;
             errors.Add(new OptionError(isSwitch ? $"{name} is not an option of slogger {command.Name}" : $"\"{token}\" is one word too many", Origin, nearest is null ? help : $"did you mean {nearest}? {help}"));

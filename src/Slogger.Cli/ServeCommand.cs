@@ -43,6 +43,7 @@ internal static class ServeCommand
                 return CommandResult.Done;
             }
 
+            data.ForgetFailedFirstStart();
             return CommandResult.Failed(exit.Problem!, exit.Remedy);
         }
     }

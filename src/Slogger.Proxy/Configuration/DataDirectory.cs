@@ -43,7 +43,7 @@ public sealed class DataDirectory : IDisposable
         return WithLock(path, held =>
         {
             StoreRecord? found = StoreRecord.Read(path);
-            if (found is null && Remains.FirstOrDefault(name => Directory.Exists(System.IO.Path.Combine(path, name))) is { } remains)
+            if (found is null && FindRemains(path) is { } remains)
             {
                 return Broken($"the data directory {path} holds {remains}/ but no {StoreRecord.FileName}", $"put {StoreRecord.FileName} back from a copy, or use an empty directory");
             }
@@ -98,6 +98,18 @@ public sealed class DataDirectory : IDisposable
         }
     }
 
+    /// <summary>
+    /// Call it when a start failed: a first start that left no data behind does not bind the directory to its kind of store, so
+    /// that a corrected command line can use it.
+    /// </summary>
+    public void ForgetFailedFirstStart()
+    {
+        if (PreviousCommit is null && FindRemains(Path) is null)
+        {
+            File.Delete(System.IO.Path.Combine(Path, StoreRecord.FileName));
+        }
+    }
+
     /// <summary>Removes proxy.json and gives up the lock.</summary>
     public void Dispose()
     {
@@ -109,6 +121,8 @@ public sealed class DataDirectory : IDisposable
             _lock.Dispose();
         }
     }
+
+    private static string? FindRemains(string path) => Remains.FirstOrDefault(name => Directory.Exists(System.IO.Path.Combine(path, name)));
 
     private static DataDirectoryResult WithLock(string path, Func<FileStream, DataDirectoryResult> use)
     {

@@ -2,6 +2,7 @@
 // environment and the configuration file; checked there, so the proxy may trust every value. OptionCatalog holds the
 // option's name and help for each property (a test keeps the two complete).
 using System.Collections.Immutable;
+using System.Text.Json.Serialization;
 using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
@@ -155,12 +156,15 @@ public sealed record RedisTlsOptions
 public enum CommitMode
 {
     /// <summary>Its part of the replication stream is synced to the version log: commits within milliseconds.</summary>
+    [JsonStringEnumMemberName("log")]
     Log,
 
     /// <summary>A BGSAVE that holds it has ended: commits within seconds, as in the DPR paper's D-Redis.</summary>
+    [JsonStringEnumMemberName("bgsave")]
     BgSave,
 
     /// <summary>Nothing: a pass-through without recovery.</summary>
+    [JsonStringEnumMemberName("none")]
     None,
 }
 
@@ -201,8 +205,10 @@ public enum TransportKind
 public enum StoreKind
 {
     /// <summary>A Redis that others run (--redis).</summary>
+    [JsonStringEnumMemberName("redis")]
     Redis,
 
     /// <summary>A Redis that the proxy runs (--redis-server).</summary>
+    [JsonStringEnumMemberName("redis-server")]
     RedisServer,
 }
