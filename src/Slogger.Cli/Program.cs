@@ -1,1 +1,4 @@
-return 0;
+// The slogger executable: see CommandLine for the commands, SloggerApp for the exit codes.
+using Slogger.Cli;
+
+return await SloggerApp.RunAsync(args, AppHost.Process);

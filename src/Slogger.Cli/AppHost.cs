@@ -1,0 +1,45 @@
+// What the executable takes from its process, so that tests can give their own: streams, environment, and the two long runs.
+using System.Collections;
+using Slogger.Proxy;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>The surroundings of one run of the executable.</summary>
+public sealed record AppHost
+{
+    /// <summary>What the command answers.</summary>
+    public required TextWriter Output { get; init; }
+
+    /// <summary>Errors and log lines.</summary>
+    public required TextWriter Error { get; init; }
+
+    /// <summary>Environment variables.</summary>
+    public required IDictionary Environment { get; init; }
+
+    /// <summary>True if output is a terminal that shows colours.</summary>
+    public bool Colours { get; init; }
+
+    /// <summary>Width of the output in columns.</summary>
+    public int Width { get; init; } = 100;
+
+    /// <summary>True if signals stop the command.</summary>
+    public bool HandlesSignals { get; init; }
+
+    /// <summary>Runs a proxy.</summary>
+    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = ProxyHost.RunAsync;
+
+    /// <summary>Restores offline.</summary>
+    public Func<RestoreOptions, ILogSink, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;
+
+    /// <summary>The real process.</summary>
+    public static AppHost Process => new()
+    {
+        Output = Console.Out,
+        Error = Console.Error,
+        Environment = System.Environment.GetEnvironmentVariables(),
+        Colours = !Console.IsOutputRedirected && System.Environment.GetEnvironmentVariable("NO_COLOR") is null,
+        Width = Console.IsOutputRedirected ? 100 : Math.Clamp(Console.WindowWidth, 60, 140),
+        HandlesSignals = true,
+    };
+}

@@ -1,0 +1,120 @@
+// The commands and their options, made from OptionCatalog: System.CommandLine splits the arguments, and the texts go on as
+// the highest option layer. Meaning and errors are the readers' business.
+using System.CommandLine;
+using System.CommandLine.Parsing;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Parses and dispatches.</summary>
+internal static class CommandLine
+{
+    private const string Origin = "the command line";
+
+    public static async Task<CommandResult> RunAsync(IReadOnlyList<string> args, AppHost host)
+    {
+        Command serve = Build("serve", "Run a proxy in front of a Redis", OptionCatalog.For(OptionCommands.Serve));
+        Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs", OptionCatalog.For(OptionCommands.Restore));
+        Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);
+        Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
+        status.Arguments.Add(address);
+        RootCommand root = new("Slogger") { serve, status, restore };
+
+        // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
+        ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
+        Command command = parsed.CommandResult.Command;
+        if (args.Count == 0 || IsGiven(parsed, "--help"))
+        {
+            HelpText.Write(host.Output, command == root ? null : command.Name, host.Width);
+            return args.Count == 0 ? new CommandResult(ExitCodes.BadOptions, []) : CommandResult.Done;
+        }
+
+        if (command == root && IsGiven(parsed, "--version"))
+        {
+            host.Output.WriteLine("slogger " + ProductVersion.Text);
+            return CommandResult.Done;
+        }
+
+        if (SyntaxErrors(parsed, root) is { Count: > 0 } errors)
+        {
+            return CommandResult.BadOptions(errors);
+        }
+
+        OptionLayer texts = LayerOf(parsed, command);
+        return command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
+    }
+
+    private static Command Build(string name, string description, IEnumerable<OptionDefinition> options)
+    {
+        Command command = new(name, description);
+        foreach (OptionDefinition definition in options)
+        {
+            command.Options.Add(new Option<string[]>(definition.Switch)
+            {
+                Description = definition.Help,
+
+                // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
+                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name == StatusCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrOne,
+                AllowMultipleArgumentsPerToken = false,
+            });
+        }
+
+        return command;
+    }
+
+    private static bool IsGiven(ParseResult parsed, string option)
+        => EnclosingOptions(parsed.CommandResult).Any(known => known.Name == option && parsed.GetResult(known) is { Implicit: false });
+
+    private static IEnumerable<Option> EnclosingOptions(System.CommandLine.Parsing.CommandResult command)
+        => command.Parent is System.CommandLine.Parsing.CommandResult parent ? command.Command.Options.Concat(EnclosingOptions(parent)) : command.Command.Options;
+
+    private static OptionLayer LayerOf(ParseResult parsed, Command command)
+    {
+        OptionLayer layer = new();
+        foreach (Option option in command.Options)
+        {
+            if (parsed.GetResult(option) is { Implicit: false } result)
+            {
+                string[] texts = [.. result.Tokens.Select(token => token.Value)];
+                layer.Values[option.Name[2..]] = new OptionTexts(texts.Length == 0 ? ["true"] : texts, Origin);
+            }
+        }
+
+        return layer;
+    }
+
+    private static List<OptionError> SyntaxErrors(ParseResult parsed, RootCommand root)
+    {
+        Command command = parsed.CommandResult.Command;
+        string help = command == root ? "slogger --help lists the commands" : $"slogger {command.Name} --help lists the options";
+        if (command == root)
+        {
+            string typed = parsed.UnmatchedTokens.FirstOrDefault() ?? "";
+            string? nearest = NearestName.Find(typed, root.Subcommands.Select(known => known.Name));
+            return [new OptionError(typed.Length > 0 ? $"\"{typed}\" is not a command" : "no command is given", "", nearest is null ? help : $"did you mean slogger {nearest}? {help}")];
+        }
+
+        List<OptionError> errors = [];
+        bool afterUnknown = false;
+        foreach (string token in parsed.UnmatchedTokens)
+        {
+            bool isSwitch = token.StartsWith('-');
+            if (!isSwitch && afterUnknown)
+            {
+                // The value of the unknown option, most likely.
+                afterUnknown = false;
+                continue;
+            }
+
+            afterUnknown = isSwitch;
+            string name = token.Split('=', 2)[0];
+            string? nearest = isSwitch ? NearestName.Find(name, command.Options.Select(known => known.Name)) : null;
+            errors.Add(new OptionError(isSwitch ? $"{name} is not an option of slogger {command.Name}" : $"\"{token}\" is one word too many", Origin, nearest is null ? help : $"did you mean {nearest}? {help}"));
+        }
+
+        // Unmatched tokens are reported there too; what is left is an option without its value.
+        return errors.Count > 0 ? errors : [.. parsed.Errors.Select(error => new OptionError(error.Message.TrimEnd('.'), Origin, help))];
+    }
+}

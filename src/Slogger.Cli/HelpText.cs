@@ -1,0 +1,99 @@
+// --help, from OptionCatalog: grouped, wrapped to the terminal, with each option's default.
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Writes help.</summary>
+internal static class HelpText
+{
+    private const int Indent = 6;
+
+    /// <summary>Writes the help of a command, or the list of commands.</summary>
+    public static void Write(TextWriter output, string? command, int width)
+    {
+        switch (command)
+        {
+            case "serve":
+                output.WriteLine("slogger serve: run a proxy in front of a Redis.");
+                output.WriteLine();
+                output.WriteLine("  slogger serve --redis 127.0.0.1:6379 --data /var/lib/slogger");
+                output.WriteLine("  slogger serve --redis-server redis-server --data /var/lib/slogger --listen 127.0.0.1:6380");
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Serve), width);
+                WriteSources(output, width);
+                break;
+            case "restore":
+                output.WriteLine("slogger restore: put a Redis into the state of one version, while no proxy runs.");
+                output.WriteLine();
+                output.WriteLine("  slogger restore --data /var/lib/slogger --latest");
+                output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --redis 127.0.0.1:6379");
+                output.WriteLine();
+                output.WriteLine("Without --redis and --redis-server the store that the data directory remembers is restored.");
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Restore), width);
+                WriteSources(output, width);
+                break;
+            case "status":
+                output.WriteLine("slogger status: show the state of a running proxy.");
+                output.WriteLine();
+                output.WriteLine("  slogger status --data /var/lib/slogger");
+                output.WriteLine("  slogger status 127.0.0.1:6380 --json");
+                WriteOptions(output, StatusOptions.All, width);
+                break;
+            default:
+                output.WriteLine("slogger: makes an unmodified Redis recoverable.");
+                output.WriteLine();
+                output.WriteLine("  slogger serve     run a proxy in front of a Redis");
+                output.WriteLine("  slogger status    show the state of a running proxy");
+                output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
+                output.WriteLine();
+                output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
+                break;
+        }
+    }
+
+    private static void WriteSources(TextWriter output, int width)
+    {
+        output.WriteLine();
+        foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; addresses in one variable are separated by commas) or stand in the file of --config. The command line goes over the environment, the environment over the file.", width))
+        {
+            output.WriteLine(line);
+        }
+
+        output.WriteLine("Sizes: 64mb, 1gb. Durations: 5ms, 2s, 10m.");
+        output.WriteLine("Exit codes: 0 stopped in order, 1 failed while running, 2 wrong options.");
+    }
+
+    private static void WriteOptions(TextWriter output, IEnumerable<OptionDefinition> options, int width)
+    {
+        foreach (IGrouping<string, OptionDefinition> group in options.GroupBy(option => option.Group))
+        {
+            output.WriteLine();
+            output.WriteLine(group.Key + ":");
+            foreach (OptionDefinition option in group)
+            {
+                output.WriteLine($"  {option.Switch} {option.ValueName}".TrimEnd());
+                string text = option.Default is "none" or "false" or "" ? option.Help : $"{option.Help} Default: {option.Default}.";
+                foreach (string line in Wrap(text, width - Indent))
+                {
+                    output.WriteLine(new string(' ', Indent) + line);
+                }
+            }
+        }
+    }
+
+    private static IEnumerable<string> Wrap(string text, int width)
+    {
+        string line = "";
+        foreach (string word in text.Split(' '))
+        {
+            if (line.Length > 0 && line.Length + 1 + word.Length > width)
+            {
+                yield return line;
+                line = "";
+            }
+
+            line = line.Length == 0 ? word : line + " " + word;
+        }
+
+        yield return line;
+    }
+}

@@ -1,0 +1,51 @@
+// slogger restore: options, the existing data directory (so no proxy may run on it), and then the restore.
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Restores offline.</summary>
+internal static class RestoreCommand
+{
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        OptionsResult<RestoreOptions> read = ServeOptionsReader.ReadRestore(texts, OptionLayer.FromEnvironment(host.Environment));
+        if (read.Options is not { } options)
+        {
+            return CommandResult.BadOptions(read.Errors);
+        }
+
+        DataDirectoryResult opened = DataDirectory.OpenExisting(options.DataDirectory);
+        if (opened.Opened is not { } data)
+        {
+            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
+        }
+
+        using (data)
+        using (LineLog log = new(host.Error, options.LogLevel))
+        using (StopSignals signals = new(log, host.HandlesSignals))
+        {
+            foreach (string warning in read.Warnings)
+            {
+                log.Warn(warning);
+            }
+
+            options = WithStore(options, data.Store);
+            ProxyExit exit = await host.Restore(options, log, signals.Token).ConfigureAwait(false);
+            return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);
+        }
+    }
+
+    // The directory's own cluster and shard, and its own store where the options name none.
+    private static RestoreOptions WithStore(RestoreOptions options, StoreRecord store)
+    {
+        options = options with { Cluster = store.Cluster, Shard = store.ShardId };
+        if (options.Redis is not null || options.RedisServerPath is not null)
+        {
+            return options;
+        }
+
+        return store.Store == StoreKind.RedisServer
+            ? options with { RedisServerPath = store.Address }
+            : options with { Redis = ListenAddress.TryParse(store.Address, out ListenAddress? address, out _) ? address : null };
+    }
+}

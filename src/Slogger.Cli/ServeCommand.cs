@@ -1,0 +1,52 @@
+// slogger serve: options, data directory, log, signals, and then the proxy until it ends.
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Runs a proxy.</summary>
+internal static class ServeCommand
+{
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        OptionsResult<ServeOptions> read = ServeOptionsReader.ReadServe(texts, OptionLayer.FromEnvironment(host.Environment));
+        if (read.Options is not { } options)
+        {
+            return CommandResult.BadOptions(read.Errors);
+        }
+
+        using LineLog log = new(host.Error, options.LogLevel);
+        foreach (string warning in read.Warnings)
+        {
+            log.Warn(warning);
+        }
+
+        DataDirectoryResult opened = DataDirectory.OpenForServe(options);
+        if (opened.Opened is not { } data)
+        {
+            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
+        }
+
+        using (data)
+        {
+            if (data.PreviousCommit is { } previous && previous != options.Commit)
+            {
+                log.Warn($"the last start of {data.Path} was with --commit {Word(previous)}, this one is with --commit {Word(options.Commit)}");
+            }
+
+            using StopSignals signals = new(log, host.HandlesSignals);
+            string store = options.Redis is { } redis ? $"redis {redis}" : $"supervised {options.RedisServerPath}";
+            log.Info($"slogger {ProductVersion.Text}: cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
+            ProxyExit exit = await host.Serve(options, log, signals.Token).ConfigureAwait(false);
+            if (exit.IsDone)
+            {
+                log.Info("stopped");
+                return CommandResult.Done;
+            }
+
+            data.ForgetFailedFirstStart();
+            return CommandResult.Failed(exit.Problem!, exit.Remedy);
+        }
+    }
+
+    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.BgSave => "bgsave", _ => "none" };
+}

@@ -1,0 +1,142 @@
+// slogger status: finds the proxy by its data directory or its address, asks DPR.INFO, prints the answer.
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Shows a proxy's state.</summary>
+internal static class StatusCommand
+{
+    public const string Name = "status";
+
+    /// <summary>How to reach a proxy.</summary>
+    internal sealed record Target(ListenAddress Address, bool Tls, string Found);
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, IReadOnlyList<string> addresses, AppHost host)
+    {
+        List<OptionError> errors = [];
+        string? data = Single(texts, "data", errors);
+        string? passwordFile = Single(texts, "password-file", errors);
+        string? caFile = Single(texts, "tls-ca", errors);
+        foreach ((string name, string? file) in new[] { ("password-file", passwordFile), ("tls-ca", caFile) })
+        {
+            if (file is not null && !OptionText.ExistingFile(file, out _, out string problem))
+            {
+                errors.Add(new OptionError($"--{name} \"{file}\" {problem}", "the command line", "correct the path"));
+            }
+        }
+
+        ListenAddress? address = null;
+        if (addresses.Count > 1 || (addresses.Count == 1 && data is not null))
+        {
+            errors.Add(new OptionError("more than one proxy is named", "the command line", "give one ADDRESS, or --data DIR"));
+        }
+        else if (addresses.Count == 1 && !OptionText.ServerAddress(addresses[0], out address, out string problem))
+        {
+            string hint = Directory.Exists(addresses[0]) ? $"it is a directory: use --data {addresses[0]}" : "write HOST:PORT or unix:PATH, or use --data DIR";
+            errors.Add(new OptionError($"the address \"{addresses[0]}\" {problem}", "the command line", hint));
+        }
+
+        string? user = Single(texts, "user", errors);
+        if (errors.Count > 0)
+        {
+            return CommandResult.BadOptions(errors);
+        }
+
+        StatusCredentials credentials = new(user, passwordFile is null ? null : File.ReadLines(passwordFile).FirstOrDefault() ?? "", caFile, texts.Values.ContainsKey("tls-insecure"));
+        Target target;
+        if (address is not null)
+        {
+            target = new Target(address, texts.Values.ContainsKey("tls") || caFile is not null || credentials.TakesAnyCertificate, "");
+        }
+        else if (!TryFind(data, host, out Target? found, out CommandResult? failure))
+        {
+            return failure!;
+        }
+        else
+        {
+            target = found!;
+        }
+
+        StatusAnswer answer = await StatusClient.AskAsync(target.Address, target.Tls, credentials).ConfigureAwait(false);
+        if (answer.Fields is not { } fields)
+        {
+            return CommandResult.Failed(answer.Problem + target.Found, answer.Remedy);
+        }
+
+        if (texts.Values.ContainsKey("json"))
+        {
+            host.Output.WriteLine(StatusReport.ToJson(fields));
+        }
+        else
+        {
+            StatusReport.Print(fields, target.Address, host, DateTimeOffset.UtcNow);
+        }
+
+        return CommandResult.Done;
+    }
+
+    private static bool TryFind(string? data, AppHost host, out Target? target, out CommandResult? failure)
+    {
+        (target, failure) = (null, null);
+        string path = Path.GetFullPath(data ?? host.Environment["SLOGGER_DATA"] as string ?? ServeOptionsReader.DefaultDataDirectory);
+        const string other = "give the data directory of a running proxy with --data DIR, or its ADDRESS";
+        if (!Directory.Exists(path))
+        {
+            failure = CommandResult.Failed($"the data directory {path} does not exist", other);
+            return false;
+        }
+
+        if (ProxyRecord.Read(path) is not { } record)
+        {
+            bool used = File.Exists(Path.Combine(path, StoreRecord.FileName));
+            failure = used
+                ? CommandResult.Failed($"no proxy runs on the data directory {path}", "start one with slogger serve")
+                : CommandResult.Failed($"{path} is not a data directory of Slogger: it has no {StoreRecord.FileName}", other);
+            return false;
+        }
+
+        bool tls = record.Listen.IsDefaultOrEmpty;
+        string? text = tls ? record.TlsListen.FirstOrDefault() : record.Listen[0];
+        if (text is null || !ListenAddress.TryParse(text, out ListenAddress? address, out _))
+        {
+            failure = CommandResult.Failed($"the proxy (process {record.Pid}) of {path} names no address to connect to", "give its ADDRESS");
+            return false;
+        }
+
+        target = new Target(Reachable(address), tls, $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process {record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
+        return true;
+    }
+
+    // A proxy that listens on every interface is reached at the loopback one.
+    private static ListenAddress Reachable(ListenAddress address) => address switch
+    {
+        { IsUnix: true } => address,
+        { Host: "0.0.0.0" } => ListenAddress.Tcp("127.0.0.1", address.Port),
+        { Host: "::" } => ListenAddress.Tcp("::1", address.Port),
+        _ => address,
+    };
+
+    private static bool IsAlive(int pid)
+    {
+        try
+        {
+            using System.Diagnostics.Process process = System.Diagnostics.Process.GetProcessById(pid);
+            return !process.HasExited;
+        }
+        catch (Exception e) when (e is ArgumentException or InvalidOperationException)
+        {
+            return false;
+        }
+    }
+
+    private static string? Single(OptionLayer texts, string name, List<OptionError> errors)
+    {
+        OptionTexts? given = texts.Values.GetValueOrDefault(name);
+        if (given is { Texts.Count: > 1 })
+        {
+            errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", given.Origin, "give it once"));
+        }
+
+        return given?.Texts[0];
+    }
+}

@@ -1,0 +1,173 @@
+// What slogger status prints. The fields are DPR.INFO's name:value lines; names that this build does not know are kept in
+// --json and listed at the end of the table, so that a newer proxy loses nothing.
+using System.Globalization;
+using System.Text;
+using System.Text.Encodings.Web;
+using System.Text.Json;
+using Slogger.Proxy.Configuration;
+using Spectre.Console;
+
+namespace Slogger.Cli;
+
+/// <summary>Reads and prints the fields of DPR.INFO.</summary>
+internal static class StatusReport
+{
+    // Shown in rows of their own or within another's; everything else is listed at the end as it came.
+    private static readonly HashSet<string> Known =
+    [
+        "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
+        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
+        "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
+    ];
+
+    // Names stay strings in JSON even if they look like numbers.
+    private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version"];
+
+    /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
+    public static List<KeyValuePair<string, string>> Parse(string text)
+    {
+        List<KeyValuePair<string, string>> fields = [];
+        HashSet<string> seen = [];
+        foreach (string line in text.Split('\n', StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries))
+        {
+            int colon = line.IndexOf(':');
+            if (colon > 0 && line[0] != '#' && seen.Add(line[..colon]))
+            {
+                fields.Add(new KeyValuePair<string, string>(line[..colon], line[(colon + 1)..]));
+            }
+        }
+
+        return fields;
+    }
+
+    /// <summary>One JSON object with every field in its order; numbers as numbers.</summary>
+    public static string ToJson(IReadOnlyList<KeyValuePair<string, string>> fields)
+    {
+        using MemoryStream stream = new();
+        using (Utf8JsonWriter writer = new(stream, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
+        {
+            writer.WriteStartObject();
+            foreach ((string name, string value) in fields)
+            {
+                writer.WritePropertyName(name);
+                if (!Texts.Contains(name) && decimal.TryParse(value, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number))
+                {
+                    writer.WriteNumberValue(number);
+                }
+                else
+                {
+                    writer.WriteStringValue(value);
+                }
+            }
+
+            writer.WriteEndObject();
+        }
+
+        return Encoding.UTF8.GetString(stream.ToArray());
+    }
+
+    /// <summary>The table for a person. <paramref name="now"/> dates the last checkpoint.</summary>
+    public static void Print(IReadOnlyList<KeyValuePair<string, string>> fields, ListenAddress address, AppHost host, DateTimeOffset now)
+    {
+        Dictionary<string, string> values = new(fields);
+        string Get(string name) => values.GetValueOrDefault(name, "?");
+        Table table = new Table { Border = TableBorder.Rounded, Title = new TableTitle(Markup.Escape($"shard {Get("shard")} of cluster {Get("cluster")} at {address}")) }
+            .HideHeaders().AddColumn("").AddColumn("");
+        void Row(string name, string value, Color? colour = null)
+            => table.AddRow(new Text(name, new Style(Color.Grey)), new Text(value, new Style(colour)));
+
+        Row("store", Join(Get("store"), State(Get("store_state"))), StateColour(Get("store_state")));
+        Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state")));
+        Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of " + Interval(interval) : ""));
+        Row("world-line", Get("worldline"));
+        Row("open version", Get("open_version"));
+        Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
+        Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
+        Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
+        Row("log", Bytes(Get("log_bytes")));
+        Row("last checkpoint", Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now));
+        Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
+        Row("operations", Count(Get("ops_per_sec")) + " per second");
+        Row("proxy", $"version {Get("version")}, up for {Age(Get("uptime_s"))}");
+        foreach ((string name, string value) in fields.Where(field => !Known.Contains(field.Key)))
+        {
+            Row(name, value);
+        }
+
+        IAnsiConsole console = AnsiConsole.Create(new AnsiConsoleSettings
+        {
+            Ansi = host.Colours ? AnsiSupport.Detect : AnsiSupport.No,
+            ColorSystem = host.Colours ? ColorSystemSupport.Detect : ColorSystemSupport.NoColors,
+            Interactive = InteractionSupport.No,
+            Out = new AnsiConsoleOutput(host.Output),
+        });
+        console.Profile.Width = host.Width;
+        console.Profile.Capabilities.Unicode = true;
+        console.Write(table);
+    }
+
+    /// <summary>Bytes in the largest fitting unit, with one decimal.</summary>
+    internal static string Bytes(string text)
+    {
+        if (!long.TryParse(text, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long bytes) || bytes < 0)
+        {
+            return text;
+        }
+
+        string[] units = ["bytes", "KB", "MB", "GB", "TB", "PB"];
+        double value = bytes;
+        int unit = 0;
+        while (value >= 1024 && unit < units.Length - 1)
+        {
+            (value, unit) = (value / 1024, unit + 1);
+        }
+
+        return value.ToString(unit == 0 ? "0" : "0.0", CultureInfo.InvariantCulture) + " " + units[unit];
+    }
+
+    /// <summary>Seconds as 5 s, 3 min 10 s, 2 h 5 min, 4 d 3 h.</summary>
+    internal static string Age(string secondsText)
+    {
+        if (!decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number))
+        {
+            return secondsText;
+        }
+
+        long seconds = (long)Math.Clamp(number, 0, long.MaxValue / 2);
+        return seconds switch
+        {
+            < 60 => Invariant($"{seconds} s"),
+            < 3600 => Invariant($"{seconds / 60} min {seconds % 60} s"),
+            < 86_400 => Invariant($"{seconds / 3600} h {seconds % 3600 / 60} min"),
+            _ => Invariant($"{seconds / 86_400} d {seconds % 86_400 / 3600} h"),
+        };
+    }
+
+    private static string Checkpoint(string unix, string bytes, DateTimeOffset now)
+        => long.TryParse(unix, NumberStyles.None, CultureInfo.InvariantCulture, out long seconds) && seconds > 0
+            ? $"{Age((now.ToUnixTimeSeconds() - seconds).ToString(CultureInfo.InvariantCulture))} ago, {Bytes(bytes)}"
+            : "none";
+
+    private static string Behind(Dictionary<string, string> values, string ahead, string name)
+    {
+        bool ok = long.TryParse(values.GetValueOrDefault(ahead), NumberStyles.None, CultureInfo.InvariantCulture, out long first)
+            & long.TryParse(values.GetValueOrDefault(name), NumberStyles.None, CultureInfo.InvariantCulture, out long second);
+        return ok && first >= second ? Invariant($"{first - second} behind the open one") : "";
+    }
+
+    private static string Interval(string microseconds)
+        => long.TryParse(microseconds, NumberStyles.None, CultureInfo.InvariantCulture, out long number) && number <= (long)ServeOptions.VersionIntervalMax.TotalMicroseconds
+            ? OptionText.FormatDuration(TimeSpan.FromMicroseconds(number))
+            : microseconds + " us";
+
+    private static string Count(string text)
+        => decimal.TryParse(text, NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number) ? number.ToString("#,0", CultureInfo.InvariantCulture) : text;
+
+    private static Color? StateColour(string state) => state is "ok" or "up" or "online" or "connected" ? Color.Green : state is "?" ? null : Color.Yellow;
+
+    private static string State(string state) => state == "?" ? "unknown" : state;
+
+    private static string Join(string first, string second) => second.Length == 0 ? first : first + ", " + second;
+
+    private static string Invariant(FormattableString text) => FormattableString.Invariant(text);
+}

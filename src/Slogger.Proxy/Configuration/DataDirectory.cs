@@ -1,0 +1,194 @@
+// A data directory in use by this process: created where missing, locked against every other process, and known to belong
+// to this store, cluster and shard. Opened before anything else touches it, disposed last. The lock is the operating system's
+// (flock), so it goes away with the process, also by kill -9; children do not inherit it.
+using System.Globalization;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>How opening a data directory ended.</summary>
+/// <param name="Opened">The directory; null if it cannot be used.</param>
+/// <param name="Problem">What is wrong; empty if opened.</param>
+/// <param name="Remedy">What to do.</param>
+/// <param name="IsOptionError">True if the options contradict the directory (exit code 2), false if it is in use or broken (1).</param>
+public sealed record DataDirectoryResult(DataDirectory? Opened, string Problem, string Remedy, bool IsOptionError);
+
+/// <summary>A locked data directory.</summary>
+public sealed class DataDirectory : IDisposable
+{
+    /// <summary>Name of the lock file; it holds the process id of its owner, for messages.</summary>
+    public const string LockFileName = "lock";
+
+    // What the log and the checkpoints leave behind: with these, a missing store.json is a loss, not a first start.
+    private static readonly string[] Remains = ["log", "checkpoints"];
+
+    private readonly FileStream _lock;
+
+    private DataDirectory(string path, FileStream held, StoreRecord store, CommitMode? previous)
+        => (Path, _lock, Store, PreviousCommit) = (path, held, store, previous);
+
+    /// <summary>The directory, absolute.</summary>
+    public string Path { get; }
+
+    /// <summary>What it belongs to.</summary>
+    public StoreRecord Store { get; }
+
+    /// <summary>The commit mode of the start before this one; null at the first start.</summary>
+    public CommitMode? PreviousCommit { get; }
+
+    /// <summary>Opens the directory for a proxy; a missing one is created, an empty one becomes this store's.</summary>
+    public static DataDirectoryResult OpenForServe(ServeOptions options) => Guard(options.DataDirectory, () =>
+    {
+        string path = options.DataDirectory;
+        CreatePrivate(path);
+        return WithLock(path, held =>
+        {
+            StoreRecord? found = StoreRecord.Read(path);
+            if (found is null && FindRemains(path) is { } remains)
+            {
+                return Broken($"the data directory {path} holds {remains}/ but no {StoreRecord.FileName}", $"put {StoreRecord.FileName} back from a copy, or use an empty directory");
+            }
+
+            if (found?.Contradiction(options) is { } contradiction)
+            {
+                return new DataDirectoryResult(null, $"the data directory {path} cannot be used: {contradiction}", "give the directory of this store with --data (an empty or new one for a first start), or correct the other options", true);
+            }
+
+            StoreRecord current = StoreRecord.From(options) with { Created = found?.Created ?? DateTimeOffset.UtcNow };
+            if (found != current)
+            {
+                current.Write(path);
+            }
+
+            return Opened(path, held, current, found?.Commit);
+        });
+    });
+
+    /// <summary>Opens an existing directory offline.</summary>
+    public static DataDirectoryResult OpenExisting(string path) => Guard(path, () =>
+    {
+        if (!Directory.Exists(path))
+        {
+            return new DataDirectoryResult(null, $"the data directory {path} does not exist", "give the right one with --data", true);
+        }
+
+        if (!File.Exists(System.IO.Path.Combine(path, StoreRecord.FileName)))
+        {
+            return new DataDirectoryResult(null, $"{path} is not a data directory of Slogger: it has no {StoreRecord.FileName}", "give the right one with --data", true);
+        }
+
+        return WithLock(path, held =>
+        {
+            StoreRecord found = StoreRecord.Read(path)!;
+            return Opened(path, held, found, found.Commit);
+        });
+    });
+
+    /// <summary>Process id of the directory's owner, for messages; null if unknown or if nobody holds it.</summary>
+    public static int? OwnerOf(string path)
+    {
+        try
+        {
+            using FileStream stream = new(System.IO.Path.Combine(path, LockFileName), FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
+            using StreamReader reader = new(stream);
+            return int.TryParse(reader.ReadLine(), NumberStyles.None, CultureInfo.InvariantCulture, out int pid) ? pid : null;
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>
+    /// Call it when a start failed: a first start that left no data behind does not bind the directory to its kind of store, so
+    /// that a corrected command line can use it.
+    /// </summary>
+    public void ForgetFailedFirstStart()
+    {
+        if (PreviousCommit is null && FindRemains(Path) is null)
+        {
+            File.Delete(System.IO.Path.Combine(Path, StoreRecord.FileName));
+        }
+    }
+
+    /// <summary>Removes proxy.json and gives up the lock.</summary>
+    public void Dispose()
+    {
+        // The lock file stays: removing it would let two processes lock two files of the same name.
+        if (_lock.CanWrite)
+        {
+            ProxyRecord.Remove(Path);
+            _lock.SetLength(0);
+            _lock.Dispose();
+        }
+    }
+
+    private static string? FindRemains(string path) => Remains.FirstOrDefault(name => Directory.Exists(System.IO.Path.Combine(path, name)));
+
+    private static DataDirectoryResult WithLock(string path, Func<FileStream, DataDirectoryResult> use)
+    {
+        FileStream held;
+        try
+        {
+            held = new FileStream(System.IO.Path.Combine(path, LockFileName), FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.None);
+        }
+        catch (IOException e) when (IsLockViolation(e))
+        {
+            string owner = OwnerOf(path) is { } pid ? string.Create(CultureInfo.InvariantCulture, $" (process {pid})") : "";
+            return Broken($"the data directory {path} is in use by another Slogger process{owner}", "stop that one, or give another directory with --data");
+        }
+
+        DataDirectoryResult? result = null;
+        try
+        {
+            held.SetLength(0);
+            held.Write(System.Text.Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
+            held.Flush();
+            result = use(held);
+            return result;
+        }
+        finally
+        {
+            if (result?.Opened is null)
+            {
+                held.Dispose();
+            }
+        }
+    }
+
+    private static DataDirectoryResult Guard(string path, Func<DataDirectoryResult> open)
+    {
+        try
+        {
+            return open();
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return Broken($"the data directory {path} cannot be used: {e.Message}", "check its path, its owner and the free space, or give another one with --data");
+        }
+        catch (InvalidDataException e)
+        {
+            return Broken($"the data directory {path} cannot be used: {e.Message}", "put the file back from a copy, or use the Slogger that wrote it");
+        }
+    }
+
+    // .NET reports a lost flock as a sharing violation: EWOULDBLOCK on Unix, ERROR_SHARING_VIOLATION on Windows.
+    private static bool IsLockViolation(IOException e) => e is not (FileNotFoundException or DirectoryNotFoundException or PathTooLongException)
+        && (e.HResult is 11 or 35 or unchecked((int)0x80070020) || e.Message.Contains("being used by another process", StringComparison.Ordinal));
+
+    private static void CreatePrivate(string path)
+    {
+        if (OperatingSystem.IsWindows())
+        {
+            Directory.CreateDirectory(path);
+        }
+        else if (!Directory.Exists(path))
+        {
+            Directory.CreateDirectory(path, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+        }
+    }
+
+    private static DataDirectoryResult Opened(string path, FileStream held, StoreRecord store, CommitMode? previous)
+        => new(new DataDirectory(path, held, store, previous), "", "", false);
+
+    private static DataDirectoryResult Broken(string problem, string remedy) => new(null, problem, remedy, false);
+}

@@ -1,0 +1,124 @@
+// The one list of options: name, help, default, and the property it fills. The command line, the environment (SLOGGER_ and
+// the name in capitals), the configuration file and --help are all made from it.
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>How an option takes its value.</summary>
+public enum OptionShape
+{
+    /// <summary>One value.</summary>
+    Value,
+
+    /// <summary>No value: present means true.</summary>
+    Flag,
+
+    /// <summary>May be given several times; a list in the configuration file.</summary>
+    List,
+}
+
+/// <summary>The commands that know an option.</summary>
+[Flags]
+public enum OptionCommands
+{
+    /// <summary>slogger serve.</summary>
+    Serve = 1,
+
+    /// <summary>slogger restore.</summary>
+    Restore = 2,
+}
+
+/// <summary>One option.</summary>
+/// <param name="Name">Its name in the configuration file; -- before it on the command line.</param>
+/// <param name="Group">Heading in --help.</param>
+/// <param name="ValueName">What --help calls its value; empty for a flag.</param>
+/// <param name="Help">What it does, with the consequence of changing it.</param>
+/// <param name="Default">The default, for people.</param>
+/// <param name="Property">The property of <see cref="ServeOptions"/> (or <see cref="RestoreOptions"/>) that it fills.</param>
+public sealed record OptionDefinition(string Name, string Group, string ValueName, string Help, string Default, string Property)
+{
+    /// <summary>How it takes its value.</summary>
+    public OptionShape Shape { get; init; } = OptionShape.Value;
+
+    /// <summary>The commands that know it.</summary>
+    public OptionCommands Commands { get; init; } = OptionCommands.Serve;
+
+    /// <summary>What separates values in the environment variable of a list.</summary>
+    public char EnvironmentSeparator { get; init; } = ',';
+
+    /// <summary>True if its value may hold a password and must not be repeated in messages.</summary>
+    public bool IsSecret { get; init; }
+
+    /// <summary>Its name on the command line.</summary>
+    public string Switch => "--" + Name;
+
+    /// <summary>Its environment variable.</summary>
+    public string EnvironmentVariable => OptionCatalog.EnvironmentPrefix + Name.ToUpperInvariant().Replace('-', '_');
+}
+
+/// <summary>All options of serve and restore.</summary>
+public static class OptionCatalog
+{
+    /// <summary>How the environment variables of all options begin.</summary>
+    public const string EnvironmentPrefix = "SLOGGER_";
+
+    private const OptionCommands Both = OptionCommands.Serve | OptionCommands.Restore;
+    private const string Clients = "Clients";
+    private const string Store = "Redis (one of --redis and --redis-server)";
+    private const string Durability = "Versions and durability";
+    private const string Running = "Running";
+
+    /// <summary>Every option, in the order of --help.</summary>
+    public static readonly IReadOnlyList<OptionDefinition> All =
+    [
+        new("listen", Clients, "ADDRESS", "Where clients connect: HOST:PORT, [IPV6]:PORT, unix:PATH or /PATH; may be repeated. Beyond loopback it is open to whoever reaches it, unless Redis asks for a password.", "127.0.0.1:6380", nameof(ServeOptions.Listen)) { Shape = OptionShape.List },
+        new("tls-listen", Clients, "ADDRESS", "The same over TLS; may be repeated. Without --listen, clients can connect over TLS only.", "none", "ClientTls.Listen") { Shape = OptionShape.List },
+        new("tls-cert", Clients, "FILE", "Certificate chain (PEM) shown to clients.", "none", "ClientTls.CertificateFile"),
+        new("tls-key", Clients, "FILE", "Private key (PEM) of --tls-cert.", "none", "ClientTls.KeyFile"),
+        new("tls-client-ca", Clients, "FILE", "Clients must show a certificate from these authorities (PEM).", "none, no certificate is asked for", "ClientTls.ClientCaFile"),
+        new("max-clients", Clients, "NUMBER", "Most clients at a time; further ones get an error and are closed.", "10000", nameof(ServeOptions.MaxClients)),
+        new("client-output-limit", Clients, "SIZE", "Unread replies that one client may leave before it is disconnected.", "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)),
+        new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is disconnected first.", "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),
+        new("on-rollback", Clients, "close|error", "What plain clients see after a recovery lost a suffix: their connection closes, or their next command is answered with an error.", "close", nameof(ServeOptions.OnRollback)),
+
+        new("redis", Store, "ADDRESS", "Attach to a Redis (7.0 or later, not a replica, not in cluster mode) that others run: HOST:PORT or a Unix socket.", "none", nameof(ServeOptions.Redis)) { Commands = Both },
+        new("redis-server", Store, "PATH", "Run this redis-server: the proxy starts it, restarts and restores it after a crash; it outlives a killed proxy and the next one adopts it.", "none", nameof(ServeOptions.RedisServerPath)) { Commands = Both },
+        new("redis-config", Store, "FILE", "A redis.conf for --redis-server. What the proxy must own (files, sockets, persistence, replication) is overridden.", "none", nameof(ServeOptions.RedisConfigFile)) { Commands = Both },
+        new("redis-directive", Store, "LINE", "A line of redis.conf for --redis-server, such as \"maxmemory 1gb\"; may be repeated. Comes after --redis-config.", "none", nameof(ServeOptions.RedisDirectives)) { Shape = OptionShape.List, Commands = Both, EnvironmentSeparator = '\n' },
+        new("redis-user", Store, "NAME", "ACL user for the proxy's own connections to Redis.", "Redis's user default", nameof(ServeOptions.RedisUser)) { Commands = Both },
+        new("redis-password-file", Store, "FILE", "File whose first line is the password for the proxy's own connections to Redis.", "none", nameof(ServeOptions.RedisPasswordFile)) { Commands = Both },
+        new("redis-tls", Store, "", "Connect to Redis over TLS.", "false", "RedisTls.Enabled") { Shape = OptionShape.Flag, Commands = Both },
+        new("redis-tls-ca", Store, "FILE", "Authorities (PEM) that Redis's certificate must come from.", "the system's", "RedisTls.CaFile") { Commands = Both },
+        new("redis-tls-cert", Store, "FILE", "The proxy's certificate (PEM), where Redis asks for one.", "none", "RedisTls.CertificateFile") { Commands = Both },
+        new("redis-tls-key", Store, "FILE", "Private key (PEM) of --redis-tls-cert.", "none", "RedisTls.KeyFile") { Commands = Both },
+        new("redis-tls-insecure", Store, "", "Take any certificate from Redis. Protects against eavesdropping only.", "false", "RedisTls.Insecure") { Shape = OptionShape.Flag, Commands = Both },
+
+        new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Both },
+        new("metadata", Durability, "SPEC", "Where cuts and world-lines are recorded: sqlite:FILE, postgres:CONNSTRING or sqlserver:CONNSTRING. Keep a password off the command line: use the environment or --config.", "sqlite:DATA/metadata.db", nameof(ServeOptions.Metadata)) { Commands = Both, IsSecret = true },
+        new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)),
+        new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)),
+        new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
+        new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs.", "5ms", nameof(ServeOptions.VersionInterval)),
+        new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),
+        new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
+        new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up.", "none, refuse to start", nameof(ServeOptions.Seed)),
+
+        new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Both },
+        new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every system, slower).", "auto", nameof(ServeOptions.Transport)),
+        new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info", nameof(ServeOptions.LogLevel)) { Commands = Both },
+    ];
+
+    /// <summary>The restore-only options; they have no environment variable and no place in the configuration file.</summary>
+    public static readonly IReadOnlyList<OptionDefinition> RestoreOnly =
+    [
+        new("version", "What to restore (one of the two)", "V", "The version to restore, as shown by slogger status or DPR.INFO.", "none", nameof(RestoreOptions.Version)) { Commands = OptionCommands.Restore },
+        new("latest", "What to restore (one of the two)", "", "The newest durable version.", "none", nameof(RestoreOptions.Version)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+    ];
+
+    private static readonly Dictionary<string, OptionDefinition> ByName = All.ToDictionary(option => option.Name);
+
+    /// <summary>The option of this name in the configuration file, or null.</summary>
+    public static OptionDefinition? Find(string name) => ByName.GetValueOrDefault(name);
+
+    /// <summary>The options of one command, in the order of --help.</summary>
+    public static IEnumerable<OptionDefinition> For(OptionCommands command)
+        => (command == OptionCommands.Restore ? RestoreOnly : []).Concat(All.Where(option => (option.Commands & command) != 0));
+}

@@ -1,0 +1,214 @@
+// Everything `slogger serve` can be told, as immutable typed values. Made by ServeOptionsReader from the command line, the
+// environment and the configuration file; checked there, so the proxy may trust every value. OptionCatalog holds the
+// option's name and help for each property (a test keeps the two complete).
+using System.Collections.Immutable;
+using System.Text.Json.Serialization;
+using Slogger.Core.Shards;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>Options of a proxy for one shard. Exactly one of <see cref="Redis"/> and <see cref="RedisServerPath"/> is set.</summary>
+public sealed record ServeOptions
+{
+    /// <summary>Largest version interval.</summary>
+    public static readonly TimeSpan VersionIntervalMax = TimeSpan.FromMinutes(60);
+
+    /// <summary>Smallest version interval.</summary>
+    public static readonly TimeSpan VersionIntervalMin = TimeSpan.FromMilliseconds(1);
+
+    /// <summary>The configuration file that was read, for messages. Default: none.</summary>
+    public string? ConfigFile { get; init; }
+
+    /// <summary>
+    /// Addresses that take clients in clear text. Default: 127.0.0.1:6380, or none if only <see cref="ClientTlsOptions.Listen"/> is given.
+    /// An address beyond loopback is open to whoever reaches it, unless Redis itself asks for a password.
+    /// </summary>
+    public ImmutableArray<ListenAddress> Listen { get; init; } = [ListenAddress.Tcp("127.0.0.1", 6380)];
+
+    /// <summary>TLS towards clients. Default: null, no TLS.</summary>
+    public ClientTlsOptions? ClientTls { get; init; }
+
+    /// <summary>The Redis to attach to, run by others. If it dies the proxy waits for it and then restores it. Default: none.</summary>
+    public ListenAddress? Redis { get; init; }
+
+    /// <summary>
+    /// The redis-server program (absolute path) to run for this shard: started, restarted and restored by the proxy, and left
+    /// running for the next proxy if this one is killed. Default: none.
+    /// </summary>
+    public string? RedisServerPath { get; init; }
+
+    /// <summary>A redis.conf for the supervised server; what the proxy must own is overridden. Default: Redis's defaults.</summary>
+    public string? RedisConfigFile { get; init; }
+
+    /// <summary>Lines of redis.conf for the supervised server, such as "maxmemory 1gb"; after the file. Default: none.</summary>
+    public ImmutableArray<string> RedisDirectives { get; init; } = [];
+
+    /// <summary>ACL user for the proxy's own connections to Redis. Default: null, Redis's user "default".</summary>
+    public string? RedisUser { get; init; }
+
+    /// <summary>File (absolute path) whose first line is the password for the proxy's own connections. Default: no password.</summary>
+    public string? RedisPasswordFile { get; init; }
+
+    /// <summary>TLS towards Redis. Default: null, clear text.</summary>
+    public RedisTlsOptions? RedisTls { get; init; }
+
+    /// <summary>
+    /// Directory (absolute path) of the version log, the checkpoints and the supervised Redis's files. Default: slogger-data in the
+    /// current directory. It belongs to one shard and one kind of store; losing it loses the ability to recover.
+    /// </summary>
+    public required string DataDirectory { get; init; }
+
+    /// <summary>Where cuts and world-lines are recorded. Default: sqlite in metadata.db of the data directory.</summary>
+    public required MetadataSpec Metadata { get; init; }
+
+    /// <summary>The cluster's name in the metadata. Default: "default". Shards of one cluster recover together.</summary>
+    public string Cluster { get; init; } = "default";
+
+    /// <summary>This shard's number in its cluster, from 0. Default: 0.</summary>
+    public ShardId Shard { get; init; } = new(0);
+
+    /// <summary>What makes a version durable. Default: log.</summary>
+    public CommitMode Commit { get; init; } = CommitMode.Log;
+
+    /// <summary>
+    /// Length of a version, 1 ms to 60 min. Default: 5 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
+    /// longer means fewer disk syncs.
+    /// </summary>
+    public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
+
+    /// <summary>What plain clients see after a recovery. Default: close.</summary>
+    public RollbackAction OnRollback { get; init; } = RollbackAction.Close;
+
+    /// <summary>What wins when Redis holds data of unknown origin. Default: null, refuse to start.</summary>
+    public SeedSource? Seed { get; init; }
+
+    /// <summary>
+    /// Bytes of version log after which a new checkpoint is taken. Default: 1 GiB. Smaller means faster restores and more forks of Redis.
+    /// </summary>
+    public long CheckpointEveryBytes { get; init; } = 1L << 30;
+
+    /// <summary>
+    /// Bytes of version log to keep on disk; what a checkpoint covers is trimmed above it. Default: 4 GiB; at least twice
+    /// <see cref="CheckpointEveryBytes"/>. Larger keeps more versions restorable.
+    /// </summary>
+    public long LogBudgetBytes { get; init; } = 4L << 30;
+
+    /// <summary>Most clients at a time; further ones get an error and are closed. Default: 10000.</summary>
+    public int MaxClients { get; init; } = 10_000;
+
+    /// <summary>
+    /// Bytes of replies that one client may leave unread before it is disconnected. Default: 576 MiB, so that one value of 512 MiB fits.
+    /// </summary>
+    public long ClientOutputLimitBytes { get; init; } = 576L << 20;
+
+    /// <summary>
+    /// Bytes of unread replies of all clients together; beyond it the client with most is disconnected first. Default: 1 GiB; at
+    /// least <see cref="ClientOutputLimitBytes"/>.
+    /// </summary>
+    public long OutputMemoryLimitBytes { get; init; } = 1L << 30;
+
+    /// <summary>How sockets are driven. Default: auto, which is epoll on Linux and .NET sockets elsewhere.</summary>
+    public TransportKind Transport { get; init; } = TransportKind.Auto;
+
+    /// <summary>Least level that is logged to stderr. Default: info.</summary>
+    public LogLevel LogLevel { get; init; } = LogLevel.Info;
+
+    /// <summary>What <see cref="DataDirectory"/> remembers: attached or supervised.</summary>
+    public StoreKind Store => RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
+}
+
+/// <summary>TLS towards clients.</summary>
+public sealed record ClientTlsOptions
+{
+    /// <summary>Addresses that take clients over TLS. At least one.</summary>
+    public required ImmutableArray<ListenAddress> Listen { get; init; }
+
+    /// <summary>The certificate chain, PEM, absolute path.</summary>
+    public required string CertificateFile { get; init; }
+
+    /// <summary>The private key, PEM, absolute path.</summary>
+    public required string KeyFile { get; init; }
+
+    /// <summary>Authorities (PEM) that a client's certificate must come from. Default: null, clients need no certificate.</summary>
+    public string? ClientCaFile { get; init; }
+}
+
+/// <summary>TLS towards Redis.</summary>
+public sealed record RedisTlsOptions
+{
+    /// <summary>True; its option switches TLS on.</summary>
+    public bool Enabled { get; init; } = true;
+
+    /// <summary>Authorities (PEM) that Redis's certificate must come from. Default: null, the system's.</summary>
+    public string? CaFile { get; init; }
+
+    /// <summary>The proxy's own certificate (PEM) where Redis asks for one. Default: none.</summary>
+    public string? CertificateFile { get; init; }
+
+    /// <summary>Private key (PEM) of <see cref="CertificateFile"/>. Default: none.</summary>
+    public string? KeyFile { get; init; }
+
+    /// <summary>Take any certificate: protects against eavesdropping only. Default: false.</summary>
+    public bool Insecure { get; init; }
+}
+
+/// <summary>What makes a version durable.</summary>
+public enum CommitMode
+{
+    /// <summary>Its part of the replication stream is synced to the version log: commits within milliseconds.</summary>
+    [JsonStringEnumMemberName("log")]
+    Log,
+
+    /// <summary>A BGSAVE that holds it has ended: commits within seconds, as in the DPR paper's D-Redis.</summary>
+    [JsonStringEnumMemberName("bgsave")]
+    BgSave,
+
+    /// <summary>Nothing: a pass-through without recovery.</summary>
+    [JsonStringEnumMemberName("none")]
+    None,
+}
+
+/// <summary>What plain clients (those that do not use DPR commands) see after a recovery lost a suffix of history.</summary>
+public enum RollbackAction
+{
+    /// <summary>Their connection closes, so that they start afresh.</summary>
+    Close,
+
+    /// <summary>Their next command is answered with an error; then they go on.</summary>
+    Error,
+}
+
+/// <summary>Which side wins when Redis holds data that the log does not know.</summary>
+public enum SeedSource
+{
+    /// <summary>Redis: its data becomes the start of a new history; the log's is given up.</summary>
+    FromRedis,
+
+    /// <summary>The log: Redis's data is overwritten with the log's last durable state.</summary>
+    FromLog,
+}
+
+/// <summary>How sockets are driven.</summary>
+public enum TransportKind
+{
+    /// <summary>The best for this system.</summary>
+    Auto,
+
+    /// <summary>One epoll loop; Linux only.</summary>
+    Epoll,
+
+    /// <summary>.NET sockets; every system.</summary>
+    Sockets,
+}
+
+/// <summary>The kinds of store that a data directory can belong to.</summary>
+public enum StoreKind
+{
+    /// <summary>A Redis that others run (--redis).</summary>
+    [JsonStringEnumMemberName("redis")]
+    Redis,
+
+    /// <summary>A Redis that the proxy runs (--redis-server).</summary>
+    [JsonStringEnumMemberName("redis-server")]
+    RedisServer,
+}

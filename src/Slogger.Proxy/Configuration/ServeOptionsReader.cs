@@ -1,0 +1,301 @@
+// From layers of option texts to ServeOptions or RestoreOptions: types, bounds, and the rules between options. All problems
+// are reported together, each with its origin and what to do.
+using System.Collections.Immutable;
+using Slogger.Core.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>The options, or what is wrong with them. <see cref="Options"/> is null exactly if there are errors.</summary>
+public sealed record OptionsResult<T>(T? Options, IReadOnlyList<OptionError> Errors, IReadOnlyList<string> Warnings)
+    where T : class;
+
+/// <summary>Reads the options of slogger serve and slogger restore.</summary>
+public static class ServeOptionsReader
+{
+    /// <summary>Name of the data directory where none is given.</summary>
+    public const string DefaultDataDirectory = "slogger-data";
+
+    private const long MinSize = 1L << 20;
+    private const long MaxSize = 1L << 50;
+
+    // Redis's own output is bounded by what the proxy can hold; below one MiB ordinary pipelines would be cut off.
+    private static readonly OptionTextParser<long> AnySize = OptionText.Size(MinSize, MaxSize);
+
+    private static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
+        ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Info), ("warn", LogLevel.Warn), ("error", LogLevel.Error));
+
+    private static readonly string[] StoreOptions = ["redis-config", "redis-directive"];
+
+    private static readonly HashSet<string> OwnedDirectives = new(StringComparer.OrdinalIgnoreCase)
+    {
+        "dir", "dbfilename", "unixsocket", "unixsocketperm", "pidfile", "logfile", "daemonize", "supervised", "replicaof", "slaveof", "cluster-enabled",
+        "appendonly", "save", "repl-diskless-load", "include",
+    };
+
+    /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by --config.</summary>
+    public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionReader reader = Open(commandLine, environment);
+        (ListenAddress? redis, string? server) = ReadStore(reader, required: true);
+        string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
+        ClientTlsOptions? tls = ReadClientTls(reader);
+        ServeOptions defaults = new() { DataDirectory = data, Metadata = MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db")) };
+        ServeOptions options = defaults with
+        {
+            ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
+            Listen = reader.List("listen", OptionText.Address, tls is null ? defaults.Listen : []),
+            ClientTls = tls,
+            Redis = redis,
+            RedisServerPath = server,
+            RedisConfigFile = ReadStoreFile(reader, server),
+            RedisDirectives = ReadDirectives(reader, server),
+            RedisUser = reader.Optional<string>("redis-user", OptionText.UserName),
+            RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
+            RedisTls = ReadRedisTls(reader),
+            Metadata = reader.Value("metadata", OptionText.Metadata, defaults.Metadata),
+            Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
+            Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
+            Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.BgSave), ("none", CommitMode.None)), defaults.Commit),
+            VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
+            OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
+            Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
+            MaxClients = reader.Value("max-clients", OptionText.Number(1, 1_000_000), defaults.MaxClients),
+            ClientOutputLimitBytes = reader.Value("client-output-limit", AnySize, defaults.ClientOutputLimitBytes),
+            Transport = reader.Value("transport", OptionText.Choice(("auto", TransportKind.Auto), ("epoll", TransportKind.Epoll), ("sockets", TransportKind.Sockets)), defaults.Transport),
+            LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
+            CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
+        };
+
+        // A budget that is not given follows the option it depends on, so that setting one of the two is enough.
+        options = options with
+        {
+            LogBudgetBytes = reader.Value("log-budget", AnySize, Math.Max(defaults.LogBudgetBytes, 2 * options.CheckpointEveryBytes)),
+            OutputMemoryLimitBytes = reader.Value("output-memory-limit", AnySize, Math.Max(defaults.OutputMemoryLimitBytes, options.ClientOutputLimitBytes)),
+        };
+        if (!reader.IsGiven("checkpoint-every"))
+        {
+            options = options with { CheckpointEveryBytes = Math.Max(MinSize / 2, Math.Min(options.CheckpointEveryBytes, options.LogBudgetBytes / 2)) };
+        }
+
+        if (!reader.IsGiven("client-output-limit"))
+        {
+            options = options with { ClientOutputLimitBytes = Math.Min(options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes) };
+        }
+
+        CheckTogether(reader, options);
+        return Result(reader, options);
+    }
+
+    /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version" and "latest".</summary>
+    public static OptionsResult<RestoreOptions> ReadRestore(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionReader reader = Open(commandLine, environment);
+        (ListenAddress? redis, string? server) = ReadStore(reader, required: false);
+        string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
+        bool latest = reader.Value("latest", OptionText.Flag, false);
+        long? version = reader.Value<long?>("version", ReadVersion, null);
+        if (latest == reader.IsGiven("version"))
+        {
+            string what = latest ? "--version and --latest are both given" : "neither --version nor --latest is given";
+            reader.Errors.Add(new OptionError(what, latest ? "the command line" : "", "give one of them"));
+        }
+
+        RestoreOptions options = new()
+        {
+            ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
+            DataDirectory = data,
+            Version = version is { } number ? new Version(number) : null,
+            Redis = redis,
+            RedisServerPath = server,
+            RedisConfigFile = reader.Optional<string>("redis-config", OptionText.ExistingFile),
+            RedisDirectives = reader.List<string>("redis-directive", Directive, []),
+            RedisUser = reader.Optional<string>("redis-user", OptionText.UserName),
+            RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
+            RedisTls = ReadRedisTls(reader),
+            Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
+            LogLevel = reader.Value("log-level", Level, LogLevel.Info),
+        };
+        return Result(reader, options);
+    }
+
+    private static OptionReader Open(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionTexts? config = commandLine.Values.GetValueOrDefault("config") ?? environment.Values.GetValueOrDefault("config");
+        return new OptionReader(config is { Texts.Count: 1 }
+            ? [commandLine, environment, OptionLayer.FromFile(config.Texts[0])]
+            : [commandLine, environment]);
+    }
+
+    private static OptionsResult<T> Result<T>(OptionReader reader, T options)
+        where T : class
+    {
+        // A file that cannot be read is found twice (as a layer and as a value); say it once.
+        List<OptionError> errors = [.. reader.Errors.DistinctBy(error => error.What)];
+        if (errors.Any(error => error.What.StartsWith("the configuration file", StringComparison.Ordinal)))
+        {
+            errors.RemoveAll(error => error.What.StartsWith("--config ", StringComparison.Ordinal));
+        }
+
+        return new OptionsResult<T>(errors.Count == 0 ? options : null, errors, reader.Warnings);
+    }
+
+    // The two exclude each other within one source; a higher source's choice replaces a lower one's.
+    private static (ListenAddress? Redis, string? Server) ReadStore(OptionReader reader, bool required)
+    {
+        int redisLayer = reader.LayerOf("redis");
+        int serverLayer = reader.LayerOf("redis-server");
+        bool neither = !reader.IsGiven("redis") && !reader.IsGiven("redis-server");
+        if (neither)
+        {
+            if (required)
+            {
+                reader.Errors.Add(new OptionError("no store is given", "", "give --redis HOST:PORT to attach to a running Redis, or --redis-server PATH to have the proxy run one"));
+            }
+
+            return (null, null);
+        }
+
+        if (redisLayer == serverLayer)
+        {
+            reader.Fail("redis", "and --redis-server are both given", "keep --redis to attach to a running Redis, or --redis-server to have the proxy run one");
+            return (null, null);
+        }
+
+        return redisLayer < serverLayer
+            ? (reader.Optional<ListenAddress>("redis", OptionText.ServerAddress), null)
+            : (null, reader.Optional<string>("redis-server", OptionText.Program));
+    }
+
+    private static string? ReadStoreFile(OptionReader reader, string? server)
+        => server is null ? null : reader.Optional<string>("redis-config", OptionText.ExistingFile);
+
+    private static ImmutableArray<string> ReadDirectives(OptionReader reader, string? server)
+    {
+        // Options for a supervised server beside --redis: a mistake, unless they belong to a lower source's --redis-server.
+        int chosen = Math.Min(reader.LayerOf("redis"), reader.LayerOf("redis-server"));
+        foreach (string name in StoreOptions)
+        {
+            if (reader.IsGiven(name) && reader.LayerOf("redis") == chosen && reader.IsGiven("redis") && reader.LayerOf(name) <= chosen)
+            {
+                reader.Fail(name, "has no effect on a Redis that others run", "remove it, and configure that Redis itself");
+            }
+        }
+
+        return server is null ? [] : reader.List<string>("redis-directive", Directive, []);
+    }
+
+    private static bool Directive(string text, out string value, out string problem)
+    {
+        value = text.Trim();
+        string name = value.Split([' ', '\t'], 2)[0];
+        problem = value.Length == 0 || value.Contains('\n') || value.Contains('\r') ? "is not one line of redis.conf"
+            : value.StartsWith('-') ? $"is written like a switch; write \"{value.TrimStart('-')}\""
+            : OwnedDirectives.Contains(name) ? $"sets {name}, which the proxy itself must set"
+            : "";
+        return problem.Length == 0;
+    }
+
+    private static bool ReadVersion(string text, out long? value, out string problem)
+    {
+        bool ok = long.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture, out long number);
+        value = ok ? number : null;
+        problem = ok ? "" : "is not a version; it is a whole number, as shown by slogger status";
+        return ok;
+    }
+
+    private static ClientTlsOptions? ReadClientTls(OptionReader reader)
+    {
+        ImmutableArray<ListenAddress> listen = reader.List<ListenAddress>("tls-listen", OptionText.Address, []);
+        string? certificate = reader.Optional<string>("tls-cert", OptionText.ExistingFile);
+        string? key = reader.Optional<string>("tls-key", OptionText.ExistingFile);
+        string? clientCa = reader.Optional<string>("tls-client-ca", OptionText.ExistingFile);
+        if (!reader.IsGiven("tls-listen"))
+        {
+            string? stray = new[] { "tls-cert", "tls-key", "tls-client-ca" }.FirstOrDefault(reader.IsGiven);
+            if (stray is not null)
+            {
+                reader.Fail(stray, "is given without --tls-listen", "add --tls-listen HOST:PORT, or remove it");
+            }
+
+            return null;
+        }
+
+        foreach (string needed in new[] { "tls-cert", "tls-key" })
+        {
+            if (!reader.IsGiven(needed))
+            {
+                reader.Fail("tls-listen", $"needs --{needed}", "add the file (PEM)");
+            }
+        }
+
+        return new ClientTlsOptions { Listen = listen, CertificateFile = certificate ?? "", KeyFile = key ?? "", ClientCaFile = clientCa };
+    }
+
+    private static RedisTlsOptions? ReadRedisTls(OptionReader reader)
+    {
+        string[] details = ["redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-insecure"];
+        RedisTlsOptions tls = new()
+        {
+            CaFile = reader.Optional<string>("redis-tls-ca", OptionText.ExistingFile),
+            CertificateFile = reader.Optional<string>("redis-tls-cert", OptionText.ExistingFile),
+            KeyFile = reader.Optional<string>("redis-tls-key", OptionText.ExistingFile),
+            Insecure = reader.Value("redis-tls-insecure", OptionText.Flag, false),
+        };
+        bool enabled = reader.Value("redis-tls", OptionText.Flag, false);
+        if (!reader.IsGiven("redis-tls") && details.FirstOrDefault(reader.IsGiven) is { } stray)
+        {
+            // Not implied: a file left over from another set-up must not decide whether a password travels in clear text.
+            reader.Fail(stray, "is given without --redis-tls", "add --redis-tls, or remove it");
+        }
+
+        if (enabled && reader.IsGiven("redis-tls-cert") != reader.IsGiven("redis-tls-key"))
+        {
+            bool hasCertificate = reader.IsGiven("redis-tls-cert");
+            reader.Fail(hasCertificate ? "redis-tls-cert" : "redis-tls-key", hasCertificate ? "needs --redis-tls-key" : "needs --redis-tls-cert", "give both files (PEM)");
+        }
+
+        if (enabled && tls.Insecure && tls.CaFile is not null)
+        {
+            reader.Fail("redis-tls-insecure", "makes --redis-tls-ca pointless", "remove one of them");
+        }
+
+        return enabled ? tls : null;
+    }
+
+    private static void CheckTogether(OptionReader reader, ServeOptions options)
+    {
+        ImmutableArray<ListenAddress> all = options.Listen.AddRange(options.ClientTls?.Listen ?? []);
+        if (all.Where(address => address.IsUnix || address.Port != 0).GroupBy(address => address).FirstOrDefault(group => group.Count() > 1) is { } twice)
+        {
+            reader.Fail(options.Listen.Contains(twice.Key) ? "listen" : "tls-listen", $"has {twice.Key} twice", "give each address once");
+        }
+
+        if (options.Redis is not null && all.Contains(options.Redis))
+        {
+            reader.Fail("redis", $"{options.Redis} is an address that the proxy itself listens on", "give Redis and the proxy different addresses");
+        }
+
+        foreach (ListenAddress open in all.Where(address => !address.IsLocal))
+        {
+            reader.Warnings.Add($"{open} is reachable from other machines: unless Redis asks for a password, so can anyone there use it");
+        }
+
+        if (options.LogBudgetBytes < 2 * options.CheckpointEveryBytes)
+        {
+            string name = reader.IsGiven("log-budget") ? "log-budget" : "checkpoint-every";
+            reader.Fail(name, $"leaves too little: a log budget of {OptionText.FormatSize(options.LogBudgetBytes)} is less than twice {OptionText.FormatSize(options.CheckpointEveryBytes)} between checkpoints", "raise --log-budget or lower --checkpoint-every");
+        }
+
+        if (options.OutputMemoryLimitBytes < options.ClientOutputLimitBytes)
+        {
+            string name = reader.IsGiven("output-memory-limit") ? "output-memory-limit" : "client-output-limit";
+            reader.Fail(name, $"leaves too little: the limit for all clients, {OptionText.FormatSize(options.OutputMemoryLimitBytes)}, is below that for one, {OptionText.FormatSize(options.ClientOutputLimitBytes)}", "raise --output-memory-limit or lower --client-output-limit");
+        }
+
+        if (options.Transport == TransportKind.Epoll && !OperatingSystem.IsLinux())
+        {
+            reader.Fail("transport", "epoll exists on Linux only", "use auto or sockets");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# Builds everything and runs every test. Ends with a line "N passed, N failed" (", N skipped"); exit code 0 if nothing failed.
+# Needs Debian with the .NET SDK; as root it installs the servers that the tests run against. Starts no system service, and
+# stops everything that the tests leave behind.
+#
+#   ./test.sh                     everything
+#   ./test.sh Slogger.Cli.Tests   only the named projects (External for the outside suites)
+#
+# SLOGGER_TEST_JOBS      test projects at a time (default 2: most of the time is waiting)
+# SLOGGER_TEST_SECONDS   limit for the whole run (default 2400); what has not ended by then counts as failed
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+export DOTNET_CLI_TELEMETRY_OPTOUT=1 DOTNET_NOLOGO=1 MSBUILDDISABLENODEREUSE=1
+jobs_max=${SLOGGER_TEST_JOBS:-2}
+limit_s=${SLOGGER_TEST_SECONDS:-2400}
+started=$SECONDS
+passed=0 failed=0 skipped=0
+work=$(mktemp -d /tmp/slt.XXXXXX)   # short: Unix sockets are made below it
+chmod 755 "$work"                   # a database server runs under its own user
+mkdir -m 1777 "$work/tmp"
+mkdir "$work/out"
+run_mark=SLOGGER_TEST_RUN=${work##*/}
+export SLOGGER_TEST_RUN=${work##*/}
+
+# Everything of this run: it carries our mark in its environment, or lives below our directory (redis-server overwrites its
+# environment with its title).
+leftovers() {
+  local dir pid
+  for dir in /proc/[0-9]*; do
+    pid=${dir#/proc/}
+    [ "$pid" = "$$" ] || [ "$pid" = "$BASHPID" ] && continue
+    if tr '\0' '\n' 2>/dev/null <"$dir/environ" | grep -qxF "$run_mark" ||
+       [[ "$(readlink "$dir/cwd" 2>/dev/null)/" == "$work/"* ]]; then
+      # Not the shells of this script itself.
+      [ "$(readlink "$dir/fd/255" 2>/dev/null)" = "$PWD/test.sh" ] || echo "$pid"
+    fi
+  done
+}
+
+stop_leftovers() {
+  local pids try
+  for try in TERM TERM KILL KILL; do
+    pids=$(leftovers 2>/dev/null)
+    [ -z "$pids" ] && return
+    kill -"$try" $pids 2>/dev/null
+    sleep 0.5
+  done
+}
+
+finish() {
+  trap - EXIT INT TERM HUP
+  stop_leftovers
+  wait 2>/dev/null
+  rm -rf "$work"
+}
+
+interrupted() {
+  finish
+  echo "interrupted"
+  echo "$passed passed, $((failed + 1)) failed"
+  exit 130
+}
+
+trap finish EXIT
+trap interrupted INT TERM HUP
+
+report_and_exit() {
+  local skipped_text=""
+  [ "$skipped" -gt 0 ] && skipped_text=", $skipped skipped"
+  finish
+  echo "total time $((SECONDS - started)) s"
+  echo "$passed passed, $failed failed$skipped_text"
+  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+  exit
+}
+
+remaining() { echo $((limit_s - (SECONDS - started))); }
+
+# ---- what the tests run against ----
+install_missing() {
+  local missing=() policy=/usr/sbin/policy-rc.d made_policy=
+  command -v redis-server >/dev/null || missing+=(redis-server)
+  command -v redis-cli >/dev/null || missing+=(redis-tools)
+  command -v haproxy >/dev/null || missing+=(haproxy)
+  command -v nutcracker >/dev/null || missing+=(nutcracker)
+  command -v tclsh >/dev/null || missing+=(tcl)
+  command -v openssl >/dev/null || missing+=(openssl)
+  command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+  compgen -G '/usr/lib/*/libsqlite3.so.0' >/dev/null || compgen -G '/lib/*/libsqlite3.so.0' >/dev/null || missing+=(libsqlite3-0)
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "warning: missing ${missing[*]}; install them, or run this as root on Debian. Tests that need them will fail or be skipped."
+    return
+  fi
+
+  echo "installing ${missing[*]}"
+  # 101: the packages' scripts may start nothing.
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && made_policy=1
+  fi
+  export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+  if ! { timeout 300 apt-get -q update && timeout 900 apt-get -q install -y --no-install-recommends "${missing[@]}"; } >"$work/out/apt" 2>&1; then
+    tail -n 20 "$work/out/apt"
+    echo "warning: not everything could be installed"
+  fi
+  [ -n "$made_policy" ] && rm -f "$policy"
+}
+
+# ---- build ----
+build() {
+  local begun=$SECONDS
+  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q >"$work/out/build" 2>&1; then
+    grep -E 'error|warning' "$work/out/build" | sort -u | head -n 40 || true
+    tail -n 5 "$work/out/build"
+    echo "the build failed"
+    failed=1
+    report_and_exit
+  fi
+  echo "built in $((SECONDS - begun)) s"
+}
+
+# ---- tests ----
+# One project, in a process of its own; its end is left in $work/out/NAME.{log,xml,code,seconds}.
+run_project() {
+  local name=$1 begun=$SECONDS
+  local program=test/$name/bin/Release/net10.0/$name
+  (
+    export TMPDIR=$work/tmp
+    exec timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml"
+  ) >"$work/out/$name.log" 2>&1 </dev/null
+  echo $? >"$work/out/$name.code"
+  echo $((SECONDS - begun)) >"$work/out/$name.seconds"
+}
+
+attribute() { sed -n "s/.*<assembly [^>]*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1; }
+
+# Adds a project's result to the sums. Without a complete result file the process crashed: one failure.
+count_project() {
+  local name=$1 code seconds p=0 f=0 s=0 e=0 note=""
+  local xml=$work/out/$name.xml
+  code=$(cat "$work/out/$name.code" 2>/dev/null || echo 255)
+  seconds=$(cat "$work/out/$name.seconds" 2>/dev/null || echo "?")
+  if [ -s "$xml" ] && grep -q '</assemblies>' "$xml"; then
+    p=$(attribute "$xml" passed) f=$(attribute "$xml" failed) s=$(attribute "$xml" skipped) e=$(attribute "$xml" errors)
+    p=${p:-0} f=$((${f:-0} + ${e:-0})) s=${s:-0}
+    if [ "$code" -ne 0 ] && [ "$f" -eq 0 ] && [ $((p + s)) -gt 0 ]; then
+      f=1 note=" (exit code $code after the tests)"
+    fi
+  else
+    f=1 note=" (no result: exit code $code)"
+    [ "$code" -eq 124 ] || [ "$code" -eq 137 ] && note=" (out of time)"
+  fi
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
+  if [ "$f" -gt 0 ]; then
+    echo "---- output of $name (last 200 lines)"
+    tail -n 200 "$work/out/$name.log"
+    echo "----"
+  fi
+}
+
+run_projects() {
+  local name pid
+  local -A running=()
+  for name in "$@" ""; do
+    # Wait for a free place; at the end (empty name) for all.
+    while [ ${#running[@]} -gt 0 ] && { [ -z "$name" ] || [ ${#running[@]} -ge "$jobs_max" ]; }; do
+      wait -n -p pid "${!running[@]}"
+      count_project "${running[$pid]}"
+      unset "running[$pid]"
+    done
+    [ -z "$name" ] && break
+    run_project "$name" &
+    running[$!]=$name
+  done
+}
+
+# The outside suites print their own "N passed, N failed" line.
+run_external() {
+  local begun=$SECONDS log=$work/out/external.log line code p=0 f=0 s=0 note=""
+  echo "outside suites:"
+  TMPDIR=$work/tmp timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
+  code=${PIPESTATUS[0]}
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
+  if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
+    p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
+  else
+    f=1 note=" (no result: exit code $code)"
+  fi
+  [ "$code" -ne 0 ] && [ "$f" -eq 0 ] && f=1 note=" (exit code $code)"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' External "$p" "$f" "$s" "$((SECONDS - begun))" "$note"
+}
+
+projects=() external=
+if [ $# -gt 0 ]; then
+  for name in "$@"; do
+    if [ "$name" = External ]; then
+      external=1
+    elif [ -d "test/$name" ]; then
+      projects+=("$name")
+    else
+      echo "there is no test project $name"
+      exit 2
+    fi
+  done
+else
+  external=1
+  # The long ones that mostly wait go first, so that the others run beside them.
+  for dir in test/Slogger.Integration.Tests test/Slogger.Simulation test/*.Tests; do
+    name=${dir##*/}
+    [ -f "$dir/$name.csproj" ] && [[ " ${projects[*]:-} " != *" $name "* ]] && [[ $name == *.Tests ]] && projects+=("$name")
+  done
+fi
+
+install_missing
+build
+run_projects "${projects[@]}"
+stop_leftovers
+[ -n "$external" ] && [ -x test/External/ci.sh ] && run_external
+report_and_exit
