@@ -1,0 +1,97 @@
+// What a Slogger cluster must agree on and never forget: its clock grid, who owns each shard, what is committed, and which
+// world-line is current. Kept in SQL, off the operation path: while it is lost commits are not reported, operations go on.
+//
+// Promises: every method is atomic and durable when it returns; every write that fences or commits compares before it sets,
+// so a deposed owner's late write fails; every method may be called again after a failure whose outcome is unknown.
+// Callers: the shard (cuts, epochs, origins), the recovery manager (world-lines), the command line (settings, status).
+// Thread safety: all members may be called from any thread; calls of one store run one after the other.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Metadata;
+
+/// <summary>The metadata of Slogger clusters. Made by <see cref="MetadataStoreFactory"/>.</summary>
+/// <remarks>Besides what is said at each method, all of them throw <see cref="MetadataUnavailableException"/> when the
+/// database cannot be used now (call again later: the store reconnects by itself, in the background),
+/// <see cref="MetadataException"/> when a person has to act, and <see cref="ArgumentException"/> for names that are empty,
+/// too long, padded with white space or hold control characters.</remarks>
+public interface IMetadataStore : IAsyncDisposable
+{
+    /// <summary>Which database this is, for people; never holds a password. Example: <c>postgres:db1:5432/slogger</c>.</summary>
+    string Description { get; }
+
+    /// <summary>Creates the tables, or upgrades those of an older program. Has to be called before all others, once per store.</summary>
+    /// <exception cref="MetadataException">The tables were made by a newer program, or not by Slogger, or are damaged.</exception>
+    Task InitializeAsync(CancellationToken cancellation = default);
+
+    /// <summary>The settings of a cluster; when it does not exist it is created with <paramref name="proposal"/>, in world-line
+    /// 1 with every shard at version 0. Of several proposals made at once exactly one wins, and all callers get that one.</summary>
+    Task<ClusterSettings> GetOrCreateClusterAsync(
+        string cluster, ClusterSettings proposal, CancellationToken cancellation = default);
+
+    /// <summary>The settings of a cluster, or null when there is none of that name.</summary>
+    Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Appends a grid epoch with another interval. It starts at the first grid point of the newest epoch that is at or
+    /// after <paramref name="notBeforeMicroseconds"/> and after that epoch's start, so versions never go back.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="intervalMicroseconds">The new version interval.</param>
+    /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC. It has to be far enough ahead for every shard to
+    /// learn of the change before: a shard that still uses the old epoch after this time would number versions differently.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The new epoch, or the newest one if it already has this interval.</returns>
+    Task<GridEpoch> ChangeIntervalAsync(
+        string cluster, long intervalMicroseconds, long notBeforeMicroseconds, CancellationToken cancellation = default);
+
+    /// <summary>Notes where a shard can be reached and what kind of store it has.</summary>
+    /// <returns>The shard with its current world-line, recorded cut and epoch.</returns>
+    Task<ShardRecord> RegisterShardAsync(
+        string cluster, ShardId shard, string address, string storeKind, CancellationToken cancellation = default);
+
+    /// <summary>All shards of a cluster, by number.</summary>
+    Task<IReadOnlyList<ShardRecord>> ShardsAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Takes over a shard: from now on cuts with an older epoch are refused (invariant I6).</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="owner">Who takes it, for people: host, process.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The new epoch: larger than every epoch given out in this cluster before, for any shard.</returns>
+    Task<long> TakeShardEpochAsync(string cluster, ShardId shard, string owner, CancellationToken cancellation = default);
+
+    /// <summary>Records that a shard is durable up to a point, if the world-line is current, the epoch is the shard's newest,
+    /// and the version is not below the recorded one (invariants I3, I5, I6). Recording the same point again succeeds.</summary>
+    Task<CutRecordResult> RecordCutAsync(
+        string cluster, ShardId shard, WorldPoint durable, long expectedShardEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Starts the next world-line of the cluster at a cut, in one transaction: only if it follows the current one, the
+    /// cut is not below the cluster's recorded cut (the least of its shards') and the caller still owns a shard.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="next">The world-line to start: the current one's successor.</param>
+    /// <param name="branchCut">The last version of the old world-line that is part of the new one.</param>
+    /// <param name="expectedEpoch">The caller's epoch: the newest epoch of some shard of the cluster.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The outcome, and where the cluster is now. Starting what the same epoch started before at the same cut is
+    /// <see cref="WorldLineOutcome.Started"/> again, so a caller may repeat after a lost answer.</returns>
+    Task<WorldLineResult> BeginWorldLineAsync(
+        string cluster, WorldLine next, Version branchCut, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>All world-lines of a cluster, oldest first; the last one is current.</summary>
+    Task<IReadOnlyList<WorldLineRecord>> WorldLinesAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Notes which point of history a place in a replication stream stands for. Noting the same again succeeds.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="replid">The stream's replication id: 40 lower-case hexadecimal digits.</param>
+    /// <param name="offset">Bytes of history before the place.</param>
+    /// <param name="point">What the place stands for.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <exception cref="MetadataException">The place was noted before as another point.</exception>
+    Task RecordOriginAsync(
+        string cluster, ShardId shard, string replid, long offset, WorldPoint point, CancellationToken cancellation = default);
+
+    /// <summary>All places noted for a shard, in the order of their points of history.</summary>
+    Task<IReadOnlyList<StreamOriginRecord>> OriginsAsync(
+        string cluster, ShardId shard, CancellationToken cancellation = default);
+}

@@ -1,0 +1,136 @@
+// Clusters and their clock grid.
+using System.Data.Common;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed partial class SqlMetadataStore
+{
+    /// <inheritdoc />
+    public Task<ClusterSettings> GetOrCreateClusterAsync(
+        string cluster, ClusterSettings proposal, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        proposal.Validate();
+        return connection.RunAsync(
+            async session =>
+            {
+                if (await SettingsAsync(session, cluster, cancellation) is { } settings)
+                {
+                    return settings;
+                }
+
+                try
+                {
+                    await CreateAsync(session, cluster, proposal, cancellation);
+                }
+                catch (DbException exception) when (dialect.IsDuplicateKey(exception))
+                {
+                    // Another proposal won, between the query and now.
+                }
+
+                return await SettingsAsync(session, cluster, cancellation) ?? throw UnknownCluster(cluster);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(session => SettingsAsync(session, cluster, cancellation), cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<GridEpoch> ChangeIntervalAsync(
+        string cluster, long intervalMicroseconds, long notBeforeMicroseconds, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        ArgumentOutOfRangeException.ThrowIfLessThan(intervalMicroseconds, 1);
+        ArgumentOutOfRangeException.ThrowIfNegative(notBeforeMicroseconds);
+        return connection.RunAsync(
+            async session =>
+            {
+                GridEpoch result = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        result = (await GridAsync(session, cluster, cancellation))[^1];
+                        if (result.IntervalMicroseconds == intervalMicroseconds)
+                        {
+                            return false;
+                        }
+
+                        result = result.Successor(intervalMicroseconds, notBeforeMicroseconds);
+                        await InsertGridAsync(session, cluster, result, cancellation);
+                        return true;
+                    },
+                    cancellation);
+                return result;
+            },
+            cancellation);
+    }
+
+    private Task CreateAsync(SqlSession session, string cluster, ClusterSettings settings, CancellationToken cancellation) =>
+        session.InTransactionAsync(
+            async () =>
+            {
+                await session.ExecuteAsync(
+                    "INSERT INTO slogger_clusters (cluster, shard_count, world_line, epoch_last, revision, created_us) "
+                    + "VALUES (@cluster, @shard_count, @world_line, 0, 0, @now)",
+                    cancellation,
+                    ("@cluster", cluster),
+                    ("@shard_count", (long)settings.ShardCount),
+                    ("@world_line", WorldLine.First.Number),
+                    ("@now", NowMicroseconds));
+                await InsertWorldLineAsync(session, cluster, new(WorldLine.First, new(0)), 0, cancellation);
+                foreach (GridEpoch epoch in settings.GridEpochs)
+                {
+                    await InsertGridAsync(session, cluster, epoch, cancellation);
+                }
+
+                // All rows from the start: a shard that never registered counts, as one that has nothing durable.
+                for (long shard = 0; shard < settings.ShardCount; shard++)
+                {
+                    await session.ExecuteAsync(
+                        "INSERT INTO slogger_shards (cluster, shard, address, store_kind, owner, epoch, world_line, cut_version) "
+                        + "VALUES (@cluster, @shard, '', '', '', 0, @world_line, 0)",
+                        cancellation,
+                        ("@cluster", cluster),
+                        ("@shard", shard),
+                        ("@world_line", WorldLine.First.Number));
+                }
+
+                return true;
+            },
+            cancellation);
+
+    private static async Task<ClusterSettings?> SettingsAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        List<long> counts = await session.QueryAsync(
+            "SELECT shard_count FROM slogger_clusters WHERE cluster = @cluster",
+            r => r.GetInt64(0),
+            cancellation,
+            ("@cluster", cluster));
+        return counts.Count == 0
+            ? null
+            : new() { ShardCount = (int)counts[0], GridEpochs = await GridAsync(session, cluster, cancellation) };
+    }
+
+    private static Task<List<GridEpoch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+        session.QueryAsync(
+            "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version",
+            r => new GridEpoch(new(r.GetInt64(0)), r.GetInt64(1), r.GetInt64(2)),
+            cancellation,
+            ("@cluster", cluster));
+
+    private static Task InsertGridAsync(SqlSession session, string cluster, GridEpoch epoch, CancellationToken cancellation) =>
+        session.ExecuteAsync(
+            "INSERT INTO slogger_grid (cluster, first_version, start_us, interval_us) VALUES (@cluster, @version, @start, @interval)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@version", epoch.FirstVersion.Number),
+            ("@start", epoch.StartMicroseconds),
+            ("@interval", epoch.IntervalMicroseconds));
+}

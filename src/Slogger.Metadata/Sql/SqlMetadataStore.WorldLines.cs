@@ -1,0 +1,215 @@
+// World-lines, and the places in replication streams that stand for points of history.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed partial class SqlMetadataStore
+{
+    /// <inheritdoc />
+    public Task<WorldLineResult> BeginWorldLineAsync(
+        string cluster, WorldLine next, Version branchCut, long expectedEpoch, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, WorldLine.First.Number, nameof(next));
+        ArgumentOutOfRangeException.ThrowIfNegative(branchCut.Number, nameof(branchCut));
+        ArgumentOutOfRangeException.ThrowIfLessThan(expectedEpoch, 1);
+        return connection.RunAsync(
+            async session =>
+            {
+                WorldLineResult result = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        result = await BeginLockedAsync(session, cluster, new(next, branchCut), expectedEpoch, cancellation);
+                        return result.Outcome == WorldLineOutcome.Started;
+                    },
+                    cancellation);
+                return result;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<IReadOnlyList<WorldLineRecord>> WorldLinesAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync<IReadOnlyList<WorldLineRecord>>(
+            async session =>
+            {
+                List<WorldLineRecord> rows = await WorldLinesAsync(session, cluster, cancellation);
+                return rows.Count > 0 ? rows : throw UnknownCluster(cluster);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task RecordOriginAsync(
+        string cluster, ShardId shard, string replid, long offset, WorldPoint point, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        CheckReplicationId(replid);
+        ArgumentOutOfRangeException.ThrowIfNegative(offset);
+        CheckPoint(point);
+        return connection.RunAsync(
+            async session =>
+            {
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        await ShardAsync(session, cluster, shard, cancellation);
+                        return await InsertOriginAsync(session, cluster, new(shard, replid, offset, point), cancellation);
+                    },
+                    cancellation);
+                return true;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<IReadOnlyList<StreamOriginRecord>> OriginsAsync(
+        string cluster, ShardId shard, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        return connection.RunAsync<IReadOnlyList<StreamOriginRecord>>(
+            async session =>
+            {
+                await ShardAsync(session, cluster, shard, cancellation);
+                return await session.QueryAsync(
+                    "SELECT replid, stream_offset, world_line, version FROM slogger_origins "
+                    + "WHERE cluster = @cluster AND shard = @shard ORDER BY world_line, version, recorded_us",
+                    r => new StreamOriginRecord(shard, r.GetString(0), r.GetInt64(1), PointOf(r, 2)),
+                    cancellation,
+                    ("@cluster", cluster),
+                    ("@shard", (long)shard.Number));
+            },
+            cancellation);
+    }
+
+    private async Task<WorldLineResult> BeginLockedAsync(
+        SqlSession session, string cluster, WorldPoint branch, long epoch, CancellationToken cancellation)
+    {
+        await LockClusterAsync(session, cluster, cancellation);
+
+        // Locks the shards' rows too, so that no cut is recorded between reading the recorded ones and the commit. The new
+        // world-line is written only if nothing speaks against it: the caller rolls back otherwise.
+        await session.ExecuteAsync(
+            "UPDATE slogger_shards SET world_line = world_line WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        List<ShardRecord> shards = await session.QueryAsync(
+            $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
+            ShardOf,
+            cancellation,
+            ("@cluster", cluster));
+        WorldPoint recorded = shards.Min(s => s.RecordedCut);
+        if (recorded.WorldLine != branch.WorldLine && recorded.WorldLine.Next != branch.WorldLine)
+        {
+            return recorded.WorldLine > branch.WorldLine
+                ? new(WorldLineOutcome.StaleWorldLine, recorded)
+                : throw SetBack(cluster, $"world-line {branch.WorldLine} cannot follow {recorded.WorldLine}");
+        }
+
+        if (recorded.WorldLine == branch.WorldLine)
+        {
+            WorldLineRecord current = (await WorldLinesAsync(session, cluster, cancellation))[^1];
+            bool same = current.StartedByEpoch == epoch && current.BranchCut == branch.Version;
+            return new(same ? WorldLineOutcome.Started : WorldLineOutcome.StaleWorldLine, recorded);
+        }
+
+        if (!shards.Any(s => s.Epoch == epoch))
+        {
+            return new(WorldLineOutcome.Deposed, recorded);
+        }
+
+        if (branch.Version < recorded.Version)
+        {
+            return new(WorldLineOutcome.BelowRecordedCut, recorded);
+        }
+
+        await session.ExecuteAsync(
+            "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version WHERE cluster = @cluster",
+            cancellation,
+            ("@world_line", branch.WorldLine.Number),
+            ("@version", branch.Version.Number),
+            ("@cluster", cluster));
+        await session.ExecuteAsync(
+            "UPDATE slogger_clusters SET world_line = @world_line WHERE cluster = @cluster",
+            cancellation,
+            ("@world_line", branch.WorldLine.Number),
+            ("@cluster", cluster));
+        await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
+        return new(WorldLineOutcome.Started, branch);
+    }
+
+    private Task InsertWorldLineAsync(
+        SqlSession session, string cluster, WorldPoint branch, long epoch, CancellationToken cancellation) =>
+        session.ExecuteAsync(
+            "INSERT INTO slogger_world_lines (cluster, world_line, branch_version, epoch, started_us) "
+            + "VALUES (@cluster, @world_line, @version, @epoch, @now)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@world_line", branch.WorldLine.Number),
+            ("@version", branch.Version.Number),
+            ("@epoch", epoch),
+            ("@now", NowMicroseconds));
+
+    private static Task<List<WorldLineRecord>> WorldLinesAsync(
+        SqlSession session, string cluster, CancellationToken cancellation) =>
+        session.QueryAsync(
+            "SELECT world_line, branch_version, epoch, started_us FROM slogger_world_lines "
+            + "WHERE cluster = @cluster ORDER BY world_line",
+            r => new WorldLineRecord(
+                new(r.GetInt64(0)),
+                new(r.GetInt64(1)),
+                r.GetInt64(2),
+                DateTimeOffset.UnixEpoch.AddTicks(r.GetInt64(3) * TimeSpan.TicksPerMicrosecond)),
+            cancellation,
+            ("@cluster", cluster));
+
+    // False when it is there already.
+    private async Task<bool> InsertOriginAsync(
+        SqlSession session, string cluster, StreamOriginRecord origin, CancellationToken cancellation)
+    {
+        List<WorldPoint> known = await session.QueryAsync(
+            "SELECT world_line, version FROM slogger_origins "
+            + "WHERE cluster = @cluster AND shard = @shard AND replid = @replid AND stream_offset = @stream_offset",
+            r => PointOf(r, 0),
+            cancellation,
+            ("@cluster", cluster),
+            ("@shard", (long)origin.Shard.Number),
+            ("@replid", origin.ReplicationId),
+            ("@stream_offset", origin.Offset));
+        if (known.Count > 0)
+        {
+            return known[0] == origin.Point
+                ? false
+                : throw new MetadataException(
+                    $"Shard {origin.Shard} of cluster \"{cluster}\": offset {origin.Offset} of stream {origin.ReplicationId} is "
+                    + $"recorded as {known[0]} and cannot become {origin.Point}. A feed must have a replication id of its own.");
+        }
+
+        await session.ExecuteAsync(
+            "INSERT INTO slogger_origins (cluster, shard, replid, stream_offset, world_line, version, recorded_us) "
+            + "VALUES (@cluster, @shard, @replid, @stream_offset, @world_line, @version, @now)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@shard", (long)origin.Shard.Number),
+            ("@replid", origin.ReplicationId),
+            ("@stream_offset", origin.Offset),
+            ("@world_line", origin.Point.WorldLine.Number),
+            ("@version", origin.Point.Version.Number),
+            ("@now", NowMicroseconds));
+        return true;
+    }
+
+    private static void CheckReplicationId(string replid)
+    {
+        if (replid.Length != SqlSchema.ReplicationIdLength || replid.AsSpan().ContainsAnyExcept("0123456789abcdef"))
+        {
+            throw new ArgumentException("A replication id has 40 lower-case hexadecimal digits.", nameof(replid));
+        }
+    }
+}

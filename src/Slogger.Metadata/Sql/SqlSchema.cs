@@ -1,0 +1,169 @@
+// The tables, as a list of steps from one version to the next. A step is never edited once released: a change is a new step.
+// All DDL is in transactions (all three databases can), so a crash leaves the old version or the new one.
+namespace Slogger.Metadata.Sql;
+
+/// <summary>One step: the version it leads to, and its statements for a dialect.</summary>
+internal sealed record SchemaStep(long Version, Func<SqlDialect, IReadOnlyList<string>> Statements);
+
+internal static class SqlSchema
+{
+    /// <summary>What to do when tables are not as they should be.</summary>
+    public const string ShapeAdvice =
+        "Its slogger_ tables are missing, or not as this program made them: restore them from a backup, "
+        + "or name a database that holds no other tables of these names.";
+
+    public const int ClusterLength = 200, AddressLength = 400, OwnerLength = 400, StoreKindLength = 100, ReplicationIdLength = 40;
+
+    private const string Product = "slogger-metadata";
+
+    /// <summary>All steps, in order.</summary>
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First)];
+
+    // Names and columns of the newest version, to find out early that someone changed them.
+    private static readonly string[] Shape =
+    [
+        "SELECT cluster, shard_count, world_line, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
+        "SELECT cluster, first_version, start_us, interval_us FROM slogger_grid WHERE 1 = 0",
+        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version FROM slogger_shards WHERE 1 = 0",
+        "SELECT cluster, world_line, branch_version, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
+        "SELECT cluster, shard, replid, stream_offset, world_line, version, recorded_us FROM slogger_origins WHERE 1 = 0",
+    ];
+
+    private static IReadOnlyList<string> First(SqlDialect dialect)
+    {
+        string cluster = $"cluster {dialect.TextType(ClusterLength)} NOT NULL";
+        return
+        [
+            // revision is updated first in every transaction that concerns the whole cluster: that is its lock.
+            $"""
+            CREATE TABLE slogger_clusters (
+                {cluster},
+                shard_count BIGINT NOT NULL,
+                world_line BIGINT NOT NULL,
+                epoch_last BIGINT NOT NULL,
+                revision BIGINT NOT NULL,
+                created_us BIGINT NOT NULL,
+                PRIMARY KEY (cluster))
+            """,
+            $"""
+            CREATE TABLE slogger_grid (
+                {cluster},
+                first_version BIGINT NOT NULL,
+                start_us BIGINT NOT NULL,
+                interval_us BIGINT NOT NULL,
+                PRIMARY KEY (cluster, first_version))
+            """,
+
+            // world_line repeats the cluster's current one, so that recording a cut compares and sets within one row.
+            $"""
+            CREATE TABLE slogger_shards (
+                {cluster},
+                shard BIGINT NOT NULL,
+                address {dialect.TextType(AddressLength)} NOT NULL,
+                store_kind {dialect.TextType(StoreKindLength)} NOT NULL,
+                owner {dialect.TextType(OwnerLength)} NOT NULL,
+                epoch BIGINT NOT NULL,
+                world_line BIGINT NOT NULL,
+                cut_version BIGINT NOT NULL,
+                PRIMARY KEY (cluster, shard))
+            """,
+            $"""
+            CREATE TABLE slogger_world_lines (
+                {cluster},
+                world_line BIGINT NOT NULL,
+                branch_version BIGINT NOT NULL,
+                epoch BIGINT NOT NULL,
+                started_us BIGINT NOT NULL,
+                PRIMARY KEY (cluster, world_line))
+            """,
+            $"""
+            CREATE TABLE slogger_origins (
+                {cluster},
+                shard BIGINT NOT NULL,
+                replid {dialect.TextType(ReplicationIdLength)} NOT NULL,
+                stream_offset BIGINT NOT NULL,
+                world_line BIGINT NOT NULL,
+                version BIGINT NOT NULL,
+                recorded_us BIGINT NOT NULL,
+                PRIMARY KEY (cluster, shard, replid, stream_offset))
+            """,
+        ];
+    }
+
+    /// <summary>Brings the tables to the newest of the steps.</summary>
+    public static async Task UpgradeAsync(
+        SqlSession session, SqlDialect dialect, IReadOnlyList<SchemaStep> steps, CancellationToken cancellation)
+    {
+        await dialect.CheckIntegrityAsync(session, cancellation);
+        await session.InTransactionAsync(
+            async () =>
+            {
+                await dialect.LockSchemaAsync(session, cancellation);
+                long version = await VersionAsync(session, dialect, cancellation);
+                long newest = steps[^1].Version;
+                if (version > newest)
+                {
+                    throw new MetadataException(
+                        $"{dialect.Description} has metadata of a newer Slogger (schema {version}; this program knows up to "
+                        + $"{newest}). Start the newer program, or name another database.");
+                }
+
+                foreach (SchemaStep step in steps.Where(s => s.Version > version))
+                {
+                    foreach (string statement in step.Statements(dialect))
+                    {
+                        await session.ExecuteOnceAsync(statement, cancellation);
+                    }
+
+                    await session.ExecuteAsync(
+                        "UPDATE slogger_schema SET version = @version", cancellation, ("@version", step.Version));
+                }
+
+                return true;
+            },
+            cancellation);
+
+        foreach (string query in Shape)
+        {
+            await session.ExecuteOnceAsync(query, cancellation);
+        }
+    }
+
+    // 0 with the version table just made when there are no tables yet.
+    private static async Task<long> VersionAsync(SqlSession session, SqlDialect dialect, CancellationToken cancellation)
+    {
+        List<string> tables = await session.QueryAsync(dialect.TableNamesSql, r => r.GetString(0), cancellation);
+        if (!tables.Contains("slogger_schema", StringComparer.OrdinalIgnoreCase))
+        {
+            if (tables.Count > 0)
+            {
+                throw Foreign(dialect, $"it has {string.Join(", ", tables.Order(StringComparer.Ordinal))}, but no slogger_schema");
+            }
+
+            await session.ExecuteOnceAsync(
+                $"CREATE TABLE slogger_schema (product {dialect.TextType(ClusterLength)} NOT NULL, version BIGINT NOT NULL)", cancellation);
+            await session.ExecuteAsync(
+                "INSERT INTO slogger_schema (product, version) VALUES (@product, 0)", cancellation, ("@product", Product));
+            return 0;
+        }
+
+        List<(string Product, long Version)> rows;
+        try
+        {
+            rows = await session.QueryAsync(
+                "SELECT product, version FROM slogger_schema", r => (r.GetString(0), r.GetInt64(1)), cancellation);
+        }
+        catch (Exception exception) when (exception is InvalidCastException
+            || (exception is System.Data.Common.DbException && dialect.Classify(exception).Advice == ShapeAdvice))
+        {
+            throw Foreign(dialect, "its table slogger_schema has other columns");
+        }
+
+        return rows is [{ Product: Product, Version: >= 0 }]
+            ? rows[0].Version
+            : throw Foreign(dialect, "its table slogger_schema does not hold one row of this program");
+    }
+
+    private static MetadataException Foreign(SqlDialect dialect, string what) =>
+        new($"{dialect.Description} has tables that Slogger did not make: {what}. Name another database, or rename them.");
+}

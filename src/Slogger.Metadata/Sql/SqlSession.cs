@@ -1,0 +1,161 @@
+// One open connection with its prepared commands and, at times, a transaction. Used by one call at a time. Every statement
+// of the store is a constant, so the commands are few and kept for as long as the connection lives.
+using System.Data;
+using System.Data.Common;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : IAsyncDisposable
+{
+    private readonly Dictionary<string, DbCommand> commands = new(StringComparer.Ordinal);
+    private DbTransaction? transaction;
+
+    public bool IsOpen => connection.State == ConnectionState.Open;
+
+    /// <summary>Opens and sets up a connection.</summary>
+    public static async Task<SqlSession> OpenAsync(SqlDialect dialect, CancellationToken cancellation)
+    {
+        dialect.BeforeOpen();
+        SqlSession session = new(dialect.CreateConnection(), dialect);
+        try
+        {
+            await session.OpenAsync(cancellation);
+            return session;
+        }
+        catch
+        {
+            await session.DisposeAsync();
+            throw;
+        }
+    }
+
+    private async Task OpenAsync(CancellationToken cancellation)
+    {
+        await connection.OpenAsync(cancellation);
+        await dialect.SetUpAsync(this, cancellation);
+    }
+
+    /// <summary>Runs work in a transaction: committed when it returns true, rolled back when it returns false or throws.</summary>
+    public async Task InTransactionAsync(Func<Task<bool>> work, CancellationToken cancellation)
+    {
+        // For SQLite this is BEGIN IMMEDIATE; the servers' default (read committed) suits the way rows are locked here.
+        await using DbTransaction begun = await connection.BeginTransactionAsync(cancellation);
+        transaction = begun;
+        try
+        {
+            if (await work())
+            {
+                await begun.CommitAsync(cancellation);
+            }
+            else
+            {
+                await begun.RollbackAsync(cancellation);
+            }
+        }
+        finally
+        {
+            transaction = null;
+        }
+    }
+
+    /// <summary>Runs a statement that is not worth keeping prepared.</summary>
+    public async Task ExecuteOnceAsync(string sql, CancellationToken cancellation)
+    {
+        await using DbCommand command = NewCommand(sql);
+        command.Transaction = transaction;
+        await command.ExecuteNonQueryAsync(cancellation);
+    }
+
+    /// <summary>Runs a statement and says how many rows it changed.</summary>
+    public async Task<int> ExecuteAsync(string sql, CancellationToken cancellation, params (string Name, object Value)[] parameters)
+    {
+        DbCommand command = await CommandAsync(sql, parameters, cancellation);
+        return await command.ExecuteNonQueryAsync(cancellation);
+    }
+
+    /// <summary>Runs a query and reads all its rows.</summary>
+    public async Task<List<T>> QueryAsync<T>(
+        string sql, Func<DbDataReader, T> map, CancellationToken cancellation, params (string Name, object Value)[] parameters)
+    {
+        DbCommand command = await CommandAsync(sql, parameters, cancellation);
+        await using DbDataReader reader = await command.ExecuteReaderAsync(cancellation);
+        List<T> rows = [];
+        while (await reader.ReadAsync(cancellation))
+        {
+            rows.Add(map(reader));
+        }
+
+        return rows;
+    }
+
+    private async ValueTask<DbCommand> CommandAsync(
+        string sql, (string Name, object Value)[] parameters, CancellationToken cancellation)
+    {
+        if (commands.TryGetValue(sql, out DbCommand? command))
+        {
+            for (int i = 0; i < parameters.Length; i++)
+            {
+                command.Parameters[i].Value = parameters[i].Value;
+            }
+
+            command.Transaction = transaction;
+            return command;
+        }
+
+        command = NewCommand(sql);
+        command.Transaction = transaction;
+        foreach ((string name, object value) in parameters)
+        {
+            DbParameter parameter = command.CreateParameter();
+            parameter.ParameterName = name;
+            parameter.Value = value;
+            parameter.DbType = value switch
+            {
+                long => DbType.Int64,
+                string => DbType.String,
+                _ => throw new ArgumentException($"A parameter of type {value.GetType()} is not foreseen.", nameof(parameters)),
+            };
+            dialect.Refine(parameter);
+            command.Parameters.Add(parameter);
+        }
+
+        if (dialect.PreparesCommands)
+        {
+            try
+            {
+                await command.PrepareAsync(cancellation);
+            }
+            catch
+            {
+                await command.DisposeAsync();
+                throw;
+            }
+        }
+
+        commands.Add(sql, command);
+        return command;
+    }
+
+    private DbCommand NewCommand(string sql)
+    {
+        DbCommand command = connection.CreateCommand();
+        command.CommandText = sql;
+        return command;
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (DbCommand command in commands.Values)
+        {
+            await command.DisposeAsync();
+        }
+
+        commands.Clear();
+        if (!IsOpen)
+        {
+            dialect.Discard(connection);
+        }
+
+        await connection.DisposeAsync();
+    }
+}
