@@ -1,15 +1,123 @@
-// The entry point of `slogger serve`. Temporary: the front end replaces it.
+// The entry point of `slogger serve`: puts the parts together, and takes them apart in order.
+using System.Net;
+using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Shards;
+using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy;
 
 /// <summary>Runs a proxy for one shard.</summary>
 public static class ProxyHost
 {
+    private const int Backlog = 1024;
+
     /// <summary>
     /// Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>; this calls
     /// <see cref="ProxyRecord.Publish"/> once it listens. Expected failures are returned, not thrown.
     /// </summary>
-    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
-        => throw new InvalidOperationException("this build has no front end yet");
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        ArgumentNullException.ThrowIfNull(log);
+        var sockets = new List<Socket>();
+        try
+        {
+            var bound = new List<ListenAddress>();
+            foreach (ListenAddress address in options.Listen)
+            {
+                (Socket? socket, ProxyExit? failed) = Bind(address);
+                if (failed is not null) { return failed; }
+                sockets.Add(socket!);
+                bound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
+            }
+            IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
+                ? new SocketPoller()
+                : new EpollPoller();
+            var shard = new PassThroughShard(options, log);
+            var limits = new FrontEndLimits
+            {
+                MaxClients = options.MaxClients,
+                ClientOutputBytes = options.ClientOutputLimitBytes,
+                TotalOutputBytes = options.OutputMemoryLimitBytes,
+            };
+            using var loop = new FrontEndLoop(poller, new StoreConnector(options.Redis!), shard, limits);
+            var ended = new TaskCompletionSource<ProxyExit>(TaskCreationOptions.RunContinuationsAsynchronously);
+            var thread = new Thread(() =>
+            {
+                try
+                {
+                    loop.Run();
+                    ended.TrySetResult(ProxyExit.Done);
+                }
+                catch (Exception e)
+                {
+                    log.Error($"the front end's loop ended: {e}");
+                    ended.TrySetResult(ProxyExit.Failed("the front end's loop ended by an error of its own", "report the log line above"));
+                }
+            })
+            { Name = "front end", IsBackground = true };
+            loop.Post(() =>
+            {
+                foreach (Socket socket in sockets) { loop.Listen(socket); }
+                loop.OpenStore();
+            });
+            thread.Start();
+            ProxyRecord.Publish(options.DataDirectory, bound, []);
+            log.Info($"ready: listening on {string.Join(", ", bound)} ({poller.Name})");
+            await using (stop.Register(loop.Stop).ConfigureAwait(false))
+            {
+                return await ended.Task.ConfigureAwait(false);
+            }
+        }
+        finally
+        {
+            foreach (Socket socket in sockets) { socket.Dispose(); }
+            foreach (ListenAddress address in options.Listen)
+            {
+                if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
+            }
+        }
+    }
+
+    private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)
+    {
+        try
+        {
+            if (address.UnixPath is { } path)
+            {
+                var unix = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+                if (File.Exists(path) && IsDead(path)) { File.Delete(path); }
+                unix.Bind(new UnixDomainSocketEndPoint(path));
+                unix.Listen(Backlog);
+                return (unix, null);
+            }
+            IPAddress ip = IPAddress.TryParse(address.Host, out IPAddress? parsed) ? parsed : Dns.GetHostAddresses(address.Host!)[0];
+            var tcp = new Socket(ip.AddressFamily, SocketType.Stream, ProtocolType.Tcp);
+            tcp.Bind(new IPEndPoint(ip, address.Port));
+            tcp.Listen(Backlog);
+            return (tcp, null);
+        }
+        catch (SocketException e)
+        {
+            string why = e.SocketErrorCode == SocketError.AddressAlreadyInUse ? "the address is in use" : e.Message;
+            return (null, ProxyExit.Failed($"cannot listen on {address}: {why}", "stop what uses it, or give another address with --listen"));
+        }
+    }
+
+    // A socket file that nobody listens on is what a killed proxy left behind.
+    private static bool IsDead(string path)
+    {
+        using var socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+        try
+        {
+            socket.Connect(new UnixDomainSocketEndPoint(path));
+            return false;
+        }
+        catch (SocketException)
+        {
+            return true;
+        }
+    }
 }
