@@ -22,7 +22,7 @@ internal sealed unsafe partial class Client
             case ReplyKind.Hello:
                 if (!failed)
                 {
-                    if (_argumentNumber is 2 or 3 && upstream.Protocol == 0) { Protocol = (int)_argumentNumber; }
+                    if (_argumentNumber is 2 or 3) { Protocol = (int)_argumentNumber; }
                     if (_argumentBytes is not null)
                     {
                         Name = _argumentBytes.Length == 0 ? null : _argumentBytes;
@@ -73,6 +73,12 @@ internal sealed unsafe partial class Client
                 break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
+                if (_transactionTouchesRights)
+                {
+                    _transactionTouchesRights = false;
+                    _loop.SuspendSharing();
+                    _loop.CheckRights();
+                }
                 EndWait();
                 break;
             case ReplyKind.Refused:

@@ -17,7 +17,7 @@ internal sealed unsafe partial class Client
 
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
-        Shared is not null && _pins == Pins.None && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused;
+        Shared is not null && _pins == Pins.None && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
@@ -117,13 +117,14 @@ internal sealed unsafe partial class Client
     }
 
     // Finds the upstream for the next request, or begins to wait and returns null.
-    private Upstream? Route(bool needsDedicated)
+    private Upstream? Route(bool needsDedicated, bool viewMatters = true)
     {
-        if (!_loop.Shard.IsOpen || (Shared is null && Dedicated is null && !_loop.IsSharingKnown))
+        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.IsSharingKnown))
         {
             Wait(Waiting.Store);
             return null;
         }
+        if (_undecided && _loop.IsSharingKnown) { Decide(_loop.AcceptsSharing ? _loop.Shared : null); }
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
             if (_loop.IsSharedFull)
@@ -131,7 +132,11 @@ internal sealed unsafe partial class Client
                 Wait(Waiting.Room);
                 return null;
             }
-            EnsureView(Shared);
+            if (Shared.ViewsInFlight > 0 || Shared.Db != Db || Shared.Protocol != Protocol)
+            {
+                Wait(Waiting.View);
+                return null;
+            }
             return Shared;
         }
         if (_sharedInFlight > 0)
@@ -143,7 +148,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = new Upstream(_loop, this);
+                Dedicated = _loop.TakeSpare(this) ?? new Upstream(_loop, this);
             }
             catch (System.Net.Sockets.SocketException e)
             {
@@ -152,28 +157,39 @@ internal sealed unsafe partial class Client
                 return null;
             }
         }
-        Dedicated.LastUsedMicroseconds = _loop.Now;
-        EnsureView(Dedicated);
-        return Dedicated;
+        Upstream dedicated = Dedicated;
+        dedicated.LastUsedMicroseconds = _loop.Now;
+        if (dedicated.ViewsInFlight > 0)
+        {
+            Wait(Waiting.View);
+            return null;
+        }
+        // In a transaction, or subscribed, the connection has this client's view, and would not take another.
+        if (viewMatters && (_pins & (Pins.Multi | Pins.Raw)) == 0 && !dedicated.IsSubscribed)
+        {
+            if (dedicated.ViewError is { } error)
+            {
+                dedicated.ViewError = null;
+                if (Refuse(System.Text.Encoding.UTF8.GetString(error.AsSpan(1).TrimEnd("\r\n"u8)))) { _input.Consume((nint)ScanOne()); }
+                return null;
+            }
+            if (dedicated.ChangeView(Db, Protocol))
+            {
+                Wait(Waiting.View);
+                return null;
+            }
+        }
+        EnsureName(dedicated);
+        return dedicated;
     }
 
-    // Gives an upstream this client's database, protocol and, if it is the client's own, name.
-    private void EnsureView(Upstream upstream)
+    // The length of the one whole request at the head of the input.
+    private long ScanOne() => Math.Max(1, CommandScanner.ReadArguments(_input.Head, _input.Tail, _loop.Arguments));
+
+    // Gives an upstream this client's name, if it is the client's own.
+    private void EnsureName(Upstream upstream)
     {
-        if ((_pins & (Pins.Multi | Pins.Raw)) != 0 || upstream.IsSubscribed) { return; }
-        if (upstream.Protocol != Protocol)
-        {
-            upstream.Write(Protocol == 3 ? "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"u8 : "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"u8);
-            upstream.Expect(null, 1, ReplyKind.View);
-            upstream.Protocol = Protocol;
-        }
-        if (upstream.Db != Db)
-        {
-            WriteRequest(upstream, "SELECT"u8, Encoding.ASCII.GetBytes(Db.ToString(CultureInfo.InvariantCulture)));
-            upstream.Expect(null, 1, ReplyKind.View);
-            upstream.Db = Db;
-        }
-        if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name))
+        if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
             WriteRequest(upstream, "CLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
             upstream.Expect(null, 1, ReplyKind.Dropped);

@@ -10,6 +10,7 @@ internal sealed unsafe partial class Client
 {
     private int _subscribing;
     private bool _transactionTouchesView;
+    private bool _transactionTouchesRights;
     private long _argumentNumber;
     private byte[]? _argumentBytes;
     private string? _refusal;
@@ -41,6 +42,11 @@ internal sealed unsafe partial class Client
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
         {
             // It is queued, not run: what it changes shows when the transaction has run.
+            if (kind is CommandKind.Config or CommandKind.Acl && ChangesRights(kind))
+            {
+                _transactionTouchesView = true;
+                _transactionTouchesRights = true;
+            }
             _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client
                 or CommandKind.Subscribe or CommandKind.Unsubscribe;
             return Forward(needsDedicated: true, ReplyKind.Plain);
@@ -48,7 +54,8 @@ internal sealed unsafe partial class Client
         switch (kind)
         {
             case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
-                return Forward(needsDedicated: true, ReplyKind.Plain);
+                // SCRIPT KILL and FUNCTION KILL must work while nothing else does.
+                return Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: !ArgumentIs(1, "KILL"u8));
             case CommandKind.Blocking:
                 return Forward(needsDedicated: true, ReplyKind.Plain, blocking: true);
             case CommandKind.BlockingStream:
@@ -80,11 +87,9 @@ internal sealed unsafe partial class Client
                 return HandleQuit();
             case CommandKind.Replication:
                 return StartRaw();
-            case CommandKind.Config:
-                if (ArgumentIs(1, "SET"u8)) { _loop.SuspendSharing(); }
-                return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
-            case CommandKind.Acl:
-                if (!ArgumentIs(1, "WHOAMI"u8)) { _loop.SuspendSharing(); }
+            case CommandKind.Config or CommandKind.Acl:
+                if (!ChangesRights(kind)) { return Forward(needsDedicated: true, ReplyKind.Plain); }
+                _loop.SuspendSharing();
                 return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
             case CommandKind.Info:
                 return versioned ? HandleInfo() : Forward(needsDedicated: false, ReplyKind.Plain);
@@ -98,6 +103,10 @@ internal sealed unsafe partial class Client
                 throw new InvalidOperationException($"command kind {kind} is not handled");
         }
     }
+
+    private bool ChangesRights(CommandKind kind) => kind == CommandKind.Config
+        ? ArgumentIs(1, "SET"u8)
+        : ArgumentIs(1, "SETUSER"u8) || ArgumentIs(1, "DELUSER"u8) || ArgumentIs(1, "LOAD"u8);
 
     // ---- Arguments of the request at the head of the input ----
 
@@ -131,9 +140,10 @@ internal sealed unsafe partial class Client
 
     // Forwards the request as it stands. A barrier lets nothing follow before its reply has been looked at.
     private bool Forward(
-        bool needsDedicated, ReplyKind reply, bool blocking = false, bool barrier = false, Pins pin = Pins.None, Pins unpin = Pins.None)
+        bool needsDedicated, ReplyKind reply, bool blocking = false, bool barrier = false, Pins pin = Pins.None, Pins unpin = Pins.None,
+        bool viewMatters = true)
     {
-        Upstream? upstream = Route(needsDedicated);
+        Upstream? upstream = Route(needsDedicated, viewMatters);
         if (upstream is null) { return false; }
         upstream.Write(_input.Head, (nint)_requestBytes);
         ForwardWritten(upstream, reply, blocking, barrier);

@@ -35,6 +35,9 @@ internal enum Waiting : byte
     /// <summary>Room on the way to Redis.</summary>
     Room,
 
+    /// <summary>That the upstream has this client's database and protocol.</summary>
+    View,
+
     /// <summary>That the store is there.</summary>
     Store,
 
@@ -63,8 +66,9 @@ internal sealed unsafe partial class Client : IChannelOwner
     private bool _closeWhenSent;
     private int _sharedInFlight;
 
-    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared)
+    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided)
     {
+        _undecided = !isDecided;
         _loop = loop;
         _channel = channel;
         Id = id;
@@ -89,8 +93,6 @@ internal sealed unsafe partial class Client : IChannelOwner
     public bool IsClosed { get; private set; }
 
     public bool IsResumeScheduled { get; set; }
-
-    public bool IsViewRead { get; set; }
 
     public nint OutputBytes => _output.Count;
 
@@ -127,19 +129,11 @@ internal sealed unsafe partial class Client : IChannelOwner
             ReadForDedicated();
             return;
         }
-        if (shared.Db != Db || shared.Protocol != Protocol)
+        if (shared.Db != Db || shared.Protocol != Protocol || shared.ViewsInFlight > 0)
         {
-            _loop.ReadLater(this);
+            Wait(Waiting.View);
             return;
         }
-        ReadForShared(shared);
-    }
-
-    /// <summary>Reads after the shared upstream has been given this client's database and protocol.</summary>
-    public void ReadWithView()
-    {
-        if (IsClosed || Shared is not { IsClosed: false } shared) { return; }
-        EnsureView(shared);
         ReadForShared(shared);
     }
 
@@ -242,6 +236,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Store:
                 _loop.WaitForShared(this);
                 break;
+            case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
+                _loop.WaitForView(this);
+                break;
         }
     }
 
@@ -252,7 +249,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);
@@ -261,7 +258,7 @@ internal sealed unsafe partial class Client : IChannelOwner
                 return;
         }
         _waiting = Waiting.Nothing;
-        if (_input.Count > 0) { ProcessInput(); }
+        if (_input.Count > 0) { ProcessInput(); } else if (!_ended) { UpdateWatch(); }
         if (IsClosed) { return; }
         UpdateWatch();
         CloseIfDone();
@@ -272,6 +269,27 @@ internal sealed unsafe partial class Client : IChannelOwner
         _waiting = Waiting.Nothing;
         _loop.ScheduleResume(this);
     }
+
+    /// <summary>The upstream has the wanted view now, or was refused it: a dedicated one then, where the error will show.</summary>
+    public void OnView(bool refused)
+    {
+        if (IsClosed || _waiting != Waiting.View) { return; }
+        if (refused) { _avoidSharedUntil = _loop.Now + AvoidSharedMicroseconds; }
+        EndWait();
+    }
+
+    /// <summary>The shared upstream has this client's view, now: what is here goes on before that changes.</summary>
+    public void ReadGranted()
+    {
+        if (IsClosed || _waiting != Waiting.Nothing) { return; }
+        if (_input.Count > 0) { ProcessInput(); }
+        if (IsClosed || _ended || _closeWhenSent || _waiting != Waiting.Nothing) { return; }
+        UpdateWatch();
+        OnReadable(_channel);
+    }
+
+    private const long AvoidSharedMicroseconds = 100_000;
+    private long _avoidSharedUntil;
 
     private bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
 
@@ -359,13 +377,27 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnSharingKnown(Upstream? shared)
     {
         if (IsClosed || _waiting != Waiting.Store) { return; }
-        if (Shared is null && shared is not null && Dedicated is null)
-        {
-            Shared = shared;
-            shared.ClientCount++;
-        }
+        Decide(shared);
         EndWait();
     }
+
+    // Whether this client may share is decided once for each shared upstream.
+    private void Decide(Upstream? shared)
+    {
+        if (!_undecided) { return; }
+        _undecided = false;
+        Shared = shared;
+        if (shared is not null) { shared.ClientCount++; }
+    }
+
+    /// <summary>The shared upstream is gone; the client may share the next one if a new connection may.</summary>
+    public void OnSharedClosed()
+    {
+        Shared = null;
+        _undecided = true;
+    }
+
+    private bool _undecided;
 
     public void Housekeeping(long now)
     {

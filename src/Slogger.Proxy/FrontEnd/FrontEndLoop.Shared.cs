@@ -16,8 +16,11 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly HashSet<string> _internalAddresses = [];
     private Upstream? _probe;
     private bool _sharedReady;
+    private readonly List<Upstream> _spares = [];
     private bool _probeAgain;
-    private long _nextProbe;
+    private bool _rightsKnown;
+    private long _lastProbe = long.MinValue / 2;
+    private long _nextProbe = long.MaxValue;
     private long _pausedUntil;
 
     /// <summary>The upstream that all clients share who need nothing of their own; <c>null</c> while there is none, or
@@ -48,19 +51,72 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>The store is gone: every client of the old world-line is told or closed.</summary>
     public void CloseStore(string reason)
     {
+        _rightsKnown = false;
+        DropSpares(reason);
         _probe?.Close(reason);
         Shared?.Close(reason);
         foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
     }
 
     /// <summary>Rights may be changing: until a new connection has shown what they are, nobody new shares.</summary>
-    public void SuspendSharing() => AcceptsSharing = false;
+    public void SuspendSharing()
+    {
+        AcceptsSharing = false;
+        _rightsKnown = false;
+        DropSpares("rights may change");
+    }
 
     /// <summary>Has a new connection show whether a password is needed.</summary>
     public void CheckRights()
     {
+        _rightsKnown = false;
         AcceptsSharing = false;
         if (_probe is null) { StartProbe(); } else { _probeAgain = true; }
+    }
+
+    // ---- Spares: a request that needs a connection of its own must not be overtaken by others while one is made ----
+
+    private const int SpareCount = 4;
+    private int _spareDb;
+    private int _spareProtocol = 2;
+
+    /// <summary>A connected upstream for a client, which should have been made by now; <c>null</c> when none is ready.</summary>
+    public Upstream? TakeSpare(Client client)
+    {
+        _spareDb = client.Db;
+        _spareProtocol = client.Protocol;
+        if (client.Shared is null) { return null; }
+        int at = _spares.FindIndex(s => s.IsReady && s.Db == _spareDb && s.Protocol == _spareProtocol);
+        if (at < 0) { at = _spares.FindIndex(s => s.IsReady); }
+        Upstream? spare = null;
+        if (at >= 0)
+        {
+            spare = _spares[at];
+            _spares.RemoveAt(at);
+            spare.Assign(client);
+        }
+        MakeSpares();
+        return spare;
+    }
+
+    private void MakeSpares()
+    {
+        while (AcceptsSharing && _spares.Count < SpareCount && Shard.IsOpen && !_stopping)
+        {
+            try
+            {
+                _spares.Add(new Upstream(this, exclusive: null, isSpare: true));
+            }
+            catch (System.Net.Sockets.SocketException)
+            {
+                return;
+            }
+        }
+    }
+
+    private void DropSpares(string reason)
+    {
+        while (_spares.Count > 0) { _spares[^1].Close(reason); }
     }
 
     public void Pause(long milliseconds) => _pausedUntil = Math.Max(_pausedUntil, Now + (milliseconds * 1000));
@@ -91,6 +147,7 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Write(GreetingCommand);
             upstream.Expect(null, 1, ReplyKind.Greeting);
         }
+        if (upstream.IsSpare) { upstream.ChangeView(_spareDb, _spareProtocol); }
         upstream.Flush();
     }
 
@@ -107,9 +164,12 @@ internal sealed unsafe partial class FrontEndLoop
         }
         bool needsPassword = reply.StartsWith("-NOAUTH"u8);
         bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
-        _nextProbe = Now + (isLoading ? RetryMicroseconds : ProbeIntervalMicroseconds);
+        _nextProbe = isLoading ? Now + RetryMicroseconds : long.MaxValue;
         NeedsPassword = needsPassword;
         AcceptsSharing = !needsPassword && !isLoading;
+        _rightsKnown = !isLoading;
+        _lastProbe = Now;
+        if (needsPassword) { DropSpares("a password is needed now"); }
         if (AcceptsSharing && Shared is null)
         {
             _probe = null;
@@ -121,12 +181,19 @@ internal sealed unsafe partial class FrontEndLoop
         {
             upstream.Close("done");
         }
-        if (!isLoading) { WakeWaitingForShared(); }
+        if (isLoading) { return; }
+        MakeSpares();
+        WakeWaitingForShared();
     }
 
     public void OnUpstreamClosed(Upstream upstream, string reason)
     {
         if (upstream.Channel.Socket is { } && upstream.Exclusive is null) { TrimInternalAddresses(); }
+        if (upstream.IsSpare)
+        {
+            _spares.Remove(upstream);
+            return;
+        }
         if (upstream == _probe)
         {
             _probe = null;
@@ -143,6 +210,8 @@ internal sealed unsafe partial class FrontEndLoop
             Shared = null;
             _sharedReady = false;
             AcceptsSharing = false;
+            _rightsKnown = false;
+            foreach (Client client in Clients) { client.OnSharedClosed(); }
             Gate.OnMarkerUpstreamClosed();
             Shard.StoreUnreachable(reason);
             _nextProbe = Now;
@@ -167,13 +236,13 @@ internal sealed unsafe partial class FrontEndLoop
         _waitingForShared.Clear();
     }
 
-    public bool IsSharingKnown => Shard.IsOpen && (AcceptsSharing || NeedsPassword);
+    public bool IsSharingKnown => Shard.IsOpen && _rightsKnown;
 
     private void SharedHousekeeping()
     {
         if (Now >= _nextProbe)
         {
-            _nextProbe = Now + ProbeIntervalMicroseconds;
+            _nextProbe = Now + RetryMicroseconds;
             StartProbe();
         }
         if (Shared is { InFlight: 0 } shared && _sharedReady && Now - shared.LastUsedMicroseconds > KeepAliveMicroseconds && Shard.ClosesIdleClients)

@@ -101,7 +101,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (channel?.Owner is not { } owner) { continue; }
                 if (writable) { owner.OnWritable(channel); }
                 if (!readable || channel.IsClosed) { continue; }
-                if (owner is Upstream { Exclusive: null } upstream)
+                if (owner is Upstream { Exclusive: null, IsSpare: false } upstream)
                 {
                     _readableShared.Add(upstream);
                 }
@@ -110,16 +110,17 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                     owner.OnReadable(channel);
                 }
             }
-            ReadOtherViews();
             FlushShared();
             foreach (Upstream upstream in _readableShared)
             {
                 if (!upstream.IsClosed) { upstream.OnReadable(upstream.Channel); }
             }
             _readableShared.Clear();
+            ReadGranted();
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
             Resume();
+            ChangeSharedView();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
             FlushShared();
         }
@@ -198,7 +199,10 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
         }
         Channel channel = Poller.Adopt(socket);
-        var client = new Client(this, channel, ++_nextClientId, AcceptsSharing ? Shared : null);
+        // What a new connection may do was found out a moment ago, or is found out before this one goes on.
+        bool known = AcceptsSharing && Now - _lastProbe < ProbeIntervalMicroseconds;
+        if (!known) { CheckRights(); }
+        var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known);
         channel.Owner = client;
         Clients.Add(client);
         client.Start(refused: Clients.Count > Limits.MaxClients);
@@ -235,28 +239,62 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    /// <summary>A client's database or protocol differs from what was forwarded last: it is read after those that agree,
-    /// together with its like.</summary>
-    public void ReadLater(Client client) => _otherView.Add(client);
+    /// <summary>A client waits until the shared upstream has its database and protocol.</summary>
+    public void WaitForView(Client client) => _otherView.Add(client);
 
-    private void ReadOtherViews()
+    // One view after the other: each change is a round trip, in which those who want it gather.
+    private void ChangeSharedView()
     {
-        for (int first = 0; first < _otherView.Count; first++)
+        if (_otherView.Count == 0) { return; }
+        if (Shared is not { IsClosed: false } shared)
         {
-            Client client = _otherView[first];
-            if (client.IsViewRead) { continue; }
-            for (int i = first; i < _otherView.Count; i++)
-            {
-                Client like = _otherView[i];
-                if (!like.IsViewRead && like.Db == client.Db && like.Protocol == client.Protocol)
-                {
-                    like.IsViewRead = true;
-                    like.ReadWithView();
-                }
-            }
+            ViewDone(_ => true, refused: true);
+            return;
         }
-        foreach (Client client in _otherView) { client.IsViewRead = false; }
-        _otherView.Clear();
+        if (shared.ViewsInFlight > 0) { return; }
+        Client first = _otherView[0];
+        if (first.IsClosed)
+        {
+            _otherView.RemoveAt(0);
+            return;
+        }
+        _wantedDb = first.Db;
+        _wantedProtocol = first.Protocol;
+        if (!shared.ChangeView(_wantedDb, _wantedProtocol)) { ViewDone(c => c.Db == _wantedDb && c.Protocol == _wantedProtocol, refused: false); }
+    }
+
+    private int _wantedDb, _wantedProtocol;
+    private readonly List<Client> _granted = [];
+
+    // Those who wanted the view are read before it changes again, or two views would chase each other for ever.
+    private void ReadGranted()
+    {
+        foreach (Client client in _granted) { client.ReadGranted(); }
+        _granted.Clear();
+    }
+
+    public void OnViewChanged(Upstream upstream)
+    {
+        if (upstream.Exclusive is { } client)
+        {
+            client.OnView(refused: false);
+            return;
+        }
+        if (upstream != Shared) { return; }
+        bool refused = upstream.ViewError is not null;
+        upstream.ViewError = null;
+        ViewDone(c => c.Db == _wantedDb && c.Protocol == _wantedProtocol, refused);
+    }
+
+    private void ViewDone(Predicate<Client> whose, bool refused)
+    {
+        _otherView.RemoveAll(client =>
+        {
+            if (!client.IsClosed && !whose(client)) { return false; }
+            client.OnView(refused);
+            if (!refused) { _granted.Add(client); }
+            return true;
+        });
     }
 
     // ---- Version boundaries ----

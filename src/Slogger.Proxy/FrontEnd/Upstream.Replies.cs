@@ -152,7 +152,7 @@ internal sealed unsafe partial class Upstream
 
     private void Pop(ref Expected e)
     {
-        if (Exclusive is not null && !e.Inexact)
+        if ((Exclusive is not null || IsSpare) && !e.Inexact)
         {
             ExactInFlight--;
             _loop.Gate.DedicatedExactInFlight--;
@@ -171,10 +171,15 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.Dropped:
                 return;
             case ReplyKind.View:
+                ViewsInFlight--;
                 if (failed)
                 {
-                    Close("Redis refused a change of database or protocol");
+                    // Where it stands now is not known: the next change of view says both.
+                    Db = -1;
+                    Protocol = 0;
+                    ViewError ??= reply.ToArray();
                 }
+                if (ViewsInFlight == 0) { _loop.OnViewChanged(this); }
                 return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);

@@ -1,8 +1,10 @@
 // A connection from the front end to Redis: either the shared one, which carries the ordinary commands of all clients, or
 // a dedicated one, which carries everything of one client that needs a connection of its own. Replies are matched to
 // requests first in, first out. Used by the loop's thread only.
+using System.Globalization;
 using System.Net.Sockets;
 using System.Runtime.CompilerServices;
+using System.Text;
 using Slogger.Proxy.Transports;
 using Slogger.Resp;
 
@@ -14,7 +16,7 @@ internal enum ReplyKind : byte
     /// <summary>Passed to the client as bytes.</summary>
     Plain,
 
-    /// <summary>An internal command's: dropped. An error of a change of view breaks the upstream.</summary>
+    /// <summary>Of a change of database or protocol: nothing else is sent before it has come.</summary>
     View,
 
     /// <summary>An internal command's: dropped, whatever it is.</summary>
@@ -79,9 +81,10 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     private NativeBuffer _held;
     private bool _connected;
 
-    public Upstream(FrontEndLoop loop, Client? exclusive)
+    public Upstream(FrontEndLoop loop, Client? exclusive, bool isSpare = false)
     {
         _loop = loop;
+        IsSpare = isSpare;
         Exclusive = exclusive;
         Socket socket = loop.Store.BeginConnect();
         Channel = loop.Poller.Adopt(socket);
@@ -94,6 +97,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 
     /// <summary>Whose this is; <c>null</c> for the shared upstream.</summary>
     public Client? Exclusive { get; private set; }
+
+    /// <summary>Connected ahead of need, for the next client that needs one of its own.</summary>
+    public bool IsSpare { get; private set; }
 
     public bool IsClosed { get; private set; }
 
@@ -127,6 +133,52 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 
     /// <summary>How many clients use this shared upstream.</summary>
     public int ClientCount { get; set; }
+
+    /// <summary>Replies to changes of view that have not come yet.</summary>
+    public int ViewsInFlight { get; private set; }
+
+    /// <summary>The error with which the last change of view was refused, until somebody has dealt with it.</summary>
+    public byte[]? ViewError { get; set; }
+
+    /// <summary>Connected, and owes nothing.</summary>
+    public bool IsReady => _connected && !IsClosed && InFlight == 0;
+
+    /// <summary>Gives a spare to its client.</summary>
+    public void Assign(Client client)
+    {
+        Exclusive = client;
+        IsSpare = false;
+    }
+
+    /// <summary>Changes database and protocol. Until the replies have come nothing else may be sent: were the change
+    /// refused, because a script is busy for example, what follows would run in the wrong place.</summary>
+    /// <returns>Whether there was anything to change.</returns>
+    public bool ChangeView(int db, int protocol)
+    {
+        bool changes = false;
+        if (Protocol != protocol)
+        {
+            Write(protocol == 3 ? "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"u8 : "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"u8);
+            Protocol = protocol;
+            ExpectView();
+            changes = true;
+        }
+        if (Db != db)
+        {
+            string digits = db.ToString(CultureInfo.InvariantCulture);
+            Write(Encoding.ASCII.GetBytes($"*2\r\n$6\r\nSELECT\r\n${digits.Length}\r\n{digits}\r\n"));
+            Db = db;
+            ExpectView();
+            changes = true;
+        }
+        return changes;
+    }
+
+    private void ExpectView()
+    {
+        ViewsInFlight++;
+        Expect(null, 1, ReplyKind.View);
+    }
 
     /// <summary>Room at the end of the send buffer for so many bytes, to receive into.</summary>
     public byte* ReserveOut(int bytes)
@@ -175,8 +227,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         e.Client = client;
         e.Count = count;
         e.Kind = kind;
-        e.Version = Exclusive is null ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
-        if (Exclusive is not null)
+        e.Version = Exclusive is null && !IsSpare ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
+        if (Exclusive is not null || IsSpare)
         {
             if (blocking) { BlockingInFlight++; }
             inexact |= BlockingInFlight > 0;
@@ -231,7 +283,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void ScheduleFlush()
     {
         if (!_connected || IsClosed) { return; }
-        if (Exclusive is null)
+        if (Exclusive is null && !IsSpare)
         {
             _loop.SharedDirty = true;
         }

@@ -1,0 +1,173 @@
+// TLS on either side of the proxy. Each TLS connection is deciphered by tasks of its own and joins the loop through a pair
+// of connected sockets: the loop sees clear text, never waits for cryptography, and the pair's buffers bound the memory.
+using System.Net.Security;
+using System.Net.Sockets;
+using System.Security.Authentication;
+using System.Security.Cryptography.X509Certificates;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Proxy.Transports;
+
+/// <summary>Bridges TLS connections to clear ones.</summary>
+internal static class TlsBridge
+{
+    private const int BufferBytes = 32 << 10;
+    private static readonly TimeSpan HandshakeLimit = TimeSpan.FromSeconds(10);
+
+    /// <summary>The options with which clients are served.</summary>
+    /// <exception cref="InvalidOperationException">A file cannot be used; the text says which and why.</exception>
+    public static SslServerAuthenticationOptions ServerOptions(ClientTlsOptions tls)
+    {
+        X509Certificate2 certificate = Load(tls.CertificateFile, tls.KeyFile);
+        X509Certificate2Collection? authorities = tls.ClientCaFile is { } file ? LoadAuthorities(file) : null;
+        var chain = new X509Certificate2Collection();
+        chain.ImportFromPemFile(tls.CertificateFile);
+        return new SslServerAuthenticationOptions
+        {
+            ServerCertificateContext = SslStreamCertificateContext.Create(certificate, chain, offline: true),
+            ClientCertificateRequired = authorities is not null,
+            EnabledSslProtocols = SslProtocols.Tls12 | SslProtocols.Tls13,
+            RemoteCertificateValidationCallback = authorities is null ? null : (_, peer, _, _) => IsIssuedBy(peer, authorities),
+        };
+    }
+
+    /// <summary>The options with which Redis is reached.</summary>
+    /// <exception cref="InvalidOperationException">A file cannot be used; the text says which and why.</exception>
+    public static SslClientAuthenticationOptions ClientOptions(RedisTlsOptions tls, string host)
+    {
+        var options = new SslClientAuthenticationOptions { TargetHost = host };
+        if (tls.Insecure)
+        {
+            options.RemoteCertificateValidationCallback = (_, _, _, _) => true;
+        }
+        else if (tls.CaFile is { } file)
+        {
+            X509Certificate2Collection authorities = LoadAuthorities(file);
+            options.RemoteCertificateValidationCallback = (_, peer, _, errors) =>
+                (errors & ~SslPolicyErrors.RemoteCertificateChainErrors) == 0 && IsIssuedBy(peer, authorities);
+        }
+        if (tls.CertificateFile is { } own)
+        {
+            options.ClientCertificates = [Load(own, tls.KeyFile ?? own)];
+        }
+        return options;
+    }
+
+    /// <summary>Serves one client that has connected: hands the clear end over when the handshake has succeeded.</summary>
+    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, CancellationToken stop)
+    {
+        try
+        {
+            socket.NoDelay = true;
+            using var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
+            using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
+            {
+                limit.CancelAfter(HandshakeLimit);
+                await stream.AuthenticateAsServerAsync(options, limit.Token).ConfigureAwait(false);
+            }
+            (Socket clear, Socket inner) = SocketPair.Create();
+            admit(clear);
+            await PumpAsync(stream, inner, stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is IOException or AuthenticationException or SocketException or OperationCanceledException or ObjectDisposedException)
+        {
+            // A client that does not speak TLS, or has gone: it harms only itself.
+            socket.Dispose();
+        }
+    }
+
+    /// <summary>Connects to Redis over TLS; the returned clear end can be used at once, and ends if the attempt fails.</summary>
+    public static Socket Connect(Func<CancellationToken, Task<Socket>> connect, SslClientAuthenticationOptions options, Action<string> failed)
+    {
+        (Socket clear, Socket inner) = SocketPair.Create();
+        _ = Task.Run(async () =>
+        {
+            try
+            {
+                using var limit = new CancellationTokenSource(HandshakeLimit);
+                Socket socket = await connect(limit.Token).ConfigureAwait(false);
+                using var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
+                await stream.AuthenticateAsClientAsync(options, limit.Token).ConfigureAwait(false);
+                await PumpAsync(stream, inner, CancellationToken.None).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is IOException or AuthenticationException or SocketException or OperationCanceledException or ObjectDisposedException)
+            {
+                failed(e.Message);
+            }
+            finally
+            {
+                inner.Dispose();
+            }
+        });
+        return clear;
+    }
+
+    private static async Task PumpAsync(SslStream stream, Socket inner, CancellationToken stop)
+    {
+        using var clear = new NetworkStream(inner, ownsSocket: true);
+        using var end = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        // The peer's end of stream is passed on, so that it still gets what it is owed; then all ends.
+        Task towards = CopyAsync(stream, clear, () => inner.Shutdown(SocketShutdown.Send), end.Token);
+        Task back = CopyAsync(clear, stream, null, end.Token);
+        await Task.WhenAny(back, towards).ConfigureAwait(false);
+        if (back.IsCompleted || towards.IsFaulted) { await end.CancelAsync().ConfigureAwait(false); }
+        try
+        {
+            await Task.WhenAll(towards, back).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            // Ended because the other direction has.
+        }
+        await stream.ShutdownAsync().ConfigureAwait(false);
+    }
+
+    private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, CancellationToken stop)
+    {
+        var buffer = new byte[BufferBytes];
+        int count;
+        while ((count = await from.ReadAsync(buffer, stop).ConfigureAwait(false)) > 0)
+        {
+            await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
+        }
+        atEnd?.Invoke();
+    }
+
+    private static X509Certificate2 Load(string certificateFile, string keyFile)
+    {
+        try
+        {
+            using var pem = X509Certificate2.CreateFromPemFile(certificateFile, keyFile);
+            // A key that exists in memory only cannot be used by every platform's TLS.
+            return OperatingSystem.IsWindows() ? X509CertificateLoader.LoadPkcs12(pem.Export(X509ContentType.Pkcs12), null) : new X509Certificate2(pem);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException or ArgumentException)
+        {
+            throw new InvalidOperationException($"the certificate {certificateFile} with the key {keyFile} cannot be used: {e.Message}", e);
+        }
+    }
+
+    private static X509Certificate2Collection LoadAuthorities(string file)
+    {
+        try
+        {
+            var authorities = new X509Certificate2Collection();
+            authorities.ImportFromPemFile(file);
+            return authorities.Count > 0 ? authorities : throw new InvalidOperationException($"{file} holds no certificate");
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException)
+        {
+            throw new InvalidOperationException($"the authorities in {file} cannot be used: {e.Message}", e);
+        }
+    }
+
+    private static bool IsIssuedBy(X509Certificate? peer, X509Certificate2Collection authorities)
+    {
+        if (peer is null) { return false; }
+        using var chain = new X509Chain();
+        chain.ChainPolicy.TrustMode = X509ChainTrustMode.CustomRootTrust;
+        chain.ChainPolicy.CustomTrustStore.AddRange(authorities);
+        chain.ChainPolicy.RevocationMode = X509RevocationMode.NoCheck;
+        return chain.Build(new X509Certificate2(peer));
+    }
+}
