@@ -21,7 +21,6 @@ chmod 755 "$work"                   # a database server runs under its own user
 mkdir -m 1777 "$work/tmp"
 mkdir "$work/out"
 run_mark=SLOGGER_TEST_RUN=${work##*/}
-export SLOGGER_TEST_RUN=${work##*/}
 
 # Everything of this run: it carries our mark in its environment, or lives below our directory (redis-server overwrites its
 # environment with its title).
@@ -110,7 +109,7 @@ install_missing() {
 # ---- build ----
 build() {
   local begun=$SECONDS
-  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q >"$work/out/build" 2>&1; then
+  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q --disable-build-servers >"$work/out/build" 2>&1; then
     grep -E 'error|warning' "$work/out/build" | sort -u | head -n 40 || true
     tail -n 5 "$work/out/build"
     echo "the build failed"
@@ -126,7 +125,7 @@ run_project() {
   local name=$1 begun=$SECONDS
   local program=test/$name/bin/Release/net10.0/$name
   (
-    export TMPDIR=$work/tmp
+    export TMPDIR=$work/tmp "$run_mark"
     exec timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml"
   ) >"$work/out/$name.log" 2>&1 </dev/null
   echo $? >"$work/out/$name.code"
@@ -180,7 +179,7 @@ run_projects() {
 run_external() {
   local begun=$SECONDS log=$work/out/external.log line code p=0 f=0 s=0 note=""
   echo "outside suites:"
-  TMPDIR=$work/tmp timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
+  env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
   code=${PIPESTATUS[0]}
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
