@@ -29,7 +29,7 @@ public class OptionTextTests
     [InlineData("0ms", "1ms to 60m")]
     [InlineData("999us", "1ms to 60m")]
     [InlineData("61m", "1ms to 60m")]
-    [InlineData("99999999999999999999999999999h", "out of range")]
+    [InlineData("99999999999999999999999999h", "out of range")]
     [InlineData("-5ms", "not a duration")]
     [InlineData("", "not a duration")]
     [InlineData("ms", "not a duration")]
