@@ -74,7 +74,11 @@ report_and_exit() {
   exit
 }
 
-remaining() { echo $((limit_s - (SECONDS - started))); }
+# At least 1: to timeout, 0 means no limit.
+remaining() {
+  local left=$((limit_s - (SECONDS - started)))
+  echo $((left > 1 ? left : 1))
+}
 
 # ---- what the tests run against ----
 install_missing() {
@@ -124,11 +128,12 @@ build() {
 run_project() {
   local name=$1 begun=$SECONDS
   local program=test/$name/bin/Release/net10.0/$name
-  (
-    export TMPDIR=$work/tmp "$run_mark"
-    exec timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml"
-  ) >"$work/out/$name.log" 2>&1 </dev/null
-  echo $? >"$work/out/$name.code"
+  # The braces take the shell's own remark on a crash.
+  {
+    env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml" \
+      >"$work/out/$name.log" 2>&1 </dev/null
+    echo $? >"$work/out/$name.code"
+  } 2>/dev/null
   echo $((SECONDS - begun)) >"$work/out/$name.seconds"
 }
 
@@ -153,8 +158,8 @@ count_project() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
   if [ "$f" -gt 0 ]; then
-    echo "---- output of $name (last 200 lines)"
-    tail -n 200 "$work/out/$name.log"
+    echo "---- output of $name (the end, without frames of the test framework)"
+    grep -vE '^ +at (Xunit|System)\.' "$work/out/$name.log" | cut -c 1-240 | tail -n 200
     echo "----"
   fi
 }
