@@ -21,7 +21,6 @@ chmod 755 "$work"                   # a database server runs under its own user
 mkdir -m 1777 "$work/tmp"
 mkdir "$work/out"
 run_mark=SLOGGER_TEST_RUN=${work##*/}
-export SLOGGER_TEST_RUN=${work##*/}
 
 # Everything of this run: it carries our mark in its environment, or lives below our directory (redis-server overwrites its
 # environment with its title).
@@ -75,7 +74,11 @@ report_and_exit() {
   exit
 }
 
-remaining() { echo $((limit_s - (SECONDS - started))); }
+# At least 1: to timeout, 0 means no limit.
+remaining() {
+  local left=$((limit_s - (SECONDS - started)))
+  echo $((left > 1 ? left : 1))
+}
 
 # ---- what the tests run against ----
 install_missing() {
@@ -110,7 +113,7 @@ install_missing() {
 # ---- build ----
 build() {
   local begun=$SECONDS
-  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q >"$work/out/build" 2>&1; then
+  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q --disable-build-servers >"$work/out/build" 2>&1; then
     grep -E 'error|warning' "$work/out/build" | sort -u | head -n 40 || true
     tail -n 5 "$work/out/build"
     echo "the build failed"
@@ -125,11 +128,12 @@ build() {
 run_project() {
   local name=$1 begun=$SECONDS
   local program=test/$name/bin/Release/net10.0/$name
-  (
-    export TMPDIR=$work/tmp
-    exec timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml"
-  ) >"$work/out/$name.log" 2>&1 </dev/null
-  echo $? >"$work/out/$name.code"
+  # The braces take the shell's own remark on a crash.
+  {
+    env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" "$program" -noColor -noLogo -xml "$work/out/$name.xml" \
+      >"$work/out/$name.log" 2>&1 </dev/null
+    echo $? >"$work/out/$name.code"
+  } 2>/dev/null
   echo $((SECONDS - begun)) >"$work/out/$name.seconds"
 }
 
@@ -154,8 +158,8 @@ count_project() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"
   if [ "$f" -gt 0 ]; then
-    echo "---- output of $name (last 200 lines)"
-    tail -n 200 "$work/out/$name.log"
+    echo "---- output of $name (the end, without frames of the test framework)"
+    grep -vE '^ +at (Xunit|System)\.' "$work/out/$name.log" | cut -c 1-240 | tail -n 200
     echo "----"
   fi
 }
@@ -180,7 +184,7 @@ run_projects() {
 run_external() {
   local begun=$SECONDS log=$work/out/external.log line code p=0 f=0 s=0 note=""
   echo "outside suites:"
-  TMPDIR=$work/tmp timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
+  env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
   code=${PIPESTATUS[0]}
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then

@@ -56,7 +56,7 @@ internal static class CommandLine
                 Description = definition.Help,
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
-                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name == StatusCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrOne,
+                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name == StatusCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             });
         }
@@ -98,7 +98,8 @@ internal static class CommandLine
 
         List<OptionError> errors = [];
         bool afterUnknown = false;
-        foreach (string token in parsed.UnmatchedTokens)
+        IEnumerable<string> switchesTakenForWords = command.Arguments.SelectMany(argument => parsed.GetResult(argument)?.Tokens ?? []).Select(token => token.Value).Where(text => text.StartsWith('-'));
+        foreach (string token in parsed.UnmatchedTokens.Concat(switchesTakenForWords))
         {
             bool isSwitch = token.StartsWith('-');
             if (!isSwitch && afterUnknown)

@@ -15,8 +15,11 @@ public sealed record DataDirectoryResult(DataDirectory? Opened, string Problem, 
 /// <summary>A locked data directory.</summary>
 public sealed class DataDirectory : IDisposable
 {
-    /// <summary>Name of the lock file; it holds the process id of its owner, for messages.</summary>
+    /// <summary>Name of the lock file.</summary>
     public const string LockFileName = "lock";
+
+    /// <summary>Name of the file with the owner's process id, for messages (a locked file cannot be read by .NET).</summary>
+    public const string PidFileName = "proxy.pid";
 
     // What the log and the checkpoints leave behind: with these, a missing store.json is a loss, not a first start.
     private static readonly string[] Remains = ["log", "checkpoints"];
@@ -88,9 +91,8 @@ public sealed class DataDirectory : IDisposable
     {
         try
         {
-            using FileStream stream = new(System.IO.Path.Combine(path, LockFileName), FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
-            using StreamReader reader = new(stream);
-            return int.TryParse(reader.ReadLine(), NumberStyles.None, CultureInfo.InvariantCulture, out int pid) ? pid : null;
+            string text = File.ReadAllText(System.IO.Path.Combine(path, PidFileName));
+            return int.TryParse(text, NumberStyles.AllowTrailingWhite, CultureInfo.InvariantCulture, out int pid) ? pid : null;
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -110,15 +112,28 @@ public sealed class DataDirectory : IDisposable
         }
     }
 
-    /// <summary>Removes proxy.json and gives up the lock.</summary>
+    /// <summary>Removes proxy.json and proxy.pid, and gives up the lock.</summary>
     public void Dispose()
     {
         // The lock file stays: removing it would let two processes lock two files of the same name.
         if (_lock.CanWrite)
         {
             ProxyRecord.Remove(Path);
-            _lock.SetLength(0);
+            TryDelete(System.IO.Path.Combine(Path, PidFileName));
             _lock.Dispose();
+        }
+    }
+
+    // For files whose staleness harms nobody.
+    internal static void TryDelete(string path)
+    {
+        try
+        {
+            File.Delete(path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // Stale; see above.
         }
     }
 
@@ -140,9 +155,9 @@ public sealed class DataDirectory : IDisposable
         DataDirectoryResult? result = null;
         try
         {
-            held.SetLength(0);
-            held.Write(System.Text.Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
-            held.Flush();
+            // A record of a killed proxy would send status to whoever has its address now.
+            ProxyRecord.Remove(path);
+            File.WriteAllText(System.IO.Path.Combine(path, PidFileName), Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n");
             result = use(held);
             return result;
         }

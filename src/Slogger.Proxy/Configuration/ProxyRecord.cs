@@ -53,15 +53,5 @@ public sealed record ProxyRecord
     }
 
     /// <summary>Removes the record of this or of a dead process. Never throws: a stale record is harmless.</summary>
-    internal static void Remove(string dataDirectory)
-    {
-        try
-        {
-            File.Delete(Path.Combine(dataDirectory, FileName));
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            // Stale; see above.
-        }
-    }
+    internal static void Remove(string dataDirectory) => DataDirectory.TryDelete(Path.Combine(dataDirectory, FileName));
 }

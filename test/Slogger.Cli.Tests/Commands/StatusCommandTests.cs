@@ -1,0 +1,170 @@
+using System.Text.Json;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli.Tests.Commands;
+
+public sealed class StatusCommandTests : IDisposable
+{
+    private readonly TempDirectory _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public async Task Table_ShowsTheShardForAPerson()
+    {
+        using FakeProxy proxy = FakeProxy.WithInfo();
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        Assert.Equal((0, ""), (run.ExitCode, run.Error));
+        string[] expected =
+        [
+            "shard 0 of cluster default", "redis 127.0.0.1:6379, up", "log, versions of 5ms", "1205", "1203, 2 behind the open one", "1202, 3 behind the open one",
+            "marker 0.4 ms, log 1.2 ms, sync 3.5 ms, record 0.2 ms", "1.5 MB", "ago, 700.0 MB", "12, 2 with a connection of their own", "123,456 per second",
+            "version 0.1.0, up for 1 h 2 min", "future_field", "[x]",
+        ];
+        Assert.All(expected, text => Assert.Contains(text, run.Output));
+        Assert.Equal(["DPR.INFO"], proxy.Asked);
+    }
+
+    [Fact]
+    public async Task Json_HasEveryFieldWithItsType()
+    {
+        using FakeProxy proxy = FakeProxy.WithInfo();
+        AppRun run = await AppRun.Of(["status", "--json", proxy.Address.ToString()]);
+        Assert.Equal((0, ""), (run.ExitCode, run.Error));
+        using JsonDocument json = JsonDocument.Parse(run.Output);
+        List<KeyValuePair<string, string>> fields = StatusReport.Parse(FakeProxy.Info);
+        Assert.Equal(fields.Select(field => field.Key), json.RootElement.EnumerateObject().Select(property => property.Name));
+        Assert.Equal(1205, json.RootElement.GetProperty("open_version").GetInt64());
+        Assert.Equal(0.4, json.RootElement.GetProperty("lag_marker_ms").GetDouble());
+        Assert.Equal("0.1.0", json.RootElement.GetProperty("version").GetString());
+    }
+
+    [Fact]
+    public async Task Data_FindsTheProxyByItsRecord_AlsoOnAUnixSocket()
+    {
+        string data = DataWithRecord(out FakeProxy proxy);
+        using (proxy)
+        {
+            AppRun run = await AppRun.Of(["status", "--data", data]);
+            Assert.Equal((0, ""), (run.ExitCode, run.Error));
+            AppRun byEnvironment = await AppRun.Of(["status"], new() { ["SLOGGER_DATA"] = data });
+            Assert.Equal(0, byEnvironment.ExitCode);
+        }
+    }
+
+    [Fact]
+    public async Task Data_ProxyGone_SaysWhereTheAddressCameFrom()
+    {
+        string data = DataWithRecord(out FakeProxy proxy);
+        proxy.Dispose();
+        AppRun run = await AppRun.Of(["status", "--data", data]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("no proxy answers at unix:", run.Error);
+        Assert.Contains("proxy.json", run.Error);
+    }
+
+    [Fact]
+    public async Task Data_NoneOrEmptyOrNoProxy_IsAClearFailure()
+    {
+        AppRun none = await AppRun.Of(["status", "--data", _temp.Below("none")]);
+        Assert.Equal(1, none.ExitCode);
+        Assert.Contains("does not exist", none.Error);
+        AppRun empty = await AppRun.Of(["status", "--data", _temp.Path]);
+        Assert.Equal(1, empty.ExitCode);
+        Assert.Contains("is not a data directory of Slogger", empty.Error);
+        _temp.File("store.json", "{}");
+        AppRun idle = await AppRun.Of(["status", "--data", _temp.Path]);
+        Assert.Equal(1, idle.ExitCode);
+        Assert.Contains("no proxy runs on", idle.Error);
+    }
+
+    [Theory]
+    [InlineData("-ERR unknown command 'DPR.INFO', with args beginning with: \r\n", "does not know DPR.INFO")]
+    [InlineData("-NOAUTH Authentication required.\r\n", "--password-file")]
+    [InlineData("-LOADING Redis is loading\r\n", "answers LOADING")]
+    [InlineData("HTTP/1.1 400 Bad Request\r\n\r\n", "is not a Slogger proxy")]
+    [InlineData("$-1\r\n", "is not a Slogger proxy")]
+    [InlineData("$99999999999\r\n", "is not a Slogger proxy")]
+    [InlineData("$0\r\n\r\n", "is empty")]
+    [InlineData("", "closed the connection")]
+    public async Task Answer_Unexpected_IsAClearFailure(string answer, string expected)
+    {
+        using FakeProxy proxy = new(new() { ["DPR.INFO"] = answer });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        Assert.Equal((1, ""), (run.ExitCode, run.Output));
+        Assert.Contains(expected, run.Error);
+        Assert.Contains("what to do", run.Error);
+    }
+
+    [Fact]
+    public async Task Answer_None_EndsAfterAWhile()
+    {
+        using FakeProxy proxy = new([]);
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("does not answer within", run.Error);
+    }
+
+    [Fact]
+    public async Task Password_FromFile_IsSentAndNeverShown()
+    {
+        string file = _temp.File("password", "s3cret\n");
+        using FakeProxy proxy = new(new() { ["AUTH"] = "+OK\r\n", ["DPR.INFO"] = FakeProxy.Bulk(FakeProxy.Info) });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString(), "--user", "u", "--password-file", file]);
+        Assert.Equal(0, run.ExitCode);
+        Assert.Equal(["AUTH u s3cret", "DPR.INFO"], proxy.Asked);
+        using FakeProxy refusing = new(new() { ["AUTH"] = "-WRONGPASS invalid\r\n" });
+        AppRun refused = await AppRun.Of(["status", refusing.Address.ToString(), "--password-file", file]);
+        Assert.Equal(1, refused.ExitCode);
+        Assert.Contains("WRONGPASS", refused.Error);
+        Assert.DoesNotContain("s3cret", refused.Error + refused.Output + run.Output);
+    }
+
+    [Theory]
+    [InlineData("more than one proxy", "127.0.0.1:1", "127.0.0.1:2")]
+    [InlineData("more than one proxy", "127.0.0.1:1", "--data", "/tmp")]
+    [InlineData("no port", "localhost")]
+    [InlineData("given 2 times", "--data", "/a", "--data", "/b")]
+    [InlineData("did you mean --json?", "--jason")]
+    [InlineData("does not exist", "127.0.0.1:1", "--password-file", "/nonexistent")]
+    public async Task Options_Bad_ExitWithTwo(string expected, params string[] args)
+    {
+        AppRun run = await AppRun.Of(["status", .. args]);
+        Assert.Equal(2, run.ExitCode);
+        Assert.Contains(expected, run.Error);
+    }
+
+    [Fact]
+    public async Task FieldsMissing_TableStillPrints()
+    {
+        using FakeProxy proxy = new(new() { ["DPR.INFO"] = FakeProxy.Bulk("mode:none\r\nshard:0\r\nodd line\r\n:x\r\n") });
+        AppRun run = await AppRun.Of(["status", proxy.Address.ToString()]);
+        Assert.Equal((0, ""), (run.ExitCode, run.Error));
+        Assert.Contains("none", run.Output);
+    }
+
+    [Theory]
+    [InlineData("0", "0 bytes")]
+    [InlineData("1023", "1023 bytes")]
+    [InlineData("1536", "1.5 KB")]
+    [InlineData("9223372036854775807", "8192.0 PB")]
+    [InlineData("?", "?")]
+    public void Bytes_AreShownInTheLargestUnit(string text, string expected) => Assert.Equal(expected, StatusReport.Bytes(text));
+
+    [Theory]
+    [InlineData("0", "0 s")]
+    [InlineData("59.9", "59 s")]
+    [InlineData("61", "1 min 1 s")]
+    [InlineData("7260", "2 h 1 min")]
+    [InlineData("180000", "2 d 2 h")]
+    [InlineData("-5", "0 s")]
+    [InlineData("?", "?")]
+    public void Age_IsShownInTwoUnits(string text, string expected) => Assert.Equal(expected, StatusReport.Age(text));
+
+    private string DataWithRecord(out FakeProxy proxy)
+    {
+        proxy = FakeProxy.WithInfo(_temp.Below("s.sock"));
+        ProxyRecord.Publish(_temp.Path, [proxy.Address], []);
+        return _temp.Path;
+    }
+}

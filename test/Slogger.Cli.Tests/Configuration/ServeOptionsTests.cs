@@ -1,0 +1,191 @@
+using System.Collections.Immutable;
+using System.Reflection;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli.Tests.Configuration;
+
+public class ServeOptionsTests
+{
+    [Fact]
+    public void Defaults_OnlyRedisGiven_AreThoseOfTheDocumentation()
+    {
+        ServeOptions options = Layers.Good();
+        Assert.Equal(["127.0.0.1:6380"], options.Listen.Select(address => address.ToString()));
+        Assert.Equal(StoreKind.Redis, options.Store);
+        Assert.Equal(Path.GetFullPath("slogger-data"), options.DataDirectory);
+        Assert.Equal("sqlite:" + Path.GetFullPath("slogger-data/metadata.db"), options.Metadata.Text);
+        Assert.Equal(("default", 0, CommitMode.Log), (options.Cluster, options.Shard.Number, options.Commit));
+        Assert.Equal(TimeSpan.FromMilliseconds(5), options.VersionInterval);
+        Assert.Equal((576L << 20, 1L << 30, 10_000), (options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes, options.MaxClients));
+        Assert.Equal((1L << 30, 4L << 30), (options.CheckpointEveryBytes, options.LogBudgetBytes));
+        Assert.Null(options.Seed);
+        Assert.Null(options.RedisTls);
+        Assert.Null(options.ClientTls);
+    }
+
+    [Fact]
+    public void EveryOption_Given_ReachesItsProperty()
+    {
+        using TempDirectory temp = new();
+        string file = temp.File("file");
+        ServeOptions options = Layers.Good(
+            ("listen", "127.0.0.1:1"), ("listen", "/s"), ("tls-listen", "127.0.0.1:2"), ("tls-cert", file), ("tls-key", file), ("tls-client-ca", file),
+            ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
+            ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
+            ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("commit", "bgsave"), ("version-interval", "1ms"),
+            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
+        Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
+        Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
+        Assert.Equal((7, 2L << 20, 3L << 20, RollbackAction.Error), (options.MaxClients, options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes, options.OnRollback));
+        Assert.Equal(("u", file), (options.RedisUser, options.RedisPasswordFile));
+        Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
+        Assert.Equal((temp.Path, "postgres:Host=h", "c", 3), (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
+        Assert.Equal((CommitMode.BgSave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
+        Assert.Equal((2L << 20, 5L << 20, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Seed));
+        Assert.Equal((TransportKind.Sockets, LogLevel.Debug), (options.Transport, options.LogLevel));
+    }
+
+    [Fact]
+    public void SupervisedServer_WithConfiguration_ReachesItsProperties()
+    {
+        using TempDirectory temp = new();
+        string program = temp.File("redis-server");
+        File.SetUnixFileMode(program, UnixFileMode.UserRead | UnixFileMode.UserExecute);
+        string config = temp.File("redis.conf");
+        OptionsResult<ServeOptions> result = Layers.Serve(("redis-server", program), ("redis-config", config), ("redis-directive", "maxmemory 1gb"), ("redis-directive", " maxmemory-policy allkeys-lru "));
+        Assert.Empty(result.Errors);
+        Assert.Equal((StoreKind.RedisServer, program, config), (result.Options!.Store, result.Options.RedisServerPath, result.Options.RedisConfigFile));
+        Assert.Equal(["maxmemory 1gb", "maxmemory-policy allkeys-lru"], result.Options.RedisDirectives);
+    }
+
+    [Fact]
+    public void Catalog_EveryProperty_HasExactlyOneOption()
+    {
+        string[] derived = [nameof(ServeOptions.Store)];
+        IEnumerable<string> properties = Names(typeof(ServeOptions), "").Where(name => !derived.Contains(name));
+        Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Serve).Select(option => option.Property).Order());
+
+        static IEnumerable<string> Names(Type type, string prefix) => type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
+            property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions)
+                ? Names(property.PropertyType, property.Name + ".")
+                : [prefix + property.Name]);
+    }
+
+    [Fact]
+    public void Catalog_RestoreOptions_HaveAnOptionOrComeFromTheDataDirectory()
+    {
+        string[] fromDataDirectory = [nameof(RestoreOptions.Cluster), nameof(RestoreOptions.Shard)];
+        HashSet<string> known = [.. OptionCatalog.For(OptionCommands.Restore).Select(option => option.Property.Split('.')[0])];
+        Assert.All(typeof(RestoreOptions).GetProperties().Where(property => !fromDataDirectory.Contains(property.Name)), property => Assert.Contains(property.Name, known));
+    }
+
+    [Theory]
+    [InlineData("version-interval", "5", "no unit")]
+    [InlineData("version-interval", "0.5ms", "out of range")]
+    [InlineData("commit", "lgo", "did you mean log?")]
+    [InlineData("on-rollback", "stop", "close, error")]
+    [InlineData("seed", "redis", "from-redis, from-log")]
+    [InlineData("shard", "-1", "whole number")]
+    [InlineData("shard", "x", "whole number")]
+    [InlineData("cluster", "a b", "not a name")]
+    [InlineData("max-clients", "0", "1 to 1000000")]
+    [InlineData("client-output-limit", "many", "not a size")]
+    [InlineData("log-budget", "1", "out of range")]
+    [InlineData("transport", "io_uring", "auto, epoll, sockets")]
+    [InlineData("log-level", "loud", "trace, debug, info")]
+    [InlineData("listen", "6380", "no port")]
+    [InlineData("redis-tls", "perhaps", "neither true nor false")]
+    [InlineData("redis-password-file", "/nonexistent/file", "does not exist")]
+    [InlineData("redis-password-file", "/", "is a directory")]
+    [InlineData("redis-user", "", "not a user name")]
+    [InlineData("data", "/dev/null", "not a directory")]
+    public void BadValue_IsOneErrorWithNameOriginAndRemedy(string name, string text, string expected)
+    {
+        OptionsResult<ServeOptions> result = Layers.Serve(("redis", "127.0.0.1:6379"), (name, text));
+        OptionError error = Assert.Single(result.Errors);
+        Assert.Null(result.Options);
+        Assert.StartsWith("--" + name, error.What);
+        Assert.Contains(expected, error.What);
+        Assert.Equal("the command line", error.Origin);
+        Assert.NotEmpty(error.Remedy);
+    }
+
+    [Theory]
+    [InlineData("no store is given")]
+    [InlineData("both given", "redis", "h:1", "redis-server", "/bin/sh")]
+    [InlineData("given 2 times", "redis", "h:1", "redis", "h:2")]
+    [InlineData("port 0", "redis", "h:0")]
+    [InlineData("not on the PATH", "redis-server", "no-such-redis-server")]
+    [InlineData("not executable", "redis-server", "/etc/passwd")]
+    [InlineData("does not exist", "redis-server", "/nonexistent/redis-server")]
+    [InlineData("listens on", "redis", "127.0.0.1:6380")]
+    [InlineData("no effect on a Redis that others run", "redis", "h:1", "redis-config", "/etc/passwd")]
+    [InlineData("no effect on a Redis that others run", "redis", "h:1", "redis-directive", "maxmemory 1gb")]
+    [InlineData("sets appendonly", "redis-server", "/bin/sh", "redis-directive", "appendonly yes")]
+    [InlineData("like a switch", "redis-server", "/bin/sh", "redis-directive", "--maxmemory 1gb")]
+    [InlineData("one line", "redis-server", "/bin/sh", "redis-directive", "a\nb")]
+    [InlineData("without --redis-tls", "redis", "h:1", "redis-tls-ca", "/etc/passwd")]
+    [InlineData("needs --redis-tls-key", "redis", "h:1", "redis-tls", "true", "redis-tls-cert", "/etc/passwd")]
+    [InlineData("pointless", "redis", "h:1", "redis-tls", "true", "redis-tls-insecure", "true", "redis-tls-ca", "/etc/passwd")]
+    [InlineData("without --tls-listen", "redis", "h:1", "tls-cert", "/etc/passwd")]
+    [InlineData("needs --tls-key", "redis", "h:1", "tls-listen", "127.0.0.1:1", "tls-cert", "/etc/passwd")]
+    [InlineData("twice", "redis", "h:1", "listen", "127.0.0.1:1", "listen", "127.0.0.1:1")]
+    [InlineData("leaves too little", "redis", "h:1", "log-budget", "3mb", "checkpoint-every", "2mb")]
+    [InlineData("leaves too little", "redis", "h:1", "client-output-limit", "3mb", "output-memory-limit", "2mb")]
+    public void RulesBetweenOptions_Broken_AreOneError(string expected, params string[] pairs)
+    {
+        OptionsResult<ServeOptions> result = Layers.Serve([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]);
+        OptionError error = Assert.Single(result.Errors);
+        Assert.Contains(expected, error.What);
+        Assert.NotEmpty(error.Remedy);
+    }
+
+    [Fact]
+    public void SeveralErrors_AreAllReported()
+        => Assert.Equal(3, Layers.Serve(("redis", "h:1"), ("commit", "x"), ("shard", "x"), ("version-interval", "x")).Errors.Count);
+
+    [Fact]
+    public void OneOfTwoBudgets_Given_TheOtherFollows()
+    {
+        Assert.Equal(16L << 30, Layers.Good(("checkpoint-every", "8gb")).LogBudgetBytes);
+        Assert.Equal(32L << 20, Layers.Good(("log-budget", "64mb")).CheckpointEveryBytes);
+        Assert.Equal(2L << 30, Layers.Good(("client-output-limit", "2gb")).OutputMemoryLimitBytes);
+        Assert.Equal(64L << 20, Layers.Good(("output-memory-limit", "64mb")).ClientOutputLimitBytes);
+    }
+
+    [Fact]
+    public void TlsListen_WithoutListen_LeavesNoClearText()
+    {
+        using TempDirectory temp = new();
+        string file = temp.File("pem");
+        Assert.Empty(Layers.Good(("tls-listen", "127.0.0.1:1"), ("tls-cert", file), ("tls-key", file)).Listen);
+    }
+
+    [Fact]
+    public void ListenBeyondLoopback_IsAWarning()
+        => Assert.Contains("0.0.0.0:6380", Assert.Single(Layers.Serve(("redis", "h:1"), ("listen", "0.0.0.0:6380")).Warnings));
+
+    [Fact]
+    public void ToString_WithPasswords_ShowsNone()
+        => Assert.DoesNotContain("s3cret", Layers.Good(("metadata", "postgres:Host=h;Password=s3cret")).ToString());
+
+    [Theory]
+    [InlineData("12", 12L, true)]
+    [InlineData("-1", null, false)]
+    [InlineData("latest", null, false)]
+    public void Restore_Version_IsRead(string text, long? expected, bool ok)
+    {
+        OptionsResult<RestoreOptions> result = ServeOptionsReader.ReadRestore(Layers.CommandLine(("version", text)), new OptionLayer());
+        Assert.Equal(ok, result.Errors.Count == 0);
+        Assert.Equal(expected, result.Options?.Version?.Number);
+    }
+
+    [Fact]
+    public void Restore_NeitherOrBothOfVersionAndLatest_IsAnError()
+    {
+        Assert.Contains("neither", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(), new OptionLayer()).Errors).What);
+        Assert.Contains("both", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(("version", "1"), ("latest", "true")), new OptionLayer()).Errors).What);
+        RestoreOptions latest = ServeOptionsReader.ReadRestore(Layers.CommandLine(("latest", "true")), new OptionLayer()).Options!;
+        Assert.Null(latest.Version);
+    }
+}

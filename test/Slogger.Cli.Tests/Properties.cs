@@ -1,0 +1,2 @@
+// These tests run where the product is built: on Unix.
+[assembly: System.Runtime.Versioning.UnsupportedOSPlatform("windows")]
