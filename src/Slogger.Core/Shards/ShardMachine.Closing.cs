@@ -55,7 +55,7 @@ public sealed partial class ShardMachine
         _read = true;
         _stageRead = new(marker.Closed, _now);
         AppendBoundary(marker, offset, database, effects);
-        if (_answered || Is(ShardMutation.LostMarkerCounts)) CountMarker(effects);
+        if (_answered) CountMarker(effects);
     }
 
     private void CountMarker(ShardEffects effects)

@@ -151,8 +151,9 @@ public sealed partial class ShardMachine
     public void MarkerLost(in Marker marker, ShardEffects effects)
     {
         _ = effects;
-        if (IsOver || _inFlight != marker || _answered || Is(ShardMutation.LostMarkerCounts)) return;
-        MarkerFailed(dirty: !Is(ShardMutation.LostLeavesClean));
+        if (IsOver || _inFlight != marker || _answered) return;
+        if (Is(ShardMutation.LostMarkerCounts)) _answered = true;
+        else MarkerFailed(dirty: !Is(ShardMutation.LostLeavesClean));
     }
 
     /// <summary>A marker was read in the replication stream (mode Log). Any marker with the right channel may be given.</summary>
@@ -170,7 +171,7 @@ public sealed partial class ShardMachine
             return;
         }
 
-        if (Is(ShardMutation.AnyMarkerCounts) && _inFlight != marker && marker.Closed > _last.Version)
+        if (Is(ShardMutation.AnyMarkerCounts) && _inFlight != marker && marker.WorldLine == _worldLine && marker.Closed > _last.Version)
             AppendBoundary(marker, offset, database, effects);
         if (_inFlight != marker || _read) return;
         if (offset <= _last.Offset)

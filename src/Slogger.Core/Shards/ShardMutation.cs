@@ -21,7 +21,7 @@ internal enum ShardMutation
     /// <summary>A refused marker's version is taken as closed.</summary>
     RefusedLeavesClean,
 
-    /// <summary>Any marker in the stream counts, whoever sent it and whenever.</summary>
+    /// <summary>Any marker of the world-line counts when it is read, whoever sent it and whenever.</summary>
     AnyMarkerCounts,
 
     /// <summary>While catching up, markers of other world-lines count.</summary>
