@@ -114,9 +114,10 @@ public sealed partial class ShardMachine
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>
     /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>
-    /// <param name="busy">Whether anything was forwarded, or anything but markers and keep-alives was streamed, since the
-    /// last call. Claiming too much costs a marker; claiming too little breaks the mapping. An operation that is blocked
-    /// and was forwarded before is not busy.</param>
+    /// <param name="busy">Whether, since the last call, anything was forwarded, a two-bound operation was answered (its
+    /// upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and
+    /// keep-alives was streamed. Claiming too much costs a marker; claiming too little breaks the mapping. An operation
+    /// that was forwarded before and is still blocked is not busy.</param>
     /// <param name="effects">Receives what is to be done.</param>
     public void Tick(HybridTimestamp now, bool busy, ShardEffects effects)
     {

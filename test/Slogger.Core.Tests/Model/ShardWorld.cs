@@ -17,6 +17,9 @@ internal sealed record ShardWorldSettings
     public ShardMutation Mutation { get; init; }
     public SessionMutation SessionMutation { get; init; }
 
+    /// <summary>A fault of the caller: the answer of a blocked operation is not counted as busy.</summary>
+    public bool UnblockedIsIdle { get; init; }
+
     /// <summary>How many entries a session has: few, to test that merged entries are never wrongly safe.</summary>
     public int Entries { get; init; } = 1024;
 }
@@ -160,6 +163,8 @@ internal sealed partial class ShardWorld
             else
             {
                 _sessions.Find(s => s.Id == reply.Op!.Session)?.Answered(reply.Op!, _machine.OpenVersion);
+                // Its upper bound is the open version, and its effect may not be in the stream yet: not an idle slot.
+                _busy |= reply.Op!.OpenEnded && !_settings.UnblockedIsIdle;
             }
         }
     }

@@ -7,7 +7,9 @@ namespace Slogger.Core.Tests.Model;
 
 public class ShardWorldTests
 {
-    private const int Worlds = 1500;
+    // SLOGGER_TEST_WORLDS in the environment for a long run.
+    private static readonly int Worlds =
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_WORLDS"), out int n) ? n : 3000;
 
     [Fact]
     public void Commit_RandomInterleavings_MappingIsExactAndNothingCommittedIsLost()
@@ -58,6 +60,10 @@ public class ShardWorldTests
     [InlineData((int)SessionMutation.CoarseEarly, 8)]
     public void Mutant_OfTheSession_IsCaught(int mutation, int entries) =>
         AssertCaught(seed => new() { Seed = seed, SessionMutation = (SessionMutation)mutation, Entries = entries }, ((SessionMutation)mutation).ToString());
+
+    [Fact]
+    public void Mutant_OfTheCallerWhoTakesUnblockedOperationsForIdle_IsCaught() =>
+        AssertCaught(seed => new() { Seed = seed, UnblockedIsIdle = true }, "UnblockedIsIdle");
 
     private static void AssertCaught(Func<int, ShardWorldSettings> settings, string name)
     {
