@@ -241,6 +241,14 @@ public sealed class SessionProgress
             {
                 At(i).Upper = Version.Max(upper, At(i).Lower);
                 _openEnded--;
+                if (i > 0 && At(i - 1).Lower == At(i).Lower && At(i - 1).Upper == At(i).Upper)
+                {
+                    At(i - 1).Last = At(i).Last;
+                    for (int j = i; j < _count - 1; j++) At(j) = At(j + 1);
+                    _count--;
+                    i--;
+                }
+
                 continue;
             }
 

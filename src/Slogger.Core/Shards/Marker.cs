@@ -30,8 +30,7 @@ public readonly record struct Marker(WorldLine WorldLine, Version Closed, Versio
         {
             if (!Utf8Formatter.TryFormat(number, to[Math.Min(at, to.Length)..], out int n)) return false;
             at += n;
-            if (at < to.Length) to[at] = (byte)':';
-            else if (at > to.Length) return false;
+            if (at < to.Length) to[at] = (byte)':'; // behind the last number nobody looks at it
             at++;
             return true;
         }

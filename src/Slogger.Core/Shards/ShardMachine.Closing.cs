@@ -16,7 +16,8 @@ public sealed partial class ShardMachine
             // All that is not closed yet is closed with it, up to the last version that this store can be restored to. The
             // label of what was forwarded last must be within, or the boundary would say less than it holds.
             Version closed = RoundDown(slot.Previous);
-            if (slot > _open && closed >= _open) SendMarker(new(_worldLine, closed, slot, _now), effects);
+            bool covers = closed >= _open || (Is(ShardMutation.StrideIgnoresLabels) && closed > _last.Version);
+            if (slot > _open && covers) SendMarker(new(_worldLine, closed, slot, _now), effects);
             return;
         }
 

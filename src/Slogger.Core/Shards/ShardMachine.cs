@@ -249,7 +249,7 @@ public sealed partial class ShardMachine
     public void WorldLineStarted(WorldLine next, ShardBoundary branch, ShardEffects effects)
     {
         if (IsOver || next <= _worldLine) return;
-        if (branch.Version < _recorded.Version && !Is(ShardMutation.BranchBelowCut))
+        if (branch.Version < _recorded.Version)
         {
             Violate($"world-line {next} branches at version {branch.Version}, below the recorded cut {_recorded}", effects);
             return;

@@ -51,6 +51,6 @@ internal enum ShardMutation
     /// <summary>A late record of an abandoned world-line is reported as committed.</summary>
     OldWorldLineCommitted,
 
-    /// <summary>A world-line may branch below the recorded cut.</summary>
-    BranchBelowCut,
+    /// <summary>A save closes a multiple of the stride although later versions were handed out already.</summary>
+    StrideIgnoresLabels,
 }

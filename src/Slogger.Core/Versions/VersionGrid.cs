@@ -67,7 +67,8 @@ public sealed class VersionGrid
 
     /// <summary>The grid with another interval from the first grid point after a time on.</summary>
     /// <param name="intervalUs">Microseconds per version from then on.</param>
-    /// <param name="afterUs">The change takes effect at the first grid point later than this time.</param>
+    /// <param name="afterUs">The change takes effect at the first grid point later than this time. No earlier than any time
+    /// that a shard has asked about, with the clock bound on top: a change in the past would move versions back.</param>
     public VersionGrid WithInterval(long intervalUs, long afterUs)
     {
         GridStretch last = _stretches[^1];

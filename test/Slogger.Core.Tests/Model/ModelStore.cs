@@ -33,6 +33,9 @@ internal sealed class ModelStore
     public readonly List<ModelConnection> Zombies = [];
     public bool Busy;
 
+    /// <summary>Where each save was taken (mode bgsave).</summary>
+    public readonly Dictionary<Marker, long> Saves = [];
+
     public void Execute(ModelConnection connection, bool unblock)
     {
         if (connection.ToStore.Count == 0) return;
@@ -41,7 +44,12 @@ internal sealed class ModelStore
         connection.ToStore.Dequeue();
         if (command.Marker is { } m)
         {
-            if (!Busy) History.Add(command);
+            if (!Busy)
+            {
+                History.Add(command);
+                Saves[m] = History.Count;
+            }
+
             connection.ToProxy.Enqueue(new(null, m, !Busy));
             return;
         }

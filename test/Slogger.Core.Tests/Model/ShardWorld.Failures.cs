@@ -30,7 +30,7 @@ internal sealed partial class ShardWorld
     /// <summary>The backlog overflowed: the log goes on from a checkpoint of the same history.</summary>
     private void StreamGap()
     {
-        if (_machine.Mode != ShardMode.Running || _streamed == _store.History.Count) return;
+        if (Bgsave || _machine.Mode != ShardMode.Running || _streamed == _store.History.Count) return;
         Count("stream gap");
         _streamed = _store.History.Count;
         _log.AppendBytes(_streamed);

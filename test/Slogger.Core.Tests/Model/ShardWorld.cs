@@ -14,6 +14,7 @@ internal sealed record ShardWorldSettings
 {
     public required int Seed { get; init; }
     public int Steps { get; init; } = 500;
+    public CommitMode Mode { get; init; } = CommitMode.Log;
     public ShardMutation Mutation { get; init; }
     public SessionMutation SessionMutation { get; init; }
 
@@ -36,7 +37,7 @@ internal sealed partial class ShardWorld
     private readonly ModelLog _log;
     private readonly ModelMetadata _metadata = new();
     private readonly ShardEffects _effects = new();
-    private readonly ShardOptions _options = new() { EmptyRunIntervalUs = 5 * IntervalUs, RecordBackoffMinUs = 200, RecordBackoffMaxUs = 2000 };
+    private readonly ShardOptions _options = new() { StrideMax = 8, EmptyRunIntervalUs = 5 * IntervalUs, RecordBackoffMinUs = 200, RecordBackoffMaxUs = 2000 };
     private readonly VersionGrid _grid = new(new(1), 1_000_000, IntervalUs);
     private readonly List<ModelOp> _everCommitted = [];
     private readonly List<(Marker Marker, long Offset)> _readBefore = [];
@@ -62,6 +63,7 @@ internal sealed partial class ShardWorld
     public ShardWorld(ShardWorldSettings settings)
     {
         _settings = settings;
+        _options = _options with { Mode = settings.Mode };
         _random = new(settings.Seed);
         _calm = 1 << (settings.Seed % 4);
         _log = new(new(WorldLine.First, Version.Zero, 0, 0, default));
@@ -77,7 +79,30 @@ internal sealed partial class ShardWorld
     public void Run()
     {
         for (int i = 0; i < _settings.Steps; i++) Step();
+        // Mutants have to be caught by what they make wrong, not by getting stuck.
+        if (_settings.Mutation == ShardMutation.None) Settle();
         PowerCut();
+    }
+
+    /// <summary>I8: with failures over, all that was forwarded gets committed (or was reported), and the cut goes on.</summary>
+    private void Settle()
+    {
+        _store.Busy = _metadata.Down = false;
+        _idle = true;
+        WorldPoint before = _metadata.Recorded;
+        for (int i = 0; i < 4000; i++)
+        {
+            Loop();
+            foreach (ModelSession s in _sessions)
+                if (s.Own is { } own) _store.Execute(own, unblock: true);
+            ExecuteSome();
+            StreamSome();
+            SyncSome();
+            MetadataSome();
+            if (_sessions.TrueForAll(s => s.Progress.Committed == s.Progress.Forwarded) && _metadata.Recorded > before) return;
+        }
+
+        throw new ModelException($"I8: not all is committed long after the last failure: {_machine.StatusAt(Now)}");
     }
 
     private void Step()
@@ -184,6 +209,12 @@ internal sealed partial class ShardWorld
 
     private void StreamSome()
     {
+        if (Bgsave)
+        {
+            CompleteSave();
+            return;
+        }
+
         for (int n = _random.Next(1, 8); n > 0 && _streamed < _store.History.Count; n--) StreamOne();
     }
 
@@ -206,6 +237,17 @@ internal sealed partial class ShardWorld
         }
 
         _machine.StreamRead(offset);
+    }
+
+    private bool Bgsave => _settings.Mode == CommitMode.Bgsave;
+
+    /// <summary>The save on its way ends: well, or not (no memory to fork, a full disk).</summary>
+    private void CompleteSave()
+    {
+        if (!_machine.MarkerInFlight || _awaitingAnswer || _random.Next(3) != 0) return;
+        Marker save = _marker;
+        bool ok = _random.Next(6) != 0;
+        Do(e => _machine.SaveCompleted(save, ok, e));
     }
 
     private void SyncSome()
@@ -284,13 +326,15 @@ internal sealed partial class ShardWorld
         switch (effect.Kind)
         {
             case ShardEffectKind.SendMarker:
+            case ShardEffectKind.StartSave:
                 _marker = effect.Marker;
                 if (_awaitingAnswer) throw new ModelException("a second marker was sent while one is on its way");
                 _awaitingAnswer = true;
                 _shared.ToStore.Enqueue(new(null, effect.Marker));
                 break;
+            case ShardEffectKind.AppendBoundary when Bgsave: _log.AppendRun(effect.Boundary with { Offset = _store.Saves[_marker] }); break;
             case ShardEffectKind.AppendBoundary: _log.AppendBoundary(effect.Boundary); break;
-            case ShardEffectKind.AppendEmptyRun: _log.AppendRun(effect.Boundary); break;
+            case ShardEffectKind.AppendEmptyRun: _log.AppendRun(effect.Boundary with { Offset = _log.Last.Offset }); break;
             case ShardEffectKind.RequestSync: _syncRequested = _log.Appended; break;
             case ShardEffectKind.RecordCut:
                 if (_recordPending is not null || _recordAnswer is not null) throw new ModelException("a second record while one is on its way");

@@ -29,6 +29,21 @@ public class ShardWorldTests
     }
 
     [Fact]
+    public void CommitByBgsave_RandomInterleavings_MappingIsExactAndNothingCommittedIsLost()
+    {
+        Dictionary<string, int> happened = [];
+        for (int seed = 1; seed <= Worlds; seed++)
+        {
+            ShardWorld world = Run(new() { Seed = seed, Mode = CommitMode.Bgsave });
+            foreach ((string what, int n) in world.Happened) happened[what] = happened.GetValueOrDefault(what) + n;
+        }
+
+        TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
+        foreach (string what in (string[])["StartSave", "AppendBoundary", "AppendEmptyRun", "RecordCut", "Committed", "RestoreFromLog"])
+            Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
+    }
+
+    [Fact]
     public void Commit_SessionsWithFewEntries_AreNeverToldWrongly()
     {
         for (int seed = 1; seed <= Worlds / 3; seed++) Run(new() { Seed = seed, Entries = 8 });
@@ -60,6 +75,13 @@ public class ShardWorldTests
     [InlineData((int)SessionMutation.CoarseEarly, 8)]
     public void Mutant_OfTheSession_IsCaught(int mutation, int entries) =>
         AssertCaught(seed => new() { Seed = seed, SessionMutation = (SessionMutation)mutation, Entries = entries }, ((SessionMutation)mutation).ToString());
+
+    [Theory]
+    [InlineData((int)ShardMutation.RefusedLeavesClean)]
+    [InlineData((int)ShardMutation.OpenMovesAtAnswer)]
+    [InlineData((int)ShardMutation.StrideIgnoresLabels)]
+    public void Mutant_OfTheShardInBgsave_IsCaught(int mutation) =>
+        AssertCaught(seed => new() { Seed = seed, Mode = CommitMode.Bgsave, Mutation = (ShardMutation)mutation }, ((ShardMutation)mutation).ToString());
 
     [Fact]
     public void Mutant_OfTheCallerWhoTakesUnblockedOperationsForIdle_IsCaught() =>
