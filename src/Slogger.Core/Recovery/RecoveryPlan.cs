@@ -1,0 +1,89 @@
+// Decides how a shard goes on at a start or after a failure (design, sections 5 and 7; invariants I3 and I5). Pure: the same
+// facts give the same decision. What must never happen: data of unknown origin overwritten unasked, a recovery below the
+// recorded cut, a continuation of an abandoned world-line.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Recovery;
+
+/// <summary>The recovery decision.</summary>
+public static class RecoveryPlan
+{
+    /// <summary>Decides. The seed choice only matters where the decision would otherwise be a refusal, so that it can stay in a
+    /// unit file without doing harm at the next crash.</summary>
+    public static RecoveryDecision Decide(RecoveryFacts facts)
+    {
+        if (facts.Situation == StoreSituation.Unreachable)
+            return new RecoveryDecision.WaitForStore($"Shard {facts.Shard}: {facts.Store} cannot be reached yet.");
+        return facts.Log is { } log ? WithLog(facts, log) : WithoutLog(facts);
+    }
+
+    private static RecoveryDecision WithoutLog(RecoveryFacts facts)
+    {
+        if (facts.Recorded.Version > Version.Zero)
+            return BelowCut(facts, "its version log is empty");
+        if (facts.Situation == StoreSituation.Empty) return new RecoveryDecision.FirstStartEmpty();
+        if (facts.Seed == SeedChoice.FromLog)
+        {
+            return new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: --seed from-log was given, but the version log is empty: there is nothing to restore. "
+                + $"Start without --seed to take over the data of {facts.Store}, or give the data directory (--data) that holds the log.");
+        }
+
+        return new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero);
+    }
+
+    private static RecoveryDecision WithLog(RecoveryFacts facts, LogEvidence log)
+    {
+        WorldLine current = facts.Recorded.WorldLine;
+        ShardBoundary last = log.Last;
+        if (last.WorldLine > current)
+        {
+            return new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: the version log is in world-line {last.WorldLine}, the metadata only in {current}. "
+                + "The metadata was restored from an old copy, or --data and --metadata do not belong together. Bring the matching pair.");
+        }
+
+        bool abandoned = last.WorldLine < current;
+        if (abandoned)
+        {
+            // The records above the branch are void, and the store may hold their effects.
+            if (facts.LastBelowBranch is not { } valid) return BelowCut(facts, "its version log has no boundary below the branch of the current world-line");
+            last = valid;
+        }
+
+        if (last.Version < facts.Recorded.Version) return BelowCut(facts, $"its version log ends at version {last.Version}");
+        RecoveryDecision restore = new RecoveryDecision.RestoreFromLog(current.Next, last);
+        return facts.Situation switch
+        {
+            StoreSituation.Continues when !abandoned => new RecoveryDecision.Continue(),
+            StoreSituation.AheadWithGap when !abandoned => new RecoveryDecision.GapCheckpoint(),
+            StoreSituation.Foreign when !facts.Supervised => facts.Seed switch
+            {
+                SeedChoice.FromLog => restore,
+                SeedChoice.FromRedis => new RecoveryDecision.TakeOverByCheckpoint(current.Next, last.Version),
+                _ => Unknown(facts, last),
+            },
+            _ => restore,
+        };
+    }
+
+    private static RecoveryDecision BelowCut(RecoveryFacts facts, string how)
+    {
+        // Lowering the cut would take back what clients were told is committed. Only adopting a store, as declared truth, goes on.
+        if (facts.Seed == SeedChoice.FromRedis && facts.Situation != StoreSituation.Empty)
+            return new RecoveryDecision.TakeOverByCheckpoint(facts.Recorded.WorldLine.Next, facts.Recorded.Version);
+        return new RecoveryDecision.Refuse(
+            $"Shard {facts.Shard}: version {facts.Recorded.Version} of world-line {facts.Recorded.WorldLine} was committed, but {how}. "
+            + "Committed operations would be lost; this is not a torn tail. Check that --data is this shard's directory and that its disk is complete. "
+            + $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a new world-line; "
+            + "--seed from-log cannot help, since the log holds less than what was committed.");
+    }
+
+    private static RecoveryDecision.Refuse Unknown(RecoveryFacts facts, ShardBoundary last) => new(
+        $"Shard {facts.Shard}: {facts.Store} holds data of unknown origin, and the version log holds history up to version {last.Version}. "
+        + "Nothing was changed. Choose which is the truth: "
+        + "--seed from-redis keeps the data of the Redis and starts a new history from it (what the log holds is no longer used); "
+        + "--seed from-log replaces the data of the Redis by the log's last version (what the Redis holds now is lost).");
+}

@@ -1,0 +1,111 @@
+// How versions are closed: by a marker if anything happened, in runs of empty versions if nothing did.
+using Slogger.Core.Versions;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Shards;
+
+public sealed partial class ShardMachine
+{
+    private long _lastAppendUs;
+
+    private void CloseSlot(ShardEffects effects)
+    {
+        if (_dirty)
+        {
+            Version slot = _mode == ShardMode.Stopping ? Version.Max(SlotAt(_now), RoundUp(_open).Next) : SlotAt(_now);
+            // All that is not closed yet is closed with it, up to the last version that this store can be restored to. The
+            // label of what was forwarded last must be within, or the boundary would say less than it holds.
+            Version closed = RoundDown(slot.Previous);
+            bool covers = closed >= _open || (Is(ShardMutation.StrideIgnoresLabels) && closed > _last.Version);
+            if (slot > _open && covers) SendMarker(new(_worldLine, closed, slot, _now), effects);
+            return;
+        }
+
+        // Nothing was forwarded since the last boundary, and nothing forwarded from now on can fall into the slots passed.
+        if (_mode == ShardMode.Running && SlotAt(_now) > _open)
+        {
+            _open = _lowest = SlotAt(_now);
+            _stageAnswered = _stageRead = new(_open.Previous, _now);
+        }
+
+        Version last = RoundDown(_open.Previous);
+        bool due = _mode == ShardMode.Stopping || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
+        if (due && last > _last.Version) AppendEmptyRun(last, effects);
+    }
+
+    private void SendMarker(in Marker marker, ShardEffects effects)
+    {
+        _inFlight = marker;
+        _answered = _read = false;
+        _dirty = false;
+        if (!Is(ShardMutation.OpenMovesAtAnswer)) _open = marker.Next;
+        if (Is(ShardMutation.LowestMovesAtSend)) _lowest = marker.Next;
+        effects.Add(_options.Mode == CommitMode.Log ? ShardEffectKind.SendMarker : ShardEffectKind.StartSave, marker);
+    }
+
+    /// <summary>The version of a refused or lost marker stays open: the next one closes a larger range.</summary>
+    private void MarkerFailed(bool dirty)
+    {
+        _inFlight = null;
+        _dirty |= dirty;
+        _markersFailed++;
+    }
+
+    private void MarkerSeen(in Marker marker, long offset, int database, ShardEffects effects)
+    {
+        _read = true;
+        _stageRead = new(marker.Closed, _now);
+        AppendBoundary(marker, offset, database, effects);
+        if (_answered) CountMarker(effects);
+    }
+
+    private void CountMarker(ShardEffects effects)
+    {
+        _counted = Version.Max(_counted, _inFlight!.Value.Closed);
+        _inFlight = null;
+        AdvanceCut(effects);
+    }
+
+    /// <summary>A marker that this process found in the stream on attaching: sent by a process that is gone, whose clients
+    /// are gone too. Its place in the stream is all that matters; nothing of this process is in front of it.</summary>
+    private void MarkerOfBefore(in Marker marker, long offset, int database, ShardEffects effects)
+    {
+        if (marker.WorldLine != _worldLine && !Is(ShardMutation.AnyWorldLine)) return;
+        if (marker.Closed <= _last.Version || offset <= _last.Offset || offset > _catchUpTarget) return;
+        AppendBoundary(marker, offset, database, effects);
+        _counted = marker.Closed;
+        _open = _lowest = Version.Max(_open, marker.Next);
+        _stageAnswered = _stageRead = new(marker.Closed, _now);
+    }
+
+    private void AppendBoundary(in Marker marker, long offset, int database, ShardEffects effects)
+    {
+        _last = new(_worldLine, marker.Closed, offset, database, marker.Time);
+        _lastAppendUs = _now.Microseconds;
+        effects.Add(ShardEffectKind.AppendBoundary, boundary: _last);
+        effects.Add(ShardEffectKind.RequestSync);
+    }
+
+    private void AppendEmptyRun(Version last, ShardEffects effects)
+    {
+        _last = _last with { Version = last, Time = _now };
+        _lastAppendUs = _now.Microseconds;
+        _counted = last;
+        if (Is(ShardMutation.RunCountsAtOnce)) _durable = last;
+        effects.Add(ShardEffectKind.AppendEmptyRun, boundary: _last);
+        effects.Add(ShardEffectKind.RequestSync);
+    }
+
+    /// <summary>The stride follows the time that a save takes: the next power of two of slots, so that strides nest.</summary>
+    private void AdaptStride(in Marker marker)
+    {
+        long slots = Math.Max(1, SlotAt(_now).Number - marker.Next.Number + 1);
+        long stride = 1;
+        while (stride < slots && stride < _options.StrideMax) stride *= 2;
+        _stride = stride;
+    }
+
+    private Version RoundDown(Version version) => new(version.Number - (version.Number % _stride));
+
+    private Version RoundUp(Version version) => RoundDown(new(version.Number + _stride - 1));
+}

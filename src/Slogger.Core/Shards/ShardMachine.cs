@@ -1,0 +1,305 @@
+// The commit protocol of one shard, as a pure state machine: which version is open, when it is closed, when it counts as
+// closed, durable, recorded and committed (DPR, section 3; D-Redis, section 6; invariants I2, I3, I5). It does no I/O and
+// reads no clock: the caller feeds inputs and performs the effects.
+//
+// Contract with the caller
+// - Calls are serialised by the caller (a lock), and the effects of one call are queued for their performers before the
+//   lock is released, so that effects reach the log in the order in which they were handed out.
+// - In mode Running the open version changes only within Tick, and SendMarker is only handed out by Tick: the front-end
+//   loop calls Tick on its own thread, with nothing forwarded between the evaluation of `busy`, the call, and the writing
+//   of the marker. What it forwards gets OpenVersion.
+// - Dedicated connections with exact operations are drained before a Tick for which BoundaryDue holds, and are held until
+//   the marker is answered, refused or lost. Operations that cannot be drained (blocked) have two bounds: LowestVersion
+//   when forwarded, OpenVersion when their reply has come.
+// - The replication thread gives a marker to MarkerRead after it has passed on all bytes up to the marker's end and before
+//   it passes on any later byte: AppendBoundary is then always at the log's end.
+//
+// Why a marker is logged when it is read and counts when it was also answered: the upstream is first-in-first-out, so a
+// marker that is read before its loss was reported has all operations of its version before it, and all later ones behind
+// it. The place is therefore exact, and a recovery may branch there. Read after its loss was reported, other connections
+// may have overtaken it: it is ignored. Only answered *and* read markers are ever committed to (design, section 5).
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Shards;
+
+/// <summary>The commit protocol of one shard. Not thread-safe. Source: DPR, sections 3.2 and 4.2; design, sections 3 to 5.</summary>
+public sealed partial class ShardMachine
+{
+    private readonly ShardOptions _options;
+    private readonly ShardMutation _mutation;
+    private VersionGrid _grid;
+    private ShardMode _mode;
+    private bool _storeAttached;
+    private bool _everRan;
+    private WorldLine _worldLine;
+    private HybridTimestamp _now;
+
+    private Version _open;                 // of what is forwarded now
+    private Version _lowest;               // the lowest version that what is forwarded now could still fall into
+    private Version _atLeast;              // fast-forward target
+    private bool _dirty;                   // something happened that no marker on its way or counted boundary covers
+    private Marker? _inFlight;
+    private bool _answered;
+    private bool _read;
+    private long _stride = 1;
+    private long _markersFailed;
+
+    private ShardBoundary _last;           // last appended to the log: the next must lie behind it
+    private long _catchUpTarget;
+
+    /// <summary>Starts the protocol from what the log and the metadata prove.</summary>
+    /// <exception cref="ArgumentException">The recorded cut is not covered by the log, or mode is None.</exception>
+    public ShardMachine(ShardOptions options, in ShardStart start)
+        : this(options, start, ShardMutation.None)
+    {
+    }
+
+    internal ShardMachine(ShardOptions options, in ShardStart start, ShardMutation mutation)
+    {
+        if (options.Mode == CommitMode.None) throw new ArgumentException("There is nothing to commit in mode none.", nameof(options));
+        if (start.Recorded.WorldLine != start.Last.WorldLine || start.Recorded.Version > start.Last.Version)
+            throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Recorded} is not covered by the log, which ends at {start.Last.Point}.", nameof(start));
+        _options = options;
+        _mutation = mutation;
+        _grid = start.Grid;
+        _worldLine = start.Last.WorldLine;
+        _now = start.Now;
+        _last = start.Last;
+        _counted = _durable = start.Last.Version;
+        _recorded = start.Recorded;
+        _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
+        // What lies behind the last boundary is not known here: only a marker can tell.
+        _dirty = true;
+        _lastAppendUs = _now.Microseconds;
+        _stageAnswered = _stageRead = _stageDurable = new(_last.Version, default);
+        _stageRecorded = new(_recorded.Version, default);
+    }
+
+    /// <summary>What the shard is doing.</summary>
+    public ShardMode Mode => _mode;
+
+    /// <summary>Its timeline.</summary>
+    public WorldLine WorldLine => _worldLine;
+
+    /// <summary>The version of what is forwarded now; never decreases. Also the upper bound of a reply that arrives now.</summary>
+    public Version OpenVersion => _open;
+
+    /// <summary>The lower bound of a blocked operation that is forwarded now: the version after the last marker that is
+    /// known to have been executed.</summary>
+    public Version LowestVersion => _lowest;
+
+    /// <summary>Whether operations of clients may be forwarded.</summary>
+    public bool MayForward => _mode == ShardMode.Running;
+
+    /// <summary>Whether a marker (or save) is on its way.</summary>
+    public bool MarkerInFlight => _inFlight is not null;
+
+    /// <summary>The last boundary handed out for the log.</summary>
+    public ShardBoundary LastBoundary => _last;
+
+    /// <summary>Up to here the shard is committed: recorded in the metadata.</summary>
+    public WorldPoint Committed => _recorded;
+
+    /// <summary>The clock grid in force.</summary>
+    public VersionGrid Grid => _grid;
+
+    /// <summary>Whether a Tick at this time would close a slot: time to drain dedicated connections, then call Tick.</summary>
+    public bool BoundaryDue(HybridTimestamp now) =>
+        _inFlight is null && _storeAttached && _mode is ShardMode.Running or ShardMode.Stopping
+        && (_mode == ShardMode.Stopping || RoundDown(SlotAt(now).Previous) >= _open);
+
+    /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
+    /// least every second otherwise.</summary>
+    /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>
+    /// <param name="busy">Whether, since the last call, anything was forwarded, a two-bound operation was answered (its
+    /// upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and
+    /// keep-alives was streamed. Claiming too much costs a marker; claiming too little breaks the mapping. An operation
+    /// that was forwarded before and is still blocked is not busy.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Tick(HybridTimestamp now, bool busy, ShardEffects effects)
+    {
+        if (now > _now) _now = now;
+        if (!Is(ShardMutation.BusyIgnored)) _dirty |= busy;
+        if (_mode is ShardMode.Stopped or ShardMode.Halted) return;
+        if (_storeAttached && _mode is ShardMode.Running or ShardMode.Stopping && (_inFlight is null || Is(ShardMutation.SecondMarker)))
+            CloseSlot(effects);
+        AdvanceCut(effects);
+    }
+
+    /// <summary>The marker was answered: with an integer (BGSAVE: with "Background saving started"), or with an error.</summary>
+    public void MarkerAnswered(in Marker marker, bool ok, ShardEffects effects)
+    {
+        if (IsOver || _inFlight != marker || _answered) return;
+        if (!ok)
+        {
+            if (_read) Violate($"the marker of version {marker.Closed} was refused by the store, yet it is in its replication stream", effects);
+            else MarkerFailed(dirty: !Is(ShardMutation.RefusedLeavesClean));
+            return;
+        }
+
+        _answered = true;
+        _lowest = marker.Next;
+        _stageAnswered = new(marker.Closed, _now);
+        if (Is(ShardMutation.OpenMovesAtAnswer)) _open = marker.Next;
+        if (_read) CountMarker(effects);
+    }
+
+    /// <summary>The connection that carried the marker died before the answer. The version stays open; a later reading of
+    /// the marker does not count. To be called before anything is forwarded on another connection.</summary>
+    public void MarkerLost(in Marker marker, ShardEffects effects)
+    {
+        _ = effects;
+        if (IsOver || _inFlight != marker || _answered) return;
+        if (Is(ShardMutation.LostMarkerCounts)) _answered = true;
+        else MarkerFailed(dirty: !Is(ShardMutation.LostLeavesClean));
+    }
+
+    /// <summary>A marker was read in the replication stream (mode Log). Any marker with the right channel may be given.</summary>
+    /// <param name="marker">What it says.</param>
+    /// <param name="offset">The stream's offset after it.</param>
+    /// <param name="database">The database selected in the stream there.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void MarkerRead(in Marker marker, long offset, int database, ShardEffects effects)
+    {
+        if (IsOver || _options.Mode != CommitMode.Log) return;
+        if (_mode == ShardMode.CatchingUp)
+        {
+            MarkerOfBefore(marker, offset, database, effects);
+            StreamRead(offset);
+            return;
+        }
+
+        if (Is(ShardMutation.AnyMarkerCounts) && _inFlight != marker && marker.WorldLine == _worldLine && marker.Closed > _last.Version)
+            AppendBoundary(marker, offset, database, effects);
+        if (_inFlight != marker || _read) return;
+        if (offset <= _last.Offset)
+        {
+            Violate($"the marker of version {marker.Closed} was read at offset {offset}, not behind the boundary of version {_last.Version} at {_last.Offset}", effects);
+            return;
+        }
+
+        MarkerSeen(marker, offset, database, effects);
+    }
+
+    /// <summary>The save that was started for this marker has ended (mode Bgsave), or it is certain that it will not.</summary>
+    public void SaveCompleted(in Marker marker, bool ok, ShardEffects effects)
+    {
+        if (IsOver || _options.Mode != CommitMode.Bgsave || _inFlight != marker || _read) return;
+        if (!ok)
+        {
+            MarkerFailed(dirty: true);
+            return;
+        }
+
+        AdaptStride(marker);
+        MarkerSeen(marker, 0, 0, effects);
+    }
+
+    /// <summary>Everything below this offset of the stream has been read. Only needed while CatchingUp.</summary>
+    public void StreamRead(long offset)
+    {
+        if (_mode == ShardMode.CatchingUp && offset >= _catchUpTarget) Run();
+    }
+
+    /// <summary>The replication link is attached (mode Bgsave: the store answers).</summary>
+    /// <param name="streamOffset">The stream continues here; the log has everything before.</param>
+    /// <param name="storeOffset">The store's own offset at the moment of attaching.</param>
+    public void Attached(long streamOffset, long storeOffset)
+    {
+        if (IsOver) return;
+        _storeAttached = true;
+        if (_mode == ShardMode.Stopping || _mode == ShardMode.Running) return;
+        // Markers that count by being read alone are those of an incarnation that has no clients any more: once this one has
+        // forwarded operations, an old marker could stand behind them.
+        bool catchUp = !_everRan && _options.Mode == CommitMode.Log && streamOffset < storeOffset;
+        _catchUpTarget = storeOffset;
+        if (catchUp) _mode = ShardMode.CatchingUp;
+        else Run();
+    }
+
+    /// <summary>The log had to be restarted from a checkpoint of the same history, since the store's backlog did not reach
+    /// back far enough. A marker on its way may be among what was not read.</summary>
+    /// <param name="offset">The checkpoint's offset.</param>
+    public void StreamRestarted(long offset)
+    {
+        if (IsOver) return;
+        if (_inFlight is not null) MarkerFailed(dirty: true);
+        _dirty = true;
+        _last = _last with { Offset = Math.Max(_last.Offset, offset) };
+        if (_mode == ShardMode.CatchingUp) Run();
+    }
+
+    /// <summary>The store died, or cannot be reached. Commits halt until it is attached again (it had not died: the same
+    /// world-line goes on) or a new world-line has started.</summary>
+    public void StoreLost()
+    {
+        if (IsOver) return;
+        _storeAttached = false;
+        if (_inFlight is not null) MarkerFailed(dirty: true);
+        if (_mode != ShardMode.Stopping) _mode = ShardMode.StoreLost;
+    }
+
+    /// <summary>A new world-line has started: in the metadata, in the log, and the store holds exactly the branch.</summary>
+    /// <param name="next">Its number.</param>
+    /// <param name="branch">Its first boundary; the version is no less than the recorded cut (invariant I3).</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void WorldLineStarted(WorldLine next, ShardBoundary branch, ShardEffects effects)
+    {
+        if (IsOver || next <= _worldLine) return;
+        if (branch.Version < _recorded.Version)
+        {
+            Violate($"world-line {next} branches at version {branch.Version}, below the recorded cut {_recorded}", effects);
+            return;
+        }
+
+        _worldLine = next;
+        _last = branch with { WorldLine = next };
+        _counted = _durable = branch.Version;
+        _recorded = _last.Point;
+        _inFlight = null;
+        _storeAttached = false;
+        _dirty = true;
+        Version slot = Version.Max(SlotAt(_now), branch.Version.Next);
+        _open = Is(ShardMutation.OpenGoesBack) ? branch.Version.Next : Version.Max(_open, slot);
+        _lowest = _open;
+        _lastAppendUs = _now.Microseconds;
+        if (_mode != ShardMode.Stopping) _mode = ShardMode.Detached;
+        _stageAnswered = _stageRead = _stageDurable = _stageRecorded = new(branch.Version, _now);
+        effects.Add(ShardEffectKind.Committed, point: _recorded);
+    }
+
+    /// <summary>An ordered end begins: forward nothing more. The last version is closed, synced and recorded; then comes
+    /// <see cref="ShardEffectKind.Stopped"/>. Tick goes on being called until then.</summary>
+    public void Stopping()
+    {
+        if (!IsOver) _mode = ShardMode.Stopping;
+    }
+
+    /// <summary>The cluster's grid has another stretch. Versions do not go back whatever it says.</summary>
+    public void GridChanged(VersionGrid grid) => _grid = grid;
+
+    /// <summary>Makes this version (or a later one) open at the next Tick, ahead of the clock: DPR's fast-forward, when a
+    /// session has seen a later version elsewhere (DPR, section 3.2).</summary>
+    public void FastForward(Version atLeast) => _atLeast = Version.Max(_atLeast, atLeast);
+
+    private bool IsOver => _mode is ShardMode.Stopped or ShardMode.Halted;
+
+    private bool Is(ShardMutation mutation) => _mutation == mutation;
+
+    private Version SlotAt(HybridTimestamp time) => Version.Max(_grid.VersionAt(time.Microseconds), _atLeast);
+
+    private void Run()
+    {
+        _mode = ShardMode.Running;
+        _everRan = true;
+    }
+
+    private void Violate(string what, ShardEffects effects)
+    {
+        _mode = ShardMode.Halted;
+        effects.Add(ShardEffectKind.Violation, text: $"Shard {_options.Shard}, world-line {_worldLine}: {what}. Nothing more is committed by this process.");
+    }
+}

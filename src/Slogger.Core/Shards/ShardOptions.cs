@@ -1,0 +1,77 @@
+// What a shard's commit protocol is configured with, and what it starts from.
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Shards;
+
+/// <summary>How a version becomes durable.</summary>
+public enum CommitMode
+{
+    /// <summary>By the version log: the replication stream, cut at markers and synced.</summary>
+    Log,
+
+    /// <summary>By BGSAVE, as D-Redis in the paper: the snapshot of the version is kept.</summary>
+    Bgsave,
+
+    /// <summary>Not at all: a pass-through. There is no <see cref="ShardMachine"/> in this mode.</summary>
+    None,
+}
+
+/// <summary>Settings of a <see cref="ShardMachine"/>.</summary>
+public sealed record ShardOptions
+{
+    /// <summary>Which shard; named in texts for people.</summary>
+    public ShardId Shard { get; init; }
+
+    /// <summary>Log or Bgsave.</summary>
+    public CommitMode Mode { get; init; } = CommitMode.Log;
+
+    /// <summary>How long an idle shard waits before it records a run of empty versions, in microseconds. Shorter: the
+    /// cut of an idle shard lags less behind the clock, at a sync and an SQL write each.</summary>
+    public long EmptyRunIntervalUs { get; init; } = 1_000_000;
+
+    /// <summary>The first pause after the metadata could not be reached, in microseconds; doubles each time.</summary>
+    public long RecordBackoffMinUs { get; init; } = 5_000;
+
+    /// <summary>The longest pause between attempts to record, in microseconds.</summary>
+    public long RecordBackoffMaxUs { get; init; } = 1_000_000;
+
+    /// <summary>The longest stride in mode Bgsave, in versions: a power of two. A save that takes longer is still
+    /// waited for, but strides grow no further.</summary>
+    public long StrideMax { get; init; } = 1L << 20;
+}
+
+/// <summary>What a shard starts from.</summary>
+/// <param name="Grid">The cluster's clock grid.</param>
+/// <param name="Last">The last boundary that the log proves, durable, of the current world-line (version 0 and the base's
+/// offset if there is none).</param>
+/// <param name="Recorded">The recorded cut of this shard: the same world-line, at most <paramref name="Last"/>.</param>
+/// <param name="Now">The clock.</param>
+public readonly record struct ShardStart(VersionGrid Grid, ShardBoundary Last, WorldPoint Recorded, HybridTimestamp Now);
+
+/// <summary>What a shard is doing.</summary>
+public enum ShardMode
+{
+    /// <summary>Not attached to a store yet, or between a restore and its attachment. Nothing may be forwarded.</summary>
+    Detached,
+
+    /// <summary>Attached for the first time; reading what the store did before. Markers of a previous incarnation count
+    /// by being read. Nothing may be forwarded.</summary>
+    CatchingUp,
+
+    /// <summary>Operations are forwarded, versions are closed.</summary>
+    Running,
+
+    /// <summary>The store is gone: commits are halted until it is attached again or a new world-line has started.</summary>
+    StoreLost,
+
+    /// <summary>Ordered end: nothing more may be forwarded; the last version is closed and committed.</summary>
+    Stopping,
+
+    /// <summary>All that was forwarded is committed (or cannot be any more, without a store).</summary>
+    Stopped,
+
+    /// <summary>An invariant is broken or the shard was deposed: nothing is ever committed again by this machine.</summary>
+    Halted,
+}

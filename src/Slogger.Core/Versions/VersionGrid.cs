@@ -1,0 +1,99 @@
+// The clock grid: which version is open at a time, and when a version opens. The cluster shares one grid (it lives in the
+// metadata), so the same number covers the same slice of time on every shard. Changing the interval adds a stretch; it
+// never makes a version go back (design, section 3). Immutable, so that every thread may use it.
+using System.Collections.Immutable;
+
+namespace Slogger.Core.Versions;
+
+/// <summary>A stretch of the grid: from <paramref name="StartUs"/> on, version <paramref name="FirstVersion"/> and its
+/// successors open every <paramref name="IntervalUs"/>, until the next stretch starts.</summary>
+/// <param name="FirstVersion">The version that opens at the start; at least 1 (version 0 is "before anything").</param>
+/// <param name="StartUs">Microseconds since the Unix epoch.</param>
+/// <param name="IntervalUs">Microseconds per version.</param>
+public readonly record struct GridStretch(Version FirstVersion, long StartUs, long IntervalUs);
+
+/// <summary>Maps time to versions and back. Monotone: a later time never has a smaller version.</summary>
+public sealed class VersionGrid
+{
+    /// <summary>The shortest interval, in microseconds.</summary>
+    public const long IntervalMinUs = 100;
+
+    /// <summary>The longest interval, in microseconds (one day).</summary>
+    public const long IntervalMaxUs = 24L * 3600 * 1_000_000;
+
+    private readonly ImmutableArray<GridStretch> _stretches;
+
+    /// <summary>Makes a grid of one stretch.</summary>
+    public VersionGrid(Version first, long startUs, long intervalUs)
+        : this([new GridStretch(first, startUs, intervalUs)])
+    {
+    }
+
+    /// <summary>Makes a grid of stretches in order of time.</summary>
+    /// <exception cref="ArgumentException">There are none, an interval is out of bounds, or a version would go back.</exception>
+    public VersionGrid(IEnumerable<GridStretch> stretches)
+    {
+        _stretches = [.. stretches];
+        if (_stretches.IsEmpty) throw new ArgumentException("A version grid needs at least one stretch.", nameof(stretches));
+        for (int i = 0; i < _stretches.Length; i++) Validate(i);
+    }
+
+    /// <summary>The stretches, oldest first.</summary>
+    public ImmutableArray<GridStretch> Stretches => _stretches;
+
+    /// <summary>The interval in force at a time, in microseconds.</summary>
+    public long IntervalUsAt(long timeUs) => _stretches[IndexByTime(timeUs)].IntervalUs;
+
+    /// <summary>The version that is open at a time (microseconds since the Unix epoch). Before the grid's start it is the
+    /// first version.</summary>
+    public Version VersionAt(long timeUs)
+    {
+        GridStretch s = _stretches[IndexByTime(timeUs)];
+        return timeUs <= s.StartUs ? s.FirstVersion : new(s.FirstVersion.Number + ((timeUs - s.StartUs) / s.IntervalUs));
+    }
+
+    /// <summary>When a version opens, in microseconds since the Unix epoch: the first time at which <see cref="VersionAt"/>
+    /// is at least that version. A version below the first opens with the first.</summary>
+    public long StartOf(Version version)
+    {
+        int i = _stretches.Length - 1;
+        while (i > 0 && _stretches[i].FirstVersion > version) i--;
+        GridStretch s = _stretches[i];
+        if (version <= s.FirstVersion) return s.StartUs;
+        long start = checked(s.StartUs + ((version.Number - s.FirstVersion.Number) * s.IntervalUs));
+        // A version that the next stretch skips opens with it.
+        return i + 1 < _stretches.Length ? Math.Min(start, _stretches[i + 1].StartUs) : start;
+    }
+
+    /// <summary>The grid with another interval from the first grid point after a time on.</summary>
+    /// <param name="intervalUs">Microseconds per version from then on.</param>
+    /// <param name="afterUs">The change takes effect at the first grid point later than this time. No earlier than any time
+    /// that a shard has asked about, with the clock bound on top: a change in the past would move versions back.</param>
+    public VersionGrid WithInterval(long intervalUs, long afterUs)
+    {
+        GridStretch last = _stretches[^1];
+        Version first = VersionAt(Math.Max(afterUs, last.StartUs)).Next;
+        return new(_stretches.Add(new(first, StartOf(first), intervalUs)));
+    }
+
+    private int IndexByTime(long timeUs)
+    {
+        int i = _stretches.Length - 1;
+        while (i > 0 && _stretches[i].StartUs > timeUs) i--;
+        return i;
+    }
+
+    private void Validate(int i)
+    {
+        GridStretch s = _stretches[i];
+        if (s.IntervalUs is < IntervalMinUs or > IntervalMaxUs)
+            throw new ArgumentException($"A version interval of {s.IntervalUs} us is outside {IntervalMinUs} us to one day.");
+        if (s.FirstVersion <= Version.Zero)
+            throw new ArgumentException("The first version of a stretch of the grid is at least 1.");
+        if (i == 0) return;
+        GridStretch before = _stretches[i - 1];
+        long reached = before.FirstVersion.Number + ((s.StartUs - 1 - before.StartUs) / before.IntervalUs);
+        if (s.StartUs <= before.StartUs || s.FirstVersion.Number < reached)
+            throw new ArgumentException($"Stretch {i} of the version grid goes back: it starts at version {s.FirstVersion}, when {reached} was open.");
+    }
+}

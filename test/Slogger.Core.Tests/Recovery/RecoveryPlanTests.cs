@@ -1,0 +1,131 @@
+// Issue section "Recovery" and design, sections 5 and 7: what is decided from what is known.
+using Slogger.Core.Recovery;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Tests.Recovery;
+
+public class RecoveryPlanTests
+{
+    private static readonly ShardBoundary Last = new(new(3), new(50), 1000, 0, default);
+
+    private static RecoveryFacts Facts(StoreSituation situation, long recorded = 50, bool log = true, bool supervised = false, SeedChoice seed = SeedChoice.None) => new()
+    {
+        Shard = new(2),
+        Store = "127.0.0.1:6379",
+        Log = log ? new LogEvidence(Last) : null,
+        Recorded = new(new(3), new(recorded)),
+        Situation = situation,
+        Supervised = supervised,
+        Seed = seed,
+    };
+
+    public static readonly TheoryData<bool, SeedChoice> Owners = new()
+    {
+        { false, SeedChoice.None }, { false, SeedChoice.FromRedis }, { false, SeedChoice.FromLog },
+        { true, SeedChoice.None }, { true, SeedChoice.FromRedis }, { true, SeedChoice.FromLog },
+    };
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_StreamContinues_ContinuesInTheSameWorldLine(bool supervised, SeedChoice seed) =>
+        Assert.IsType<RecoveryDecision.Continue>(RecoveryPlan.Decide(Facts(StoreSituation.Continues, supervised: supervised, seed: seed)));
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_BacklogOverflowed_RestartsTheLogFromACheckpointOfTheSameHistory(bool supervised, SeedChoice seed) =>
+        Assert.IsType<RecoveryDecision.GapCheckpoint>(RecoveryPlan.Decide(Facts(StoreSituation.AheadWithGap, supervised: supervised, seed: seed)));
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_StoreCameBackEmptyOrBehind_IsRestoredWhateverTheSeedSays(bool supervised, SeedChoice seed)
+    {
+        foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Empty, StoreSituation.BehindKnownOrigin])
+            Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last), RecoveryPlan.Decide(Facts(situation, 40, supervised: supervised, seed: seed)));
+    }
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_StoreUnreachable_Waits(bool supervised, SeedChoice seed)
+    {
+        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, supervised: supervised, seed: seed)));
+        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Facts(StoreSituation.Unreachable, 0, log: false, supervised, seed)));
+    }
+
+    [Fact]
+    public void Decide_ForeignDataAttached_IsNeverOverwrittenUnasked()
+    {
+        var refuse = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Foreign)));
+        Assert.Contains("--seed from-redis", refuse.Text, StringComparison.Ordinal);
+        Assert.Contains("--seed from-log", refuse.Text, StringComparison.Ordinal);
+        Assert.Contains("Shard 2", refuse.Text, StringComparison.Ordinal);
+        Assert.Contains("127.0.0.1:6379", refuse.Text, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Decide_ForeignDataAttachedWithSeed_DoesAsTold()
+    {
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, seed: SeedChoice.FromLog)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(new WorldLine(4), new(50)), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 45, seed: SeedChoice.FromRedis)));
+    }
+
+    [Theory]
+    [InlineData(SeedChoice.None)]
+    [InlineData(SeedChoice.FromRedis)]
+    [InlineData(SeedChoice.FromLog)]
+    public void Decide_ForeignDataInASupervisedRedis_IsOverwritten(SeedChoice seed) =>
+        Assert.IsType<RecoveryDecision.RestoreFromLog>(RecoveryPlan.Decide(Facts(StoreSituation.Foreign, supervised: true, seed: seed)));
+
+    [Fact]
+    public void Decide_FirstStart_TakesOverWhatIsThere()
+    {
+        Assert.IsType<RecoveryDecision.FirstStartEmpty>(RecoveryPlan.Decide(Facts(StoreSituation.Empty, 0, log: false)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false)));
+        Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(null, Version.Zero), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromRedis)));
+        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 0, log: false, seed: SeedChoice.FromLog)));
+    }
+
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Decide_LogEndsBelowTheRecordedCut_IsAnErrorNotATornTail(bool log)
+    {
+        foreach (StoreSituation situation in Enum.GetValues<StoreSituation>())
+        {
+            if (situation == StoreSituation.Unreachable) continue;
+            foreach (bool supervised in (bool[])[false, true])
+            {
+                var refuse = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(situation, 51, log, supervised)));
+                Assert.Contains("51", refuse.Text, StringComparison.Ordinal);
+                Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(situation, 51, log, supervised, SeedChoice.FromLog)));
+            }
+        }
+
+        Assert.Equal(
+            new RecoveryDecision.TakeOverByCheckpoint(new WorldLine(4), new(51)),
+            RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 51, log, seed: SeedChoice.FromRedis)));
+        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Empty, 51, log, seed: SeedChoice.FromRedis)));
+    }
+
+    [Fact]
+    public void Decide_LogOfAnAbandonedWorldLine_NeverContinues()
+    {
+        // The proxy died between starting the world-line in the metadata and in the log.
+        ShardBoundary valid = Last with { Version = new(40), Offset = 800 };
+        RecoveryFacts facts = Facts(StoreSituation.Continues) with { Recorded = new(new(4), new(40)), LastBelowBranch = valid };
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));
+        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = null }));
+        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = valid with { Version = new(39) } }));
+    }
+
+    [Fact]
+    public void Decide_LogAheadOfTheMetadatasWorldLine_IsRefused() =>
+        Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Continues) with { Recorded = new(new(2), new(10)) }));
+
+    [Fact]
+    public void LastValid_SeveralBranches_IsTheLowestLaterOne()
+    {
+        WorldLineBranch[] branches = [new(new(1), Version.Zero), new(new(2), new(10)), new(new(3), new(8)), new(new(4), new(30))];
+        Assert.Equal(new(8), WorldLineBranches.LastValid(new(1), branches));
+        Assert.Equal(new(30), WorldLineBranches.LastValid(new(3), branches));
+        Assert.Equal(new(long.MaxValue), WorldLineBranches.LastValid(new(4), branches));
+    }
+}

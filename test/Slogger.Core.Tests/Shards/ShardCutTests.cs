@@ -1,0 +1,255 @@
+// DPR, section 3: "Persist before record, record before reported"; I2, I3; DPR, section 4.2: nothing of an abandoned
+// world-line counts after its successor has started (I5).
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Tests.Shards;
+
+public class ShardCutTests
+{
+    private static WorldPoint P(long line, long version) => new(new(line), new(version));
+
+    [Fact]
+    public void Cut_OneRecordOnItsWay_NewerPointsCoalesce()
+    {
+        ShardHarness h = new();
+        for (int v = 2; v <= 4; v++)
+        {
+            h.TickAt(v);
+            Marker m = h.Marker;
+            h.Answer(m);
+            h.Read(m, 100 + (10 * v));
+            Assert.Equal(v == 2 ? "RecordCut" : "", h.Durable(v - 1));
+        }
+
+        Assert.Equal("Committed RecordCut", h.Recorded(P(1, 1)));
+        Assert.Equal(P(1, 3), h.Effects[1].Point);
+        Assert.Equal("Committed", h.Recorded(P(1, 3)));
+        Assert.Equal("", h.Recorded(P(1, 3)));
+        Assert.Equal(P(1, 3), h.Machine.Committed);
+    }
+
+    [Fact]
+    public void Cut_MetadataUnavailable_IsRetriedWithBackOffAndTheNewestPoint()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        h.Durable(1);
+        h.Machine.CutUnavailable(P(1, 1));
+        Assert.Equal("", h.TickAfterUs(400));
+        Assert.Equal("RecordCut", h.TickAfterUs(700));
+        h.Machine.CutUnavailable(P(1, 1));
+        h.Machine.CutUnavailable(P(1, 1)); // doubled
+        Assert.Equal("", h.TickAfterUs(900));
+        Assert.Equal("RecordCut", h.TickAfterUs(1200));
+        for (int i = 0; i < 10; i++)
+        {
+            h.Machine.CutUnavailable(P(1, 1));
+            Assert.EndsWith("RecordCut", h.TickAfterUs(4000), StringComparison.Ordinal); // bounded
+        }
+
+        Assert.Equal("Committed", h.Recorded(P(1, 1)));
+    }
+
+    [Fact]
+    public void Cut_Refused_HaltsForGood()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        h.Durable(1);
+        Assert.Equal("Violation", h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e)));
+        Assert.Contains("deposed", h.Effects[0].Text, StringComparison.Ordinal);
+        Assert.Equal("", h.TickAt(9));
+        Assert.Equal("", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(5), 0, 0, default), e)));
+        Assert.Equal(ShardMode.Halted, h.Machine.Mode);
+    }
+
+    [Fact]
+    public void LogDurable_NeverAppended_IsAViolation()
+    {
+        ShardHarness h = new();
+        Assert.Equal("Violation", h.Durable(9));
+    }
+
+    [Fact]
+    public void StoreLost_HaltsTheCut_AndTheBranchCoversIt()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        h.Machine.StoreLost();
+        Assert.Equal("", h.Durable(1));
+        Assert.Equal("Committed", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(1), 110, 0, default), e)));
+        Assert.Equal(P(2, 1), h.Point);
+        Assert.Equal(ShardMode.Detached, h.Machine.Mode);
+        h.Machine.Attached(110, 115);
+        Assert.True(h.Machine.MayForward);
+    }
+
+    [Fact]
+    public void WorldLineStarted_BranchBelowTheCut_IsAViolation()
+    {
+        ShardHarness h = new();
+        h.CommitAt(5, 110);
+        h.Machine.StoreLost();
+        Assert.Equal("Violation", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(3), 0, 0, default), e)));
+    }
+
+    [Fact]
+    public void WorldLineStarted_TwiceOrOlder_ChangesNothing()
+    {
+        ShardHarness h = new();
+        h.CommitAt(5, 110);
+        h.Machine.StoreLost();
+        h.Do(e => h.Machine.WorldLineStarted(new(3), new(new(3), new(4), 110, 0, default), e));
+        Assert.Equal("", h.Do(e => h.Machine.WorldLineStarted(new(3), new(new(3), new(4), 110, 0, default), e)));
+        Assert.Equal("", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(4), 110, 0, default), e)));
+        Assert.Equal(P(3, 4), h.Machine.Committed);
+    }
+
+    [Fact]
+    public void WorldLineStarted_LateEventsOfTheOldOne_DoNotCount()
+    {
+        ShardHarness h = new();
+        h.CommitAt(5, 110);
+        h.TickAt(6);
+        Marker old = h.Marker;
+        h.Answer(old);
+        h.Read(old, 120);
+        h.Durable(5);
+        h.Machine.StoreLost();
+        h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(5), 120, 0, default), e));
+        h.Machine.Attached(120, 120);
+        Assert.Equal(6, h.Machine.OpenVersion.Number);
+        Assert.Equal("SendMarker", h.TickAt(8));
+        Marker fresh = h.Marker;
+        Assert.Equal(2, fresh.WorldLine.Number);
+        Assert.Equal("", h.Read(old, 130));
+        h.Answer(fresh);
+        h.Read(fresh, 140);
+        Assert.Equal("", h.Durable(7, worldLine: 1));
+        // The record of the old world-line is still on its way: one at a time, and its result is not ours.
+        Assert.Equal("", h.Durable(7, worldLine: 2));
+        Assert.Equal("", h.Do(e => h.Machine.CutRefused(P(1, 5), "stale world-line", e)));
+        Assert.Equal("RecordCut", h.TickAt(8));
+        Assert.Equal(P(2, 7), h.Point);
+    }
+
+    [Fact]
+    public void CutRecorded_OfTheOldWorldLineAboveTheBranch_IsAViolation()
+    {
+        ShardHarness h = new();
+        h.CommitAt(3, 110);
+        h.TickAt(6);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 120);
+        h.Durable(5);
+        h.Machine.StoreLost();
+        h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(2), 110, 0, default), e));
+        Assert.Equal("Violation", h.Recorded(P(1, 5)));
+    }
+
+    [Fact]
+    public void Start_DurableButNotRecorded_IsRecordedAtTheFirstTick()
+    {
+        ShardHarness h = new(lastVersion: 7, recorded: 4);
+        Assert.Equal(8, h.Machine.OpenVersion.Number);
+        Assert.Equal("RecordCut", h.TickAt(1));
+        Assert.Equal(P(1, 7), h.Point);
+        Assert.Throws<ArgumentException>(() => new ShardHarness(lastVersion: 3, recorded: 4));
+    }
+
+    [Fact]
+    public void Stopping_ClosesSyncsAndRecordsTheLastVersionWithoutWaitingForTheClock()
+    {
+        ShardHarness h = new();
+        h.CommitAt(2, 110);
+        h.TickAt(2);
+        h.Machine.Stopping();
+        Assert.False(h.Machine.MayForward);
+        Assert.Equal("SendMarker", h.TickAfterUs(1));
+        Marker m = h.Marker;
+        Assert.Equal((2, 3), (m.Closed.Number, m.Next.Number));
+        h.Answer(m);
+        h.Read(m, 120);
+        Assert.Equal("RecordCut", h.Durable(2));
+        Assert.Equal("Committed Stopped", h.Recorded(P(1, 2)));
+        Assert.Equal(ShardMode.Stopped, h.Machine.Mode);
+    }
+
+    [Fact]
+    public void Stopping_Idle_RecordsTheRunAndStops()
+    {
+        ShardHarness h = new();
+        h.CommitAt(2, 110);
+        h.TickAt(6, busy: false);
+        h.Machine.Stopping();
+        Assert.Equal("AppendEmptyRun RequestSync", h.TickAfterUs(1));
+        Assert.Equal("RecordCut", h.Durable(5));
+        Assert.Equal("Committed Stopped", h.Recorded(P(1, 5)));
+    }
+
+    [Fact]
+    public void Stopping_WithoutAStore_RecordsWhatIsDurableAndStops()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        h.Machine.Stopping();
+        h.Machine.StoreLost();
+        Assert.Equal("", h.TickAfterUs(1));
+        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("Committed Stopped", h.Recorded(P(1, 1)));
+    }
+
+    [Fact]
+    public void Status_EachStage_ShowsItsVersionAndLag()
+    {
+        ShardHarness h = new();
+        h.CommitAt(4, 110);
+        h.TickAt(6);
+        h.Answer(h.Marker);
+        ShardStatus s = h.Machine.StatusAt(h.Now);
+        Assert.Equal((5, 3, 3, 3), (s.Answered.Version.Number, s.Read.Version.Number, s.Durable.Version.Number, s.Recorded.Version.Number));
+        Assert.Equal((1, 2001), (s.AnsweredLagUs, s.RecordedLagUs));
+        Assert.NotNull(s.MarkerSentAt);
+    }
+
+    [Fact]
+    public void Machine_SteadyState_AllocatesNothing()
+    {
+        ShardHarness h = new();
+        ShardEffects effects = new();
+        long offset = 200;
+        Slogger.Core.Time.HybridTimestamp now = h.Now;
+        void Round(int i)
+        {
+            now = Slogger.Core.Time.HybridTimestamp.Of(ShardHarness.Start + (i * 1000L), 1);
+            effects.Clear();
+            h.Machine.Tick(now, true, effects);
+            Marker m = effects.Items[^1].Marker;
+            effects.Clear();
+            h.Machine.MarkerAnswered(m, true, effects);
+            h.Machine.MarkerRead(m, offset += 60, 0, effects);
+            h.Machine.LogDurable(new(new(1), m.Closed), effects);
+            h.Machine.CutRecorded(new(new(1), m.Closed), effects);
+        }
+
+        for (int i = 1; i < 200; i++) Round(i);
+        long before = GC.GetAllocatedBytesForCurrentThread();
+        for (int i = 200; i < 5000; i++) Round(i);
+        Assert.True(GC.GetAllocatedBytesForCurrentThread() - before < 1000);
+        Assert.Equal(4999 - 0, h.Machine.Committed.Version.Number);
+    }
+}

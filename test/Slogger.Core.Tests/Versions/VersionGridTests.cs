@@ -1,0 +1,83 @@
+// Design, section 3: "v = v0 + (t - t0) / D. The grid epoch lives in the metadata store, so changing D never makes versions go back."
+using Slogger.Core.Versions;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Tests.Versions;
+
+public class VersionGridTests
+{
+    private const long T0 = 1_000_000;
+
+    [Theory]
+    [InlineData(T0 - 5, 10)]
+    [InlineData(T0, 10)]
+    [InlineData(T0 + 4999, 10)]
+    [InlineData(T0 + 5000, 11)]
+    [InlineData(T0 + 50_001, 20)]
+    public void VersionAt_OneStretch_IsTheSlot(long timeUs, long version) =>
+        Assert.Equal(new Version(version), new VersionGrid(new(10), T0, 5000).VersionAt(timeUs));
+
+    [Fact]
+    public void StartOf_IsTheFirstInstantOfTheVersion()
+    {
+        VersionGrid grid = new VersionGrid(new(1), T0, 5000).WithInterval(1000, T0 + 12_345).WithInterval(60_000_000, T0 + 20_000);
+        for (long t = T0; t < T0 + 200_000_000; t += 777)
+        {
+            Version v = grid.VersionAt(t);
+            long start = grid.StartOf(v);
+            Assert.True(start <= t);
+            Assert.Equal(v, grid.VersionAt(start));
+            if (v.Number > 1) Assert.True(grid.VersionAt(start - 1) < v);
+        }
+    }
+
+    [Fact]
+    public void WithInterval_TakesEffectAtTheNextGridPoint()
+    {
+        VersionGrid grid = new VersionGrid(new(1), T0, 5000).WithInterval(1000, T0 + 7_000);
+        Assert.Equal(new GridStretch(new(3), T0 + 10_000, 1000), grid.Stretches[^1]);
+        Assert.Equal(new Version(2), grid.VersionAt(T0 + 9_999));
+        Assert.Equal(new Version(4), grid.VersionAt(T0 + 11_000));
+        Assert.Equal(5000, grid.IntervalUsAt(T0 + 9_999));
+        Assert.Equal(1000, grid.IntervalUsAt(T0 + 10_000));
+    }
+
+    [Fact]
+    public void WithInterval_RandomChanges_VersionsNeverGoBack()
+    {
+        for (int seed = 1; seed <= 100; seed++)
+        {
+            Random random = new(seed);
+            VersionGrid grid = new(new(random.Next(1, 1000)), T0, random.Next(100, 10_000));
+            long t = T0;
+            Version last = grid.VersionAt(t);
+            for (int i = 0; i < 500; i++)
+            {
+                t += random.Next(0, 5_000);
+                if (random.Next(20) == 0) grid = grid.WithInterval(random.Next(100, 100_000), t + random.Next(0, 10_000));
+                Version v = grid.VersionAt(t);
+                Assert.True(v >= last, $"seed {seed}: {v} after {last}");
+                last = v;
+            }
+        }
+    }
+
+    [Fact]
+    public void StartOf_VersionThatAStretchSkipped_OpensWithTheStretch()
+    {
+        VersionGrid grid = new([new(new(1), T0, 5000), new(new(100), T0 + 10_000, 1000)]);
+        Assert.Equal(T0 + 10_000, grid.StartOf(new(50)));
+        Assert.Equal(T0 + 5_000, grid.StartOf(new(2)));
+        Assert.Equal(T0, grid.StartOf(Version.Zero));
+    }
+
+    [Fact]
+    public void Constructor_StretchesThatGoBack_AreRefused()
+    {
+        Assert.Throws<ArgumentException>(() => new VersionGrid([]));
+        Assert.Throws<ArgumentException>(() => new VersionGrid(new(1), T0, 0));
+        Assert.Throws<ArgumentException>(() => new VersionGrid(new(0), T0, 5000));
+        Assert.Throws<ArgumentException>(() => new VersionGrid([new(new(1), T0, 5000), new(new(2), T0 + 50_000, 5000)]));
+        Assert.Throws<ArgumentException>(() => new VersionGrid([new(new(1), T0, 5000), new(new(9), T0, 5000)]));
+    }
+}
