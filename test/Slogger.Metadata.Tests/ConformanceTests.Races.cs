@@ -134,10 +134,11 @@ public abstract partial class ConformanceTests
             {
                 next += random.Next(3);
                 WorldPoint cut = new(now.WorldLine, new(next));
-                if (random.Next(12) == 0)
+                if (random.Next(6) == 0)
                 {
                     // The branch is what this racer knows, which may well be below what others have recorded.
-                    await store.BeginWorldLineAsync("c", now.WorldLine.Next, new(next - random.Next(4) is var v && v < 0 ? 0 : v), epoch);
+                    long branch = Math.Max(0, next - (random.Next(3) == 0 ? 2 : 0));
+                    await store.BeginWorldLineAsync("c", now.WorldLine.Next, new(branch), epoch);
                 }
                 else if (await store.RecordCutAsync("c", Shard0, cut, epoch) == CutRecordResult.Recorded)
                 {
@@ -145,7 +146,7 @@ public abstract partial class ConformanceTests
                     continue;
                 }
 
-                if (random.Next(3) == 0)
+                if (random.Next(2) == 0)
                 {
                     epoch = await store.TakeShardEpochAsync("c", Shard0, $"owner{racer}");
                 }

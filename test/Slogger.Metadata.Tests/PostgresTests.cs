@@ -82,6 +82,9 @@ public sealed class PostgresTests(PostgresServer server)
             MetadataUnavailableException refused = await Assert.ThrowsAsync<MetadataUnavailableException>(
                 () => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch));
             Assert.Contains("lock", refused.Message, StringComparison.Ordinal);
+
+            using CancellationTokenSource soon = new(TimeSpan.FromMilliseconds(50));
+            await Assert.ThrowsAnyAsync<OperationCanceledException>(() => store.TakeShardEpochAsync("c", Shard0, "you", soon.Token));
         }
 
         Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch)));

@@ -38,9 +38,17 @@ public sealed class SqliteTests : TemporaryDirectory
     private static async Task<(IMetadataStore Store, long Epoch)> OpenAsync(string file, MetadataStoreOptions? options = null)
     {
         IMetadataStore store = MetadataStoreFactory.Create("sqlite:" + file, options);
-        await store.InitializeAsync();
-        await store.GetOrCreateClusterAsync("c", Settings());
-        return (store, await store.TakeShardEpochAsync("c", Shard0, "me"));
+        try
+        {
+            await store.InitializeAsync();
+            await store.GetOrCreateClusterAsync("c", Settings());
+            return (store, await store.TakeShardEpochAsync("c", Shard0, "me"));
+        }
+        catch
+        {
+            await store.DisposeAsync();
+            throw;
+        }
     }
 
     [Fact]
@@ -75,10 +83,11 @@ public sealed class SqliteTests : TemporaryDirectory
     {
         Assert.SkipUnless(Environment.IsPrivilegedProcess, "Mounting a small file system takes root.");
         string mount = Directory.CreateDirectory(Path.Combine(Root, "small")).FullName;
-        await PostgresServer.RunAsync("mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", mount);
+        await PostgresServer.RunAsync("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount);
         try
         {
-            (IMetadataStore store, long epoch) = await OpenAsync(Path.Combine(mount, "m.db"));
+            (IMetadataStore opened, long epoch) = await OpenAsync(Path.Combine(mount, "m.db"));
+            await using IMetadataStore store = opened;
             string ballast = Path.Combine(mount, "ballast");
             FillUp(ballast);
             long recorded = 0;
@@ -105,7 +114,6 @@ public sealed class SqliteTests : TemporaryDirectory
             File.Delete(ballast);
             WorldPoint next = new(new(1), new(recorded + 1));
             Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, next, epoch)));
-            await store.DisposeAsync();
         }
         finally
         {

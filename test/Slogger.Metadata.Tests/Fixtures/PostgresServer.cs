@@ -61,7 +61,11 @@ public sealed class PostgresServer : IAsyncLifetime
                 Path.Combine(Binaries!, "postgres"), "-D", Data, "-p", Port.ToString(CultureInfo.InvariantCulture),
                 "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "shared_buffers=16MB",
                 "-c", "max_connections=60", "-c", "logging_collector=on", "-c", "log_directory=log");
+            start.RedirectStandardOutput = true;
+            start.RedirectStandardError = true;
             server = Process.Start(start)!;
+            server.BeginOutputReadLine();
+            server.BeginErrorReadLine();
             if (await AnswersAsync())
             {
                 return;
@@ -82,7 +86,8 @@ public sealed class PostgresServer : IAsyncLifetime
             return;
         }
 
-        // Under runuser the server is its child; the server's own children are found before their parent dies.
+        // Under runuser the server is its child. Stopped first, it starts no more children while they are looked for.
+        await SignalAllAsync("-STOP");
         List<int> all = Descendants(server.Id);
         foreach (int pid in all)
         {
@@ -160,11 +165,15 @@ public sealed class PostgresServer : IAsyncLifetime
         List<int> found = [root];
         for (int i = 0; i < found.Count; i++)
         {
-            foreach (string task in Directory.GetDirectories($"/proc/{found[i]}/task"))
+            try
             {
-                string children = File.ReadAllText(Path.Combine(task, "children"));
+                string children = File.ReadAllText($"/proc/{found[i]}/task/{found[i]}/children");
                 found.AddRange(children.Split(' ', StringSplitOptions.RemoveEmptyEntries)
                     .Select(c => int.Parse(c, CultureInfo.InvariantCulture)));
+            }
+            catch (IOException)
+            {
+                // It has just ended.
             }
         }
 
