@@ -71,21 +71,7 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
                 session ??= await SqlSession.OpenAsync(dialect, cancellation).ConfigureAwait(false);
                 return await work(session).ConfigureAwait(false);
             }
-            catch (MetadataException)
-            {
-                throw;
-            }
-            catch (ArgumentException)
-            {
-                throw;
-            }
-            catch (OperationCanceledException) when (cancellation.IsCancellationRequested)
-            {
-                // The provider may have had to break the connection to stop; the next call opens another.
-                await DropIfBrokenAsync().ConfigureAwait(false);
-                throw;
-            }
-            catch (Exception exception) when (IsDatabaseFailure(exception))
+            catch (Exception exception) when (!cancellation.IsCancellationRequested && IsDatabaseFailure(exception))
             {
                 SqlFailure failure = Classify(exception);
                 if (failure.Kind == FailureKind.Conflict && attempt < ConflictAttemptsMax)
@@ -95,6 +81,19 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
                 }
 
                 throw await FailAsync(exception, failure).ConfigureAwait(false);
+            }
+            catch (Exception exception)
+            {
+                // Refusals of the work itself, and cancellation, for which the provider may have had to break the connection:
+                // the next call opens another.
+                await DropIfBrokenAsync().ConfigureAwait(false);
+                if (cancellation.IsCancellationRequested && IsDatabaseFailure(exception))
+                {
+                    // Providers say it in their own ways; none of those texts is for callers.
+                    throw new OperationCanceledException(cancellation);
+                }
+
+                throw;
             }
         }
     }
@@ -111,9 +110,10 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
             ? new(FailureKind.ConnectionLost, string.Empty)
             : dialect.Classify(exception);
 
-        // Whatever the database said, on a broken connection nothing more can be done; one that could not be opened
+        // Whatever the database said, a connection that was good and is gone is worth another. One that could not be opened
         // at all is as permanent as the dialect says.
-        return session is { IsOpen: false } ? failure with { Kind = FailureKind.ConnectionLost } : failure;
+        bool lost = session is { IsOpen: false } || (session is { IsGood: false } && failure.Kind == FailureKind.Unavailable);
+        return lost ? failure with { Kind = FailureKind.ConnectionLost } : failure;
     }
 
     private async Task<MetadataException> FailAsync(Exception exception, SqlFailure failure)
@@ -190,7 +190,7 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
         }
     }
 
-    private Task DropIfBrokenAsync() => session is { IsOpen: false } ? DropAsync() : Task.CompletedTask;
+    private Task DropIfBrokenAsync() => session is { IsGood: false } ? DropAsync() : Task.CompletedTask;
 
     private async Task DropAsync()
     {

@@ -40,6 +40,9 @@ internal abstract class SqlDialect
     /// <summary>Preparing a command pays and is safe.</summary>
     public virtual bool PreparesCommands => true;
 
+    /// <summary>The statement that begins a transaction, ended by COMMIT or ROLLBACK; null to use the provider's own.</summary>
+    public virtual string? BeginStatement => null;
+
     /// <summary>A query for the names of all tables the program can see in its schema whose names start with "slogger_".</summary>
     public abstract string TableNamesSql { get; }
 

@@ -9,8 +9,13 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
 {
     private readonly Dictionary<string, DbCommand> commands = new(StringComparer.Ordinal);
     private DbTransaction? transaction;
+    private bool suspect;
 
+    /// <summary>The connection exists.</summary>
     public bool IsOpen => connection.State == ConnectionState.Open;
+
+    /// <summary>The connection can take the next statement.</summary>
+    public bool IsGood => IsOpen && !suspect;
 
     /// <summary>Opens and sets up a connection.</summary>
     public static async Task<SqlSession> OpenAsync(SqlDialect dialect, CancellationToken cancellation)
@@ -35,26 +40,61 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         await dialect.SetUpAsync(this, cancellation);
     }
 
-    /// <summary>Runs work in a transaction: committed when it returns true, rolled back when it returns false or throws.</summary>
+    /// <summary>Runs work in a transaction: committed when it returns true, rolled back when it returns false or throws. What
+    /// is thrown is what went wrong first, not what the rollback made of it.</summary>
     public async Task InTransactionAsync(Func<Task<bool>> work, CancellationToken cancellation)
     {
-        // For SQLite this is BEGIN IMMEDIATE; the servers' default (read committed) suits the way rows are locked here.
-        await using DbTransaction begun = await connection.BeginTransactionAsync(cancellation);
-        transaction = begun;
+        await BeginAsync(cancellation);
         try
         {
             if (await work())
             {
-                await begun.CommitAsync(cancellation);
+                await (transaction is null ? ExecuteOnceAsync("COMMIT", cancellation) : transaction.CommitAsync(cancellation));
             }
             else
             {
-                await begun.RollbackAsync(cancellation);
+                await RollBackAsync();
             }
+        }
+        catch
+        {
+            await RollBackFailedAsync();
+            throw;
         }
         finally
         {
+            transaction?.Dispose();
             transaction = null;
+        }
+    }
+
+    private async Task BeginAsync(CancellationToken cancellation)
+    {
+        if (dialect.BeginStatement is { } begin)
+        {
+            await ExecuteOnceAsync(begin, cancellation);
+        }
+        else
+        {
+            // The servers' default (read committed) suits the way rows are locked here.
+            transaction = await connection.BeginTransactionAsync(cancellation);
+        }
+    }
+
+    private Task RollBackAsync() => transaction is null
+        ? ExecuteOnceAsync("ROLLBACK", CancellationToken.None)
+        : transaction.RollbackAsync(CancellationToken.None);
+
+    private async Task RollBackFailedAsync()
+    {
+        try
+        {
+            await RollBackAsync();
+        }
+        catch (Exception exception) when (exception is DbException or InvalidOperationException or IOException)
+        {
+            // Rolled back already, or the connection is broken. Not knowing which, never use it again: closing rolls back too.
+            suspect = true;
         }
     }
 
@@ -151,7 +191,7 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         }
 
         commands.Clear();
-        if (!IsOpen)
+        if (!IsGood)
         {
             dialect.Discard(connection);
         }

@@ -38,6 +38,10 @@ internal sealed class SqliteDialect : SqlDialect
 
     public override bool IsSynchronous => true;
 
+    // Immediate: with the write lock from the start, or a reader that turns writer could fail. Not by the provider's transaction:
+    // when a commit fails because the disk is full it neither notices that SQLite has rolled back nor lets the file be closed.
+    public override string? BeginStatement => "BEGIN IMMEDIATE";
+
     public override string TableNamesSql => "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'slogger%'";
 
     public override DbConnection CreateConnection()

@@ -1,0 +1,128 @@
+// The schema: made once, upgraded step by step, refused when it is not ours or newer than we are.
+using System.Data.Common;
+using Slogger.Metadata.Sql;
+using static Slogger.Metadata.Tests.Fixtures.Common;
+
+namespace Slogger.Metadata.Tests;
+
+public abstract partial class ConformanceTests
+{
+    private static readonly SchemaStep Second = new(2, d => [$"CREATE TABLE slogger_second (x {d.TextType(10)} NOT NULL)"]);
+
+    private static SqlMetadataStore StoreWith(string spec, params SchemaStep[] more)
+    {
+        MetadataStoreOptions options = new();
+        return new(MetadataStoreFactory.CreateDialect(spec, options), options, [.. SqlSchema.Steps, .. more], TimeProvider.System);
+    }
+
+    private static async Task ExecuteAsync(string spec, string sql)
+    {
+        SqlDialect dialect = MetadataStoreFactory.CreateDialect(spec, new());
+        await using DbConnection connection = dialect.CreateConnection();
+        await connection.OpenAsync();
+        await using DbCommand command = connection.CreateCommand();
+        command.CommandText = sql;
+        await command.ExecuteNonQueryAsync();
+    }
+
+    [Fact]
+    public async Task Initialize_ManyStoresAtOnce_MakeOneSchema()
+    {
+        string spec = await FreshSpecAsync();
+        await Parallel.ForAsync(0, 8, async (_, _) =>
+        {
+            await using IMetadataStore store = MetadataStoreFactory.Create(spec);
+            await EventuallyAsync(async () =>
+            {
+                await store.InitializeAsync();
+                return true;
+            });
+            await store.InitializeAsync();
+            await EventuallyAsync(() => store.GetOrCreateClusterAsync("c", Settings()));
+        });
+    }
+
+    [Fact]
+    public async Task Initialize_OlderSchema_UpgradesAndKeepsTheRows()
+    {
+        string spec = await FreshSpecAsync();
+        await using (SqlMetadataStore old = StoreWith(spec))
+        {
+            await old.InitializeAsync();
+            await old.GetOrCreateClusterAsync("c", Settings());
+        }
+
+        await using SqlMetadataStore young = StoreWith(spec, Second);
+        await young.InitializeAsync();
+        Assert.NotNull(await young.FindClusterAsync("c"));
+        await ExecuteAsync(spec, "INSERT INTO slogger_second (x) VALUES ('x')");
+    }
+
+    [Fact]
+    public async Task Initialize_UpgradeFailsHalfWay_LeavesTheOldSchema()
+    {
+        string spec = await FreshSpecAsync();
+        await using (SqlMetadataStore broken = StoreWith(spec, Second, new(3, _ => ["CREATE TABLE slogger_third (", "x"])))
+        {
+            await Assert.ThrowsAsync<MetadataException>(() => broken.InitializeAsync());
+        }
+
+        // Nothing of it is there: not even the tables of the steps that had worked.
+        await using SqlMetadataStore good = StoreWith(spec, Second);
+        await good.InitializeAsync();
+        await good.GetOrCreateClusterAsync("c", Settings());
+    }
+
+    [Fact]
+    public async Task Initialize_NewerSchema_IsRefusedAndUntouched()
+    {
+        string spec = await FreshSpecAsync();
+        await using (SqlMetadataStore young = StoreWith(spec, Second))
+        {
+            await young.InitializeAsync();
+        }
+
+        await using SqlMetadataStore old = StoreWith(spec);
+        MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
+        Assert.Contains("newer Slogger (schema 2; this program knows up to 1)", refused.Message, StringComparison.Ordinal);
+        await using SqlMetadataStore youngAgain = StoreWith(spec, Second);
+        await youngAgain.InitializeAsync();
+    }
+
+    [Theory]
+    [InlineData("CREATE TABLE slogger_clusters (x INT)", "slogger_clusters, but no slogger_schema")]
+    [InlineData("CREATE TABLE slogger_schema (other INT)", "slogger_schema has other columns")]
+    [InlineData("CREATE TABLE slogger_schema (product VARCHAR(20), version BIGINT)", "does not hold one row")]
+    public async Task Initialize_ForeignTables_AreRefusedAndUntouched(string sql, string said)
+    {
+        string spec = await FreshSpecAsync();
+        await ExecuteAsync(spec, sql);
+        await using IMetadataStore store = MetadataStoreFactory.Create(spec);
+        MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => store.InitializeAsync());
+        Assert.Contains("Slogger did not make", refused.Message, StringComparison.Ordinal);
+        Assert.Contains(said, refused.Message, StringComparison.Ordinal);
+        MetadataException again = await Assert.ThrowsAsync<MetadataException>(() => store.InitializeAsync());
+        Assert.Equal(refused.Message, again.Message);
+    }
+
+    [Theory]
+    [InlineData("DROP TABLE slogger_grid")]
+    [InlineData("ALTER TABLE slogger_shards DROP COLUMN owner")]
+    public async Task Initialize_TablesWereChanged_SaysSo(string sql)
+    {
+        string spec = await FreshSpecAsync();
+        await using IMetadataStore store = MetadataStoreFactory.Create(spec);
+        await store.InitializeAsync();
+        await ExecuteAsync(spec, sql);
+        MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => store.InitializeAsync());
+        Assert.Contains(SqlSchema.ShapeAdvice, refused.Message, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public async Task AnyCall_WithoutInitialize_SaysThatTablesAreMissing()
+    {
+        await using IMetadataStore store = MetadataStoreFactory.Create(await FreshSpecAsync());
+        MetadataException missing = await Assert.ThrowsAsync<MetadataException>(() => store.FindClusterAsync("c"));
+        Assert.Contains(SqlSchema.ShapeAdvice, missing.Message, StringComparison.Ordinal);
+    }
+}

@@ -1,0 +1,290 @@
+// What IMetadataStore promises, on every database: one class of tests, one small subclass per database. See the partial
+// files for the schema and for races.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata.Sql;
+using Slogger.Metadata.Tests.Fixtures;
+using static Slogger.Metadata.Tests.Fixtures.Common;
+
+namespace Slogger.Metadata.Tests;
+
+public abstract partial class ConformanceTests
+{
+    /// <summary>A spec of an empty database (or schema), for one test.</summary>
+    protected abstract Task<string> FreshSpecAsync();
+
+    private async Task<IMetadataStore> FreshStoreAsync(int shards = 1)
+    {
+        IMetadataStore store = MetadataStoreFactory.Create(await FreshSpecAsync());
+        await store.InitializeAsync();
+        await store.GetOrCreateClusterAsync("c", Settings(shards));
+        return store;
+    }
+
+    [Fact]
+    public async Task GetOrCreateCluster_Exists_ReturnsWhatWasThere()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        ClusterSettings again = await store.GetOrCreateClusterAsync("c", Settings(shards: 7, interval: 1000));
+        Assert.Equal(1, again.ShardCount);
+        Assert.Equal(Settings().GridEpochs, again.GridEpochs);
+        Assert.Null(await store.FindClusterAsync("other"));
+        Assert.Equal(Settings().GridEpochs, (await store.FindClusterAsync("c"))!.GridEpochs);
+    }
+
+    [Fact]
+    public async Task GetOrCreateCluster_BadProposal_IsRefused()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", Settings(shards: 0)));
+        await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", new() { GridEpochs = [] }));
+        ClusterSettings offGrid = new() { GridEpochs = [new(new(1), 0, 10), new(new(3), 25, 20)] };
+        await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", offGrid));
+    }
+
+    [Fact]
+    public async Task ChangeInterval_LaterTime_StartsOnTheOldGrid()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        GridEpoch first = Settings().GridEpochs[0];
+        GridEpoch second = await store.ChangeIntervalAsync("c", 1000, first.StartMicroseconds + 10_001);
+        Assert.Equal(new(new(4), first.StartMicroseconds + 15_000, 1000), second);
+
+        Assert.Equal(second, await store.ChangeIntervalAsync("c", 1000, second.StartMicroseconds + 777));
+        GridEpoch third = await store.ChangeIntervalAsync("c", 7000, 0);
+        Assert.Equal(new(new(5), second.StartMicroseconds + 1000, 7000), third);
+        Assert.Equal([first, second, third], (await store.FindClusterAsync("c"))!.GridEpochs);
+        await Assert.ThrowsAsync<MetadataException>(() => store.ChangeIntervalAsync("none", 1000, 0));
+    }
+
+    [Fact]
+    public async Task RegisterShard_NewCluster_IsInWorldLineOneAtVersionZero()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(shards: 2);
+        ShardRecord shard = await store.RegisterShardAsync("c", new(1), "127.0.0.1:7001", "redis");
+        Assert.Equal(new(new ShardId(1), "127.0.0.1:7001", "redis", Point("1:0"), 0, string.Empty), shard);
+        IReadOnlyList<ShardRecord> all = await store.ShardsAsync("c");
+        Assert.Equal([new(0), new(1)], all.Select(s => s.Shard));
+        Assert.Equal(shard, all[1]);
+        WorldLineRecord line = Assert.Single(await store.WorldLinesAsync("c"));
+        Assert.Equal((WorldLine.First, new(0), 0L), (line.WorldLine, line.BranchCut, line.StartedByEpoch));
+    }
+
+    [Fact]
+    public async Task AnyCall_UnknownClusterOrShard_SaysWhich()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        MetadataException missing = await Assert.ThrowsAsync<MetadataException>(() => store.ShardsAsync("none"));
+        Assert.Contains("\"none\"", missing.Message, StringComparison.Ordinal);
+        await Assert.ThrowsAsync<MetadataException>(() => store.WorldLinesAsync("none"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.RegisterShardAsync("c", new(1), "a", "redis"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(1), "me"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.RecordCutAsync("c", new(1), Point("1:1"), 1));
+        await Assert.ThrowsAsync<MetadataException>(() => store.BeginWorldLineAsync("none", new(2), new(1), 1));
+        await Assert.ThrowsAsync<MetadataException>(() => store.OriginsAsync("c", new(1)));
+        Assert.Equal(0, (await store.ShardsAsync("c"))[0].Epoch);
+    }
+
+    [Fact]
+    public async Task RecordCut_OwnerInOrder_IsRecordedAndRepeatable()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        foreach (string point in new[] { "1:1", "1:1", "1:7", "1:9000000000000000000" })
+        {
+            Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point(point), epoch));
+            Assert.Equal(Point(point), (await store.ShardsAsync("c"))[0].RecordedCut);
+        }
+    }
+
+    [Fact]
+    public async Task RecordCut_LowerVersion_IsNotMonotoneAndChangesNothing()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        await store.RecordCutAsync("c", Shard0, Point("1:8"), epoch);
+        Assert.Equal(CutRecordResult.NotMonotone, await store.RecordCutAsync("c", Shard0, Point("1:7"), epoch));
+        Assert.Equal(Point("1:8"), (await store.ShardsAsync("c"))[0].RecordedCut);
+    }
+
+    [Fact]
+    public async Task RecordCut_DeposedOwner_IsRefusedForGood()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long old = await store.TakeShardEpochAsync("c", Shard0, "old");
+        await store.RecordCutAsync("c", Shard0, Point("1:5"), old);
+        long young = await store.TakeShardEpochAsync("c", Shard0, "young");
+        Assert.True(young > old);
+        Assert.Equal(CutRecordResult.Deposed, await store.RecordCutAsync("c", Shard0, Point("1:6"), old));
+        Assert.Equal(CutRecordResult.Deposed, await store.RecordCutAsync("c", Shard0, Point("1:4"), old));
+        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("1:6"), young));
+        ShardRecord now = (await store.ShardsAsync("c"))[0];
+        Assert.Equal((Point("1:6"), young, "young"), (now.RecordedCut, now.Epoch, now.Owner));
+    }
+
+    [Fact]
+    public async Task RecordCut_AbandonedWorldLine_IsStale()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        await store.BeginWorldLineAsync("c", new(2), new(5), epoch);
+        Assert.Equal(CutRecordResult.StaleWorldLine, await store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(CutRecordResult.NotMonotone, await store.RecordCutAsync("c", Shard0, Point("2:4"), epoch));
+        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("2:5"), epoch));
+    }
+
+    [Fact]
+    public async Task RecordCut_AheadOfTheMetadata_SaysThatItWasSetBack()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        MetadataException line = await Assert.ThrowsAsync<MetadataException>(
+            () => store.RecordCutAsync("c", Shard0, Point("2:1"), epoch));
+        Assert.Contains("set back", line.Message, StringComparison.Ordinal);
+        await Assert.ThrowsAsync<MetadataException>(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch + 1));
+    }
+
+    [Fact]
+    public async Task BeginWorldLine_Successor_StartsOnce()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        await store.RecordCutAsync("c", Shard0, Point("1:5"), epoch);
+        WorldLineResult started = await store.BeginWorldLineAsync("c", new(2), new(7), epoch);
+        Assert.Equal(new(WorldLineOutcome.Started, Point("2:7")), started);
+        Assert.Equal(Point("2:7"), (await store.ShardsAsync("c"))[0].RecordedCut);
+
+        // The same again, as after a lost answer; then another one's late attempt at the same world-line.
+        await store.RecordCutAsync("c", Shard0, Point("2:8"), epoch);
+        Assert.Equal(
+            new(WorldLineOutcome.Started, Point("2:8")), await store.BeginWorldLineAsync("c", new(2), new(7), epoch));
+        Assert.Equal(WorldLineOutcome.StaleWorldLine, (await store.BeginWorldLineAsync("c", new(2), new(8), epoch)).Outcome);
+        await store.BeginWorldLineAsync("c", new(3), new(8), epoch);
+        Assert.Equal(
+            new(WorldLineOutcome.StaleWorldLine, Point("3:8")), await store.BeginWorldLineAsync("c", new(2), new(7), epoch));
+        await Assert.ThrowsAsync<MetadataException>(() => store.BeginWorldLineAsync("c", new(5), new(9), epoch));
+        Assert.Equal(
+            [(1L, 0L), (2, 7), (3, 8)],
+            (await store.WorldLinesAsync("c")).Select(l => (l.WorldLine.Number, l.BranchCut.Number)));
+    }
+
+    [Fact]
+    public async Task BeginWorldLine_BelowTheRecordedCut_IsRefused()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        await store.RecordCutAsync("c", Shard0, Point("1:5"), epoch);
+        Assert.Equal(
+            new(WorldLineOutcome.BelowRecordedCut, Point("1:5")), await store.BeginWorldLineAsync("c", new(2), new(4), epoch));
+        Assert.Single(await store.WorldLinesAsync("c"));
+        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("1:6"), epoch));
+    }
+
+    [Fact]
+    public async Task BeginWorldLine_DeposedOwner_IsRefused()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        long old = await store.TakeShardEpochAsync("c", Shard0, "old");
+        await store.TakeShardEpochAsync("c", Shard0, "young");
+        Assert.Equal(
+            new(WorldLineOutcome.Deposed, Point("1:0")), await store.BeginWorldLineAsync("c", new(2), new(4), old));
+        Assert.Single(await store.WorldLinesAsync("c"));
+    }
+
+    [Fact]
+    public async Task BeginWorldLine_SeveralShards_ComparesWithTheLeastAndMovesAll()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(shards: 3);
+        long[] epochs = new long[3];
+        long[] cuts = [9, 5, 7];
+        for (int i = 0; i < 3; i++)
+        {
+            epochs[i] = await store.TakeShardEpochAsync("c", new(i), "me");
+            await store.RecordCutAsync("c", new(i), new(new(1), new(cuts[i])), epochs[i]);
+        }
+
+        Assert.Equal(
+            new(WorldLineOutcome.BelowRecordedCut, Point("1:5")), await store.BeginWorldLineAsync("c", new(2), new(4), epochs[2]));
+        Assert.Equal(WorldLineOutcome.Started, (await store.BeginWorldLineAsync("c", new(2), new(6), epochs[2])).Outcome);
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(Point("2:6"), s.RecordedCut));
+        Assert.Equal(CutRecordResult.StaleWorldLine, await store.RecordCutAsync("c", new(0), Point("1:10"), epochs[0]));
+    }
+
+    [Fact]
+    public async Task Origins_Recorded_ComeBackInOrderAndStay()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        string a = new('a', 40), b = new('b', 40);
+        await store.RecordOriginAsync("c", Shard0, b, 900, Point("2:7"));
+        await store.RecordOriginAsync("c", Shard0, a, 100, Point("1:3"));
+        await store.RecordOriginAsync("c", Shard0, a, 100, Point("1:3"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.RecordOriginAsync("c", Shard0, a, 100, Point("1:4")));
+        await Assert.ThrowsAsync<ArgumentException>(() => store.RecordOriginAsync("c", Shard0, "xyz", 100, Point("1:4")));
+        Assert.Equal(
+            [new(Shard0, a, 100, Point("1:3")), new(Shard0, b, 900, Point("2:7"))], await store.OriginsAsync("c", Shard0));
+    }
+
+    [Fact]
+    public async Task Names_AnyUnicode_AreKeptExactly()
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        string[] names = ["Каталог", "目录", "\u00e9", "e\u0301", "C", "a b", "ß", "ss", "\U0001F9CA❄", "o'; DROP TABLE x --", "@p", "ﬁ"];
+        for (int i = 0; i < names.Length; i++)
+        {
+            await store.GetOrCreateClusterAsync(names[i], Settings(interval: i + 1));
+            string address = $"хост-{names[i]}:1";
+            long epoch = await store.TakeShardEpochAsync(names[i], Shard0, names[i]);
+            ShardRecord shard = await store.RegisterShardAsync(names[i], Shard0, address, names[i]);
+            Assert.Equal(new(Shard0, address, names[i], Point("1:0"), epoch, names[i]), shard);
+        }
+
+        for (int i = 0; i < names.Length; i++)
+        {
+            Assert.Equal(i + 1, (await store.FindClusterAsync(names[i]))!.GridEpochs[0].IntervalMicroseconds);
+        }
+    }
+
+    [Theory]
+    [InlineData("")]
+    [InlineData(" c")]
+    [InlineData("c ")]
+    [InlineData("a\0b")]
+    [InlineData("a\nb")]
+    public async Task Names_ThatDatabasesTreatDifferently_AreRefused(string name)
+    {
+        await using IMetadataStore store = await FreshStoreAsync();
+        await Assert.ThrowsAsync<ArgumentException>(() => store.FindClusterAsync(name));
+        await Assert.ThrowsAsync<ArgumentException>(() => store.FindClusterAsync("half a pair \ud800"));
+        await Assert.ThrowsAsync<ArgumentException>(() => store.FindClusterAsync(new string('x', 201)));
+        await store.GetOrCreateClusterAsync(new string('ж', 200), Settings());
+    }
+
+    [Fact]
+    public async Task AnyCall_NewStoreOnTheSameDatabase_SeesWhatWasWritten()
+    {
+        string spec = await FreshSpecAsync();
+        await using (IMetadataStore first = MetadataStoreFactory.Create(spec))
+        {
+            await first.InitializeAsync();
+            await first.GetOrCreateClusterAsync("c", Settings());
+            await first.RecordCutAsync("c", Shard0, Point("1:5"), await first.TakeShardEpochAsync("c", Shard0, "me"));
+        }
+
+        await using IMetadataStore second = MetadataStoreFactory.Create(spec);
+        await second.InitializeAsync();
+        Assert.Equal(Point("1:5"), (await second.ShardsAsync("c"))[0].RecordedCut);
+    }
+
+    [Fact]
+    public async Task AnyCall_CancelledOrDisposed_SaysSo()
+    {
+        IMetadataStore store = await FreshStoreAsync();
+        using CancellationTokenSource cancelled = new();
+        await cancelled.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => store.ShardsAsync("c", cancelled.Token));
+        await store.ShardsAsync("c");
+        await store.DisposeAsync();
+        await store.DisposeAsync();
+        await Assert.ThrowsAsync<ObjectDisposedException>(() => store.ShardsAsync("c"));
+    }
+}
