@@ -34,6 +34,11 @@ static int Measure(BenchOptions options)
     {
         SuiteCatalog.Run(options, results);
     }
+    catch (OperationCanceledException)
+    {
+        // The interruption has stopped everything and ends the process.
+        Thread.Sleep(Timeout.Infinite);
+    }
     finally
     {
         ProcessRegistry.StopAll();
@@ -50,6 +55,7 @@ static int Measure(BenchOptions options)
     {
         context.Cancel = true;
         Console.Error.WriteLine("interrupted: stopping what was started");
+        ProcessRegistry.Close();
         ProcessRegistry.StopAll();
         SuiteDirectory.DeleteAll(options);
         Environment.Exit(130);

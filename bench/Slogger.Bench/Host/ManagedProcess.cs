@@ -40,6 +40,7 @@ internal sealed class ManagedProcess
         }
 
         start.Environment["DOTNET_CLI_TELEMETRY_OPTOUT"] = "1";
+        ProcessRegistry.ThrowIfClosed();
         Process process = Process.Start(start) ?? throw new BenchException($"cannot start {name}");
         var child = new ManagedProcess(name, process, logFile);
         ProcessRegistry.Add(child);
@@ -61,6 +62,7 @@ internal sealed class ManagedProcess
             start.ArgumentList.Add(word);
         }
 
+        ProcessRegistry.ThrowIfClosed();
         using Process process = Process.Start(start) ?? throw new BenchException($"cannot start {words[0]}");
         ProcessRegistry.AddTransient(process.Id);
         try

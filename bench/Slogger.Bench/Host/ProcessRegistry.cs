@@ -7,6 +7,28 @@ internal static class ProcessRegistry
     private static readonly List<ManagedProcess> s_children = [];
     private static readonly HashSet<int> s_transient = [];
     private static readonly HashSet<int> s_adopted = [];
+    private static bool s_closed;
+
+    /// <summary>From now on nothing is started: the run is being interrupted.</summary>
+    public static void Close()
+    {
+        lock (s_lock)
+        {
+            s_closed = true;
+        }
+    }
+
+    /// <exception cref="OperationCanceledException">The run is being interrupted.</exception>
+    public static void ThrowIfClosed()
+    {
+        lock (s_lock)
+        {
+            if (s_closed)
+            {
+                throw new OperationCanceledException("interrupted");
+            }
+        }
+    }
 
     public static void Add(ManagedProcess child)
     {

@@ -47,7 +47,8 @@ internal static class MarkdownReport
     /// <summary>One figure on one line of the console.</summary>
     public static string Line(Figure f) => $"{f.Name}: {Value(f)}{(f.Goal.Length > 0 ? $"  (goal {f.Goal}: {Mark(f)})" : "")}  {f.Note}".TrimEnd();
 
-    private static string Mark(Figure f) => f.Pass switch { true => "pass", false => "**MISS**", null => "" };
+    private static string Mark(Figure f) =>
+        f.Pass switch { true => "pass", false => "**MISS**", null => "" } + (f.Disturbed ? " (disturbed)" : "");
 
     private static string Value(Figure f)
     {

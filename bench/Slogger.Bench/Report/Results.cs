@@ -17,9 +17,12 @@ internal sealed record Sample(
 /// <summary>A figure that the project cares about.</summary>
 /// <param name="Goal">In words; empty: for information.</param>
 /// <param name="Pass">Null without a goal.</param>
-/// <param name="Note">Spread, noise, conditions.</param>
+/// <param name="Note">Spread, conditions.</param>
 internal sealed record Figure(string Suite, string Name, double Value, string Unit, string Goal, bool? Pass, string Note)
 {
+    /// <summary>Most of the runs behind it shared the machine with other work: its mark decides nothing.</summary>
+    public bool Disturbed { get; init; }
+
     public static Figure AtLeast(string suite, string name, double value, string unit, double goal, string note = "") =>
         new(suite, name, value, unit, $">= {goal:0.##} {unit}".TrimEnd(), Rounded(value) >= goal, note);
 

@@ -31,8 +31,12 @@ internal sealed class SampleQuery(IEnumerable<Sample> samples)
 
     public bool Has(string label, Cell cell) => _samples.Any(s => s.Label == label && s.Cell == cell);
 
-    public double Median(string label, Cell cell, Func<Sample, double> value) =>
-        Statistics.Median(_samples.Where(s => s.Label == label && s.Cell == cell).Select(value));
+    /// <summary>The median over the undisturbed runs, or over all when more than half were disturbed.</summary>
+    public double Median(string label, Cell cell, Func<Sample, double> value)
+    {
+        Sample[] of = [.. _samples.Where(s => s.Label == label && s.Cell == cell)];
+        return Statistics.Median(of.Where(s => !s.Noisy || IsNoisy(label, cell)).Select(value));
+    }
 
     /// <summary>More than half of the runs behind a cell were disturbed.</summary>
     public bool IsNoisy(string label, Cell cell)
@@ -49,8 +53,11 @@ internal sealed class SampleQuery(IEnumerable<Sample> samples)
         var pairs = from a in _samples
                     join b in _samples on a.Round equals b.Round
                     where a.Cell == cell && b.Cell == cell && a.Label == label && b.Label == against && value(b) > 0
-                    select value(a) / value(b);
-        double[] ratios = [.. pairs];
+                    select (Ratio: value(a) / value(b), Noisy: a.Noisy || b.Noisy);
+        var all = pairs.ToList();
+        // Rounds in which either was disturbed count only when too few others are left.
+        double[] clean = [.. all.Where(p => !p.Noisy).Select(p => p.Ratio)];
+        double[] ratios = clean.Length > 0 && clean.Length * 2 >= all.Count ? clean : [.. all.Select(p => p.Ratio)];
         return ratios.Length == 0 ? null : new Ratio(Statistics.Median(ratios), ratios.Min(), ratios.Max());
     }
 

@@ -88,13 +88,17 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
             "log1" => (4.0, (double?)null),
             _ => ((double?)null, (double?)null),
         };
-        string note = $"{rate / 1e3:0} k/s{(noisyRuns * 2 > rounds ? " disturbed" : "")}";
-        AddFigure($"commit latency p50, {on.Name}, {title}", Ms(r => r.Commits.P50Us), p50Goal, note);
-        AddFigure($"commit latency p99, {on.Name}, {title}", Ms(r => r.Commits.P99Us), p99Goal, note);
+        string note = $"{rate / 1e3:0} k/s" + PacedRunner.Shortfall(Statistics.Median(runs.Select(r => r.AchievedPerSecond)), rate);
+        bool disturbed = noisyRuns * 2 > rounds;
+        AddFigure($"commit latency p50, {on.Name}, {title}", Ms(r => r.Commits.P50Us), p50Goal, note, disturbed);
+        AddFigure($"commit latency p99, {on.Name}, {title}", Ms(r => r.Commits.P99Us), p99Goal, note, disturbed);
     }
 
-    private void AddFigure(string name, double value, double? goal, string note) =>
-        results.Add(goal is { } g ? Figure.AtMost(Suite, name, value, "ms", g, note) : Figure.Information(Suite, name, value, "ms", note));
+    private void AddFigure(string name, double value, double? goal, string note, bool disturbed)
+    {
+        Figure figure = goal is { } g ? Figure.AtMost(Suite, name, value, "ms", g, note) : Figure.Information(Suite, name, value, "ms", note);
+        results.Add(figure with { Disturbed = disturbed });
+    }
 
     // Commit latency can be no better than the disk's: print what it does when nothing else writes.
     private static string DiskText(string directory)

@@ -22,7 +22,7 @@ internal static class Goals
             if (cell is { Clients: 50, SizeBytes: 64 } && CpuGoal(cell.Pipeline) is { } cpuGoal)
             {
                 double cpu = q.Median(Proxy, cell, s => s.ProxyCpuUs);
-                results.Add(Figure.AtMost(suite, $"proxy CPU per operation, {cell}", cpu, "us", cpuGoal, Noise(q, Proxy, cell)));
+                results.Add(Figure.AtMost(suite, $"proxy CPU per operation, {cell}", cpu, "us", cpuGoal) with { Disturbed = q.IsNoisy(Proxy, cell) });
             }
         }
     }
@@ -64,7 +64,7 @@ internal static class Goals
             else if (q.Compare("log5", Proxy, cell) is { } ours && q.Compare("drain", "raw", cell) is { } bare)
             {
                 results.Add(Figure.AtLeast(suite, $"log5 / none over drain / raw, {cell}", ours.Median / bare.Median, "", 0.95,
-                    $"{ours.Median:0.00} over {bare.Median:0.00} {Noise(q, "log5", cell)}"));
+                    $"{ours.Median:0.00} over {bare.Median:0.00}") with { Disturbed = q.IsNoisy("log5", cell) || q.IsNoisy("drain", cell) });
             }
 
             AddRatio(q, results, suite, cell, "drain", "raw", null);
@@ -91,7 +91,7 @@ internal static class Goals
             if (q.Compare(Proxy, "raw", cell, s => s.MeanMs) is { } toRaw)
             {
                 results.Add(Figure.AtMost(suite, $"mean latency none / raw, {cell}", toRaw.Median, "", 1.5,
-                    $"{q.Median(Proxy, cell, s => s.MeanMs) * 1e3:0} us; {toRaw.Spread} {Noise(q, Proxy, cell)}"));
+                    $"{q.Median(Proxy, cell, s => s.MeanMs) * 1e3:0} us; {toRaw.Spread}") with { Disturbed = q.IsNoisy(Proxy, cell) });
             }
 
             foreach (string peer in s_peers)
@@ -99,7 +99,7 @@ internal static class Goals
                 if (q.Compare(Proxy, peer, cell, s => s.MeanMs) is { } toPeer)
                 {
                     results.Add(Figure.AtMost(suite, $"mean latency none / {peer}, {cell}", toPeer.Median, "", 1.0,
-                        $"{q.Median(peer, cell, s => s.MeanMs) * 1e3:0} us there {Noise(q, peer, cell)}"));
+                        $"{q.Median(peer, cell, s => s.MeanMs) * 1e3:0} us there") with { Disturbed = q.IsNoisy(Proxy, cell) || q.IsNoisy(peer, cell) });
                 }
             }
         }
@@ -124,9 +124,7 @@ internal static class Goals
         }
 
         string name = $"{label} / {againstName ?? against}, {cell}";
-        string note = $"{ratio.Spread} {Noise(q, label, cell)}{(Noise(q, label, cell).Length == 0 ? Noise(q, against, cell) : "")}".Trim();
-        results.Add(goal is { } g ? Figure.AtLeast(suite, name, ratio.Median, "", g, note) : Figure.Information(suite, name, ratio.Median, "", note));
+        Figure figure = goal is { } g ? Figure.AtLeast(suite, name, ratio.Median, "", g, ratio.Spread) : Figure.Information(suite, name, ratio.Median, "", ratio.Spread);
+        results.Add(figure with { Disturbed = q.IsNoisy(label, cell) || q.IsNoisy(against, cell) });
     }
-
-    private static string Noise(SampleQuery q, string label, Cell cell) => q.IsNoisy(label, cell) ? "disturbed" : "";
 }

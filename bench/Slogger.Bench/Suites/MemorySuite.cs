@@ -33,7 +33,10 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
                 OnOne(name, "load", fleetCase => FullLoad(fleetCase, loadLines));
             }
 
-            results.AddTable($"{Suite}: {options.Duration.TotalMinutes:0.#} minutes at full load", loadLines);
+            if (loadLines.Count > 2)
+            {
+                results.AddTable($"{Suite}: {options.Duration.TotalMinutes:0.#} minutes at full load", loadLines);
+            }
         }
     }
 

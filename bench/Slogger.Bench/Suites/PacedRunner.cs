@@ -16,6 +16,9 @@ internal static class PacedRunner
             ? result : throw new BenchException($"paced load: {errors.Trim()} {output.Trim()}");
     }
 
+    /// <summary>A word for a note when a paced load did not reach its rate: then its latencies are of a backlog.</summary>
+    public static string Shortfall(double achieved, double rate) => achieved < rate * 0.97 ? $"; only {achieved / rate:P0} of the rate was reached" : "";
+
     /// <summary>Operations per second that a contestant reaches when nothing limits the load: the best of three short runs.</summary>
     public static double FullRate(string operation, int clients, int port, int keySpace, int? core) => Enumerable.Range(0, 3)
         .Max(_ => RedisBenchmark.Run(new Cell(operation, clients, 1, 64), port, 100_000, keySpace, [], core).OperationsPerSecond);

@@ -25,7 +25,15 @@ internal static class SuiteDirectory
         {
             foreach (string directory in options.Keep ? [] : s_made.Where(Directory.Exists))
             {
-                Directory.Delete(directory, recursive: true);
+                try
+                {
+                    Directory.Delete(directory, recursive: true);
+                }
+                catch (IOException e)
+                {
+                    // A file of a process that is just ending: nothing that a result depends on.
+                    Console.Error.WriteLine($"{directory} was not deleted: {e.Message}");
+                }
             }
         }
     }
