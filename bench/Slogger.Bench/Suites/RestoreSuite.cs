@@ -122,6 +122,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
             for (int round = 0; round < rounds; round++)
             {
                 redis.Kill();
+                // A replica that loads from disk leaves the file behind: it must not find its data there.
+                File.Delete(Path.Combine(redisDirectory, "dump.rdb"));
                 Native.SyncDisks();
                 long start = Stopwatch.GetTimestamp();
                 redis = fleet.LaunchRedis("attached-redis", redisPort, redisDirectory);
