@@ -1,0 +1,67 @@
+// The names of the suites.
+using Slogger.Bench.Report;
+
+namespace Slogger.Bench.Suites;
+
+internal static class SuiteCatalog
+{
+    private static readonly string[] s_all =
+        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore"];
+
+    /// <exception cref="BenchException">No suite has this name, or it cannot run.</exception>
+    public static void Run(BenchOptions options, Results results)
+    {
+        foreach (string suite in options.Suite == "all" ? s_all : [options.Suite])
+        {
+            RunOne(suite, options, results);
+        }
+    }
+
+    private static void RunOne(string suite, BenchOptions options, Results results)
+    {
+        var throughput = new ThroughputSuite(options, results);
+        switch (suite)
+        {
+            case "quick":
+                throughput.Run(ThroughputPlans.Quick(options));
+                break;
+            case "none-pinned":
+                throughput.Run(ThroughputPlans.NonePinned(options));
+                break;
+            case "none-unpinned":
+                throughput.Run(ThroughputPlans.NoneUnpinned(options));
+                break;
+            case "typical":
+                throughput.Run(ThroughputPlans.Typical(options));
+                break;
+            case "latency":
+                foreach (Layout layout in options.Layout is { } one ? [one] : (Layout[])[Layout.Pinned, Layout.Unpinned])
+                {
+                    throughput.Run(ThroughputPlans.OneClient(options, layout));
+                }
+
+                new HalfLoadSuite(options, results).Run();
+                break;
+            case "log":
+                throughput.Run(ThroughputPlans.Log(options));
+                break;
+            case "aof":
+                throughput.Run(ThroughputPlans.Aof(options));
+                break;
+            case "drain-study":
+                throughput.Run(ThroughputPlans.DrainStudy(options));
+                break;
+            case "commit":
+                new CommitSuite(options, results).Run();
+                break;
+            case "memory":
+                new MemorySuite(options, results).Run();
+                break;
+            case "restore":
+                new RestoreSuite(options, results).Run();
+                break;
+            default:
+                throw new BenchException($"no suite is called '{suite}'\n\n{BenchOptions.Help}");
+        }
+    }
+}
