@@ -185,7 +185,7 @@ internal sealed partial class KeyspaceModel
 
     private DatabaseKey[] KeysOf(string name, IReadOnlyList<string> a) => name switch
     {
-        "MSET" => [.. a.Skip(1).Where((_, i) => i % 2 == 0).Select(Key)],
+        "MSET" => [.. a.Skip(1).Where((_, i) => i % 2 == 0).Select(Key).Distinct()],
         "DEL" or "SUNIONSTORE" => [.. a.Skip(1).Select(Key).Distinct()],
         "RENAME" or "COPY" or "LMOVE" or "SMOVE" => a[1] == a[2] ? [Key(a[1])] : [Key(a[1]), Key(a[2])],
         "MOVE" => [Key(a[1]), new(int.Parse(a[2], CultureInfo.InvariantCulture), a[1])],
