@@ -153,7 +153,7 @@ internal sealed class ChaosRun
     {
         var observed = await ObservedState.ReadAsync(_deployment.Endpoint);
         var histories = _writers.Select(w => w.History).ToArray();
-        var result = PrefixChecker.Check(histories, observed, new(round, fault.LosesNothing));
+        var result = PrefixChecker.Check(histories, observed, new(round, fault.LosesNothing, _deployment.SharedIsExact));
         var violations = result.Violations.ToList();
         for (int i = 0; i < histories.Length; i++)
         {

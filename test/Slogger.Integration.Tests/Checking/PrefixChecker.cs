@@ -7,7 +7,8 @@ using Slogger.Integration.Tests.Workload;
 namespace Slogger.Integration.Tests.Checking;
 
 /// <param name="AcknowledgedIsDurable">The fault may lose nothing that was answered (the proxy alone was killed).</param>
-internal sealed record CheckRules(int Round, bool AcknowledgedIsDurable = false);
+/// <param name="SharedIsExact">Only blocking or transacting clients may be told of uncertain commands.</param>
+internal sealed record CheckRules(int Round, bool AcknowledgedIsDurable = false, bool SharedIsExact = true);
 
 /// <summary>What the check found for one writer: it kept k commands, KMin &lt;= k &lt;= KMax (commands without effect blur it),
 /// and the state it goes on from.</summary>
@@ -41,8 +42,10 @@ internal static class PrefixChecker
     {
         ulong wanted = observed.Fingerprint(history.Writer);
         var afterwards = history.Commands.Where(c => c.Fate == Fate.AnsweredAfterRollback).ToArray();
+        // A connection that is told of a rollback goes on in its database or in database 0: both are tried.
+        bool keepDatabase = afterwards.Length > 0 && FitsWithNewWorldLine(history, wanted, afterwards, keepDatabase: true).Count > 0;
         var fits = afterwards.Length > 0
-            ? FitsWithNewWorldLine(history, wanted, afterwards)
+            ? FitsWithNewWorldLine(history, wanted, afterwards, keepDatabase)
             : [.. Enumerable.Range(0, history.Fingerprints.Count).Where(k => history.Fingerprints[k] == wanted)];
         if (fits.Count == 0)
         {
@@ -58,25 +61,51 @@ internal static class PrefixChecker
             fits = RequireAtLeast(history, fits, history.Acknowledged, ViolationKind.AcknowledgedLost, violations);
         }
 
-        fits = RequireSurvivor(history, fits, violations);
-        return Replay(history, observed, fits, afterwards, violations);
+        fits = RequireSurvivor(history, fits, rules, violations);
+        return Replay(history, observed, fits, state => After(state, afterwards, keepDatabase), violations);
     }
 
-    private static List<int> FitsWithNewWorldLine(WriterHistory history, ulong wanted, Issued[] afterwards)
+    private static List<int> FitsWithNewWorldLine(WriterHistory history, ulong wanted, Issued[] afterwards, bool keepDatabase)
     {
-        int survived = history.IndexOf(history.Rollback!.Survived);
+        var fits = new List<int>();
         var state = history.Start.Clone();
-        foreach (var command in history.Commands.Take(survived))
+        int survived = history.IndexOf(history.Rollback!.Survived);
+        for (int k = 0; k <= history.Commands.Count; k++)
         {
-            state.Apply(command.Arguments, command.Expired);
+            if (k > survived && !history.Rollback.IsUncertain(history.SequenceOf(k)))
+            {
+                break;
+            }
+
+            if (k > 0)
+            {
+                state.Apply(history.Commands[k - 1].Arguments, history.Commands[k - 1].Expired);
+            }
+
+            if (k >= survived && After(state, afterwards, keepDatabase).Fingerprint == wanted)
+            {
+                fits.Add(k);
+            }
+        }
+
+        return fits;
+    }
+
+    /// <summary>The state after the rollback and the commands that ran in the new world-line, on a connection that starts anew.</summary>
+    private static KeyspaceModel After(KeyspaceModel state, Issued[] afterwards, bool keepDatabase)
+    {
+        var after = state.Clone();
+        if (afterwards.Length > 0)
+        {
+            after.ResetConnection(keepDatabase);
         }
 
         foreach (var command in afterwards)
         {
-            state.Apply(command.Arguments, command.Expired);
+            after.Apply(command.Arguments, command.Expired);
         }
 
-        return state.Fingerprint == wanted ? [survived] : [];
+        return after;
     }
 
     private static List<int> RequireAtLeast(WriterHistory history, List<int> fits, int least, ViolationKind kind, List<Violation> violations)
@@ -93,7 +122,7 @@ internal static class PrefixChecker
     }
 
     /// <summary>All commands up to the survivor are there; those above are not, unless listed as uncertain.</summary>
-    private static List<int> RequireSurvivor(WriterHistory history, List<int> fits, List<Violation> violations)
+    private static List<int> RequireSurvivor(WriterHistory history, List<int> fits, CheckRules rules, List<Violation> violations)
     {
         if (history.Rollback is not { } told)
         {
@@ -114,7 +143,7 @@ internal static class PrefixChecker
             violations.Add(new(ViolationKind.CommittedLost, $"{history.Name}: told that {survived} survived, {history.Committed} had been reported committed"));
         }
 
-        if (!history.Profile.Transactions && !history.Profile.PopsFrom && told.Uncertain.Count > 0)
+        if (rules.SharedIsExact && !history.Profile.Transactions && !history.Profile.PopsFrom && told.Uncertain.Count > 0)
         {
             violations.Add(new(ViolationKind.WrongSurvivor, $"{history.Name}: uncertain commands without a connection of its own: {string.Join(',', told.Uncertain)}"));
         }
@@ -123,7 +152,8 @@ internal static class PrefixChecker
     }
 
     /// <summary>Finds among the fitting k one that explains the short-lived keys too, and builds the state after it.</summary>
-    private static WriterOutcome Replay(WriterHistory history, ObservedState observed, List<int> fits, Issued[] afterwards, List<Violation> violations)
+    private static WriterOutcome Replay(WriterHistory history, ObservedState observed, List<int> fits,
+        Func<KeyspaceModel, KeyspaceModel> after, List<Violation> violations)
     {
         var state = history.Start.Clone();
         KeyspaceModel? best = null;
@@ -137,11 +167,7 @@ internal static class PrefixChecker
                 state.Apply(history.Commands[done].Arguments, history.Commands[done].Expired);
             }
 
-            var candidate = state.Clone();
-            foreach (var command in afterwards)
-            {
-                candidate.Apply(command.Arguments, command.Expired);
-            }
+            var candidate = after(state);
 
             problems = [.. ShortLivedProblems(history, candidate, observed)];
             if (problems.Count == 0)

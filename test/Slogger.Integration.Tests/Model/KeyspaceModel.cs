@@ -69,10 +69,10 @@ internal sealed partial class KeyspaceModel
         return copy;
     }
 
-    /// <summary>The writer's connection is gone or new: database 0, no transaction.</summary>
-    public void ResetConnection()
+    /// <summary>The writer's connection is gone or new: no transaction, and database 0 unless it is kept.</summary>
+    public void ResetConnection(bool keepDatabase = false)
     {
-        Database = 0;
+        Database = keepDatabase ? Database : 0;
         _inTransaction = false;
         _queued.Clear();
     }

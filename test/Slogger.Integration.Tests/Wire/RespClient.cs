@@ -48,6 +48,9 @@ internal sealed class RespClient : IDisposable
         }
     }
 
+    /// <summary>Wraps an accepted socket: a server reads requests as it would read replies.</summary>
+    public static RespClient Adopt(Socket socket) => new(socket);
+
     /// <summary>Appends a command as a RESP array of bulk strings (Latin-1).</summary>
     public static void Append(ArrayBufferWriter<byte> to, IReadOnlyList<string> arguments)
     {

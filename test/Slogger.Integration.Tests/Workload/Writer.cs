@@ -269,12 +269,12 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         if (_history.Rollback is not null)
         {
-            Answer(command, reply.IsError ? Fate.Refused : Fate.AnsweredAfterRollback);
+            Answer(command, reply.IsError && !IsExpectedError(command) ? Fate.Refused : Fate.AnsweredAfterRollback);
             return;
         }
 
         string compact = reply.Compact;
-        if (reply.IsError && command.ExpectedReply?.StartsWith('-') != true)
+        if (reply.IsError && !IsExpectedError(command))
         {
             Answer(command, Fate.Refused);
             _history.Complaints.AddRange(FaultInjected ? [] : [$"{_history.Name}: command {index} ({command}) was refused: {reply}"]);
@@ -333,6 +333,8 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             _history.Complaints.Add($"{_history.Name}: DPR.WAIT * says reached at {committed}, but {_history.SequenceOf(pending.Index)} came before it");
         }
     }
+
+    private static bool IsExpectedError(Issued command) => command.ExpectedReply?.StartsWith('-') == true;
 
     private void Commit(int index)
     {

@@ -27,6 +27,9 @@ internal sealed record RollbackNotice(long WorldLine, long Survived, IReadOnlyLi
         static long Number(string digits) => long.Parse(digits, System.Globalization.CultureInfo.InvariantCulture);
     }
 
+    public override string ToString() =>
+        $"ROLLBACK worldline={WorldLine} survived={Survived} uncertain={string.Join(',', Uncertain.Select(r => $"{r.From}-{r.To}"))}";
+
     public bool IsUncertain(long sequence) => Uncertain.Any(r => sequence >= r.From && sequence <= r.To);
 }
 
