@@ -80,6 +80,11 @@ internal static class ChaosCommand
         for (int i = 0; i < rest.Length; i += 2)
         {
             string name = rest[i].TrimStart('-');
+            if (name is "help" or "h")
+            {
+                throw new ArgumentException("long run of kills against the proxy");
+            }
+
             if (!known.Contains(name) || i + 1 == rest.Length)
             {
                 throw new ArgumentException($"unknown or incomplete option {rest[i]}");

@@ -24,6 +24,7 @@ internal sealed class ChaosRun
     private readonly Random _random;
     private readonly List<Writer> _writers = [];
     private readonly StringBuilder _text = new();
+    private Queue<Fault> _deck = new();
     private KeyspaceModel[] _states;
     private IReadOnlyList<string>[] _handOffs;
     private long _committedChecked;
@@ -82,7 +83,7 @@ internal sealed class ChaosRun
 
     private async Task<IReadOnlyList<Violation>> RoundAsync(int round)
     {
-        var fault = _deployment.Faults[_random.Next(_deployment.Faults.Count)];
+        var fault = DealFault();
         int runMs = _random.Next(_options.RunMinMs, _options.RunMaxMs);
         for (int i = 0; i < _writers.Count; i++)
         {
@@ -118,15 +119,29 @@ internal sealed class ChaosRun
 
         violations.AddRange(await CheckStateAsync(round, fault));
         violations.AddRange(await CheckWorldLineAsync(fault));
-        if (violations.Count == 0 && _options.ReplayEvery > 0 && round % _options.ReplayEvery == 0)
+        if (violations.Count == 0 && _options.ReplayEvery > 0 && round % _options.ReplayEvery == 0
+            && await _deployment.CheckReplayAsync() is { } differences)
         {
-            violations.AddRange(await _deployment.CheckReplayAsync());
+            violations.AddRange(differences);
             _replays++;
         }
 
         Say($"round {round}: {fault.Name} after {runMs} ms, back in {recovered.TotalMilliseconds:0} ms; "
             + $"{_writers.Sum(w => w.History.Commands.Count)} commands, world-line {_cut.WorldLine}");
         return violations;
+    }
+
+    /// <summary>Faults come like cards from a shuffled deck, so that a short run meets most of them.</summary>
+    private Fault DealFault()
+    {
+        if (_deck.Count == 0)
+        {
+            var faults = _deployment.Faults.ToArray();
+            _random.Shuffle(faults);
+            _deck = new Queue<Fault>(faults);
+        }
+
+        return _deck.Dequeue();
     }
 
     private async Task EndWritersAsync(Task[] running, CancellationTokenSource stop, List<Violation> violations)

@@ -38,8 +38,8 @@ internal interface IDeployment : IAsyncDisposable
     /// <summary>Brings everything back and returns when clients are served again.</summary>
     Task RecoverAsync();
 
-    /// <summary>Compares the live state, at rest, with what the durable files give elsewhere.</summary>
-    Task<IReadOnlyList<Violation>> CheckReplayAsync();
+    /// <summary>Compares the live state, at rest, with what the durable files give elsewhere; null if it cannot.</summary>
+    Task<IReadOnlyList<Violation>?> CheckReplayAsync();
 
     /// <summary>The last output of every process.</summary>
     string Tail();

@@ -11,12 +11,12 @@ internal sealed partial class ProxyDeployment
     // Longer than any short-lived key of the workload lives: afterwards both sides have expired the same keys.
     private const int ShortLivedKeysGoneMs = 2000;
 
-    public async Task<IReadOnlyList<Violation>> CheckReplayAsync()
+    public async Task<IReadOnlyList<Violation>?> CheckReplayAsync()
     {
         if (_setup.Postgres)
         {
             // The copy would share its metadata with the live deployment.
-            return [];
+            return null;
         }
 
         await Task.Delay(ShortLivedKeysGoneMs);

@@ -55,7 +55,7 @@ internal sealed class RawDeployment(Workspace workspace, bool appendOnly) : IDep
         }
     }
 
-    public Task<IReadOnlyList<Violation>> CheckReplayAsync() => Task.FromResult<IReadOnlyList<Violation>>([]);
+    public Task<IReadOnlyList<Violation>?> CheckReplayAsync() => Task.FromResult<IReadOnlyList<Violation>?>(null);
 
     public string Tail() => Redis.Tail();
 

@@ -54,7 +54,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
 
     public Task RecoverAsync() => _store.RecoverAsync();
 
-    public Task<IReadOnlyList<Violation>> CheckReplayAsync() => _store.CheckReplayAsync();
+    public Task<IReadOnlyList<Violation>?> CheckReplayAsync() => _store.CheckReplayAsync();
 
     public string Tail() => _store.Tail();
 
