@@ -1,6 +1,7 @@
 // The command line of a long run:
 //   dotnet run -c Release --project test/Slogger.Integration.Tests -- --chaos --rounds 200 --seed 1
 using System.Globalization;
+using System.Runtime.InteropServices;
 using Slogger.Integration.Tests.Processes;
 
 namespace Slogger.Integration.Tests.Chaos;
@@ -46,6 +47,12 @@ internal static class ChaosCommand
         await using IDeployment deployment = given.GetValueOrDefault("mode") == "raw"
             ? new RawDeployment(workspace, appendOnly: true)
             : Proxy(workspace, given);
+        using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
+        {
+            // The servers would outlive an interrupted run.
+            deployment.DisposeAsync().AsTask().Wait();
+            Environment.Exit(130);
+        });
         var report = await new ChaosRun(deployment, options).RunAsync();
         if (report.Violations.Count > 0)
         {

@@ -58,11 +58,19 @@ internal sealed class ChaosRun
         Say($"chaos on {_deployment.Name}: {_options.Rounds} rounds, seed {_options.Seed}");
         IReadOnlyList<Violation> violations = [];
         int round = 0;
-        await _deployment.StartAsync();
-        while (round < _options.Rounds && violations.Count == 0)
+        try
         {
-            round++;
-            violations = await RoundAsync(round);
+            await _deployment.StartAsync();
+            while (round < _options.Rounds && violations.Count == 0)
+            {
+                round++;
+                violations = await RoundAsync(round);
+            }
+        }
+        catch (Exception e) when (e is IOException or TimeoutException or InvalidOperationException or InvalidDataException)
+        {
+            // It did not start, did not come back, or answered what no server answers.
+            violations = [new(ViolationKind.Complaint, e.ToString())];
         }
 
         foreach (var writer in _writers)
