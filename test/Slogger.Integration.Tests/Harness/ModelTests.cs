@@ -1,0 +1,79 @@
+// The model against a real Redis: the harness is only as good as its idea of what each command does.
+using System.Net;
+using Slogger.Integration.Tests.Checking;
+using Slogger.Integration.Tests.Model;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
+
+namespace Slogger.Integration.Tests.Harness;
+
+public sealed class ModelTests
+{
+    [Theory]
+    [InlineData(1, false)]
+    [InlineData(2, true)]
+    [InlineData(3, false)]
+    public async Task Model_RandomCommands_AgreesWithRedisInRepliesAndState(int seed, bool resp3)
+    {
+        using var workspace = new Workspace();
+        using var redis = await RedisProcess.StartAsync(workspace.Root);
+        using var client = await redis.ConnectAsync();
+        if (resp3)
+        {
+            await client.DoAsync("HELLO", "3");
+        }
+
+        var generator = new CommandGenerator(0, seed, new WriterProfile("test", 1, UsesDpr: false, Transactions: true), null);
+        var model = new KeyspaceModel();
+        for (int i = 0; i < 5000; i++)
+        {
+            var command = generator.Next(model);
+            string? expected = model.Apply(command.Arguments, command.Expired);
+            var reply = await client.CallAsync([.. command.Arguments]);
+            bool agrees = expected is null || expected == reply.Compact || (expected[0] == '-' && reply.IsError);
+            Assert.True(agrees, $"seed {seed}, command {i} ({command}): {reply}, the model says {expected}");
+        }
+
+        while (model.InTransaction)
+        {
+            model.Apply(["EXEC"]);
+            await client.CallAsync("EXEC");
+        }
+
+        var observed = await ObservedState.ReadAsync(redis.Endpoint);
+        var expectedEntries = model.Entries.Where(e => KeyspaceModel.IsFingerprinted(e.Key.Name)).ToDictionary();
+        var found = observed.Entries.Where(e => KeyspaceModel.IsFingerprinted(e.Key.Name)).ToDictionary();
+        Assert.Equal([], ObservedState.Differences(expectedEntries, found));
+        Assert.Equal(model.Fingerprint, observed.Fingerprint(0));
+        Assert.True(expectedEntries.Count > 15, "the commands leave something behind");
+    }
+
+    [Fact]
+    public void Fingerprint_KeptUpToDate_EqualsOneFromScratch()
+    {
+        var generator = new CommandGenerator(0, 7, new WriterProfile("test", 1, UsesDpr: false, Transactions: true), null);
+        var model = new KeyspaceModel();
+        for (int i = 0; i < 3000; i++)
+        {
+            var command = generator.Next(model);
+            model.Apply(command.Arguments, command.Expired);
+            ulong fresh = model.Entries.Where(e => KeyspaceModel.IsFingerprinted(e.Key.Name))
+                .Aggregate(0UL, (sum, e) => sum ^ KeyspaceModel.Hash(e.Key, e.Value.Canonical));
+            Assert.True(fresh == model.Fingerprint, $"after {i}: {command}");
+        }
+
+        Assert.Equal(model.Fingerprint, model.Clone().Fingerprint);
+    }
+
+    [Theory]
+    [InlineData("ROLLBACK worldline=3 survived=120 uncertain=", 120, 0, 121, false)]
+    [InlineData("ROLLBACK worldline=3 survived=120 uncertain=122,130-140", 120, 2, 135, true)]
+    [InlineData("ROLLBACK worldline=3 survived=0", 0, 0, 1, false)]
+    public void RollbackNotice_Text_IsParsed(string text, long survived, int ranges, long probe, bool uncertain)
+    {
+        var notice = RollbackNotice.Parse(text);
+        Assert.Equal((3, survived, ranges), (notice.WorldLine, notice.Survived, notice.Uncertain.Count));
+        Assert.Equal(uncertain, notice.IsUncertain(probe));
+    }
+}

@@ -1,0 +1,96 @@
+// The product as a person would run it: `slogger serve ...` as a process of its own, plus its other commands.
+using System.Globalization;
+using System.Net;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Processes;
+
+internal sealed class ProxyProcess : IDisposable
+{
+    /// <summary>Overrides where the executable is, for a run against another build.</summary>
+    public const string ExecutableVariable = "SLOGGER_TEST_DLL";
+    private const string ReadyText = "listening on";
+    private static readonly TimeSpan ReadyLimit = TimeSpan.FromSeconds(60);
+
+    private readonly ChildProcess _child;
+
+    private ProxyProcess(ChildProcess child, int port)
+    {
+        _child = child;
+        Port = port;
+    }
+
+    public int Port { get; }
+
+    public EndPoint Endpoint => new IPEndPoint(IPAddress.Loopback, Port);
+
+    public bool HasExited => _child.HasExited;
+
+    /// <summary>Starts the proxy and waits until it says that it serves.</summary>
+    /// <exception cref="InvalidOperationException">It ended or said nothing; the message has its output.</exception>
+    public static async Task<ProxyProcess> StartAsync(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null)
+    {
+        var proxy = Launch(port, options, environment);
+        try
+        {
+            await proxy._child.WaitForLineAsync(l => l.Contains(ReadyText, StringComparison.OrdinalIgnoreCase), ReadyLimit);
+            return proxy;
+        }
+        catch (InvalidOperationException)
+        {
+            proxy.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Starts the proxy without waiting: for starts that must fail.</summary>
+    public static ProxyProcess Launch(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null) =>
+        new(ChildProcess.Start("slogger serve", "dotnet",
+            [Executable, "serve", "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"), .. options], environment), port);
+
+    /// <summary>Runs another command of the executable to its end.</summary>
+    public static Task<(int ExitCode, string Output)> CommandAsync(params string[] arguments) =>
+        ChildProcess.RunAsync("dotnet", [Executable, .. arguments], TimeSpan.FromSeconds(120));
+
+    public Task<RespClient> ConnectAsync() => RespClient.ConnectAsync(Endpoint);
+
+    public void KillHard() => _child.KillHard();
+
+    /// <summary>SIGTERM, then waits for the exit code.</summary>
+    public async Task<int> TerminateAsync()
+    {
+        _child.Terminate();
+        return await ExitAsync(TimeSpan.FromSeconds(60)) ?? throw new TimeoutException("no end within 60 s of SIGTERM\n" + Tail());
+    }
+
+    /// <summary>The exit code, or null if it still runs after the limit.</summary>
+    public async Task<int?> ExitAsync(TimeSpan limit) => await _child.WaitForExitAsync(limit) ? _child.ExitCode : null;
+
+    public string Tail() => _child.Tail();
+
+    public void Dispose() => _child.Dispose();
+
+    private static string Executable
+    {
+        get
+        {
+            if (Environment.GetEnvironmentVariable(ExecutableVariable) is { Length: > 0 } given)
+            {
+                return given;
+            }
+
+            var folder = new DirectoryInfo(AppContext.BaseDirectory);
+            string built = Path.Combine(folder.Parent!.Name, folder.Name, "slogger.dll"); // As in Release/net10.0.
+            for (; folder is not null; folder = folder.Parent)
+            {
+                string path = Path.Combine(folder.FullName, "src", "Slogger.Cli", "bin", built);
+                if (File.Exists(path))
+                {
+                    return path;
+                }
+            }
+
+            throw new InvalidOperationException($"src/Slogger.Cli/bin/{built} is not built");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// Finds and kills the Redis that a proxy runs: by the pid file in the data directory, and only after looking that the
+// process is a redis-server, so that a stale file never kills a stranger.
+using System.Globalization;
+
+namespace Slogger.Integration.Tests.Processes;
+
+internal static class SupervisedRedis
+{
+    private const int SigKill = 9;
+
+    /// <summary>The process id, or null if none runs.</summary>
+    public static int? Find(string dataDirectory)
+    {
+        string file = Path.Combine(dataDirectory, "redis", "redis.pid");
+        try
+        {
+            return int.TryParse(File.ReadAllText(file).Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && IsRedis(id) ? id : null;
+        }
+        catch (IOException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>Kills it if it runs, and waits until it is gone; false if there was none.</summary>
+    public static async Task<bool> KillAsync(string dataDirectory)
+    {
+        if (Find(dataDirectory) is not { } id)
+        {
+            return false;
+        }
+
+        ChildProcess.Signal(id, SigKill);
+        await Eventually.AsyncTrue($"process {id} is gone", TimeSpan.FromSeconds(10), () => Task.FromResult(!IsRedis(id)));
+        return true;
+    }
+
+    private static bool IsRedis(int id)
+    {
+        try
+        {
+            // A zombie has no command line any more.
+            return File.ReadAllText($"/proc/{id}/cmdline").Contains("redis-server", StringComparison.Ordinal);
+        }
+        catch (IOException)
+        {
+            return false;
+        }
+        catch (UnauthorizedAccessException)
+        {
+            return false;
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// The entry point of the test program: the tests as usual, or with --chaos a long run of kills against the proxy.
+using Slogger.Integration.Tests.Chaos;
+
+[assembly: CollectionBehavior(DisableTestParallelization = true)]
+
+namespace Slogger.Integration.Tests;
+
+internal static class Program
+{
+    public static async Task<int> Main(string[] args)
+    {
+        if (args.Contains("--chaos"))
+        {
+            return await ChaosCommand.RunAsync(args);
+        }
+
+        return args.Any(a => a is "--server" or "--internal-msbuild-node")
+            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
+            : await Xunit.Runner.InProc.SystemConsole.ConsoleRunner.Run(args);
+    }
+}

@@ -1,0 +1,354 @@
+// One client that writes: keeps its connection full up to its depth, checks each reply against the model, and records
+// what was acknowledged and what was reported committed. A round ends for it when it is told to stop, when its
+// connection ends, when it learns of a rollback, or when a command is refused; then it sends nothing more.
+using System.Buffers;
+using System.Diagnostics;
+using System.Net;
+using Slogger.Integration.Tests.Model;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Workload;
+
+internal sealed class Writer(int id, WriterProfile profile, CommandGenerator generator, int seed, bool speaksDpr) : IDisposable
+{
+    private const int MaxCommandsPerRound = 150_000;
+    private static readonly TimeSpan DrainLimit = TimeSpan.FromSeconds(20);
+
+    private readonly Random _random = new(seed);
+    private readonly Queue<Pending> _pending = new();
+    private readonly ArrayBufferWriter<byte> _out = new();
+    private RespClient? _client;
+    private WriterHistory _history = new(id, profile, new KeyspaceModel(), 0);
+    private KeyspaceModel _model = new();
+    private long _sequence;
+    private bool _stopping;
+    private int _round;
+
+    private enum AskedFor
+    {
+        Command,
+        Committed,
+        Wait,
+        WorldLine,
+    }
+
+    private readonly record struct Pending(AskedFor Kind, int Index);
+
+    public int Id => id;
+
+    public WriterProfile Profile => profile;
+
+    public WriterHistory History => _history;
+
+    /// <summary>Set once something was killed: commands may then be refused, and the round ends for whoever is.</summary>
+    public bool FaultInjected { get; set; }
+
+    /// <summary>The latest acknowledged command with an effect, "round:writer:k", for references by other writers.</summary>
+    public string? LastAcknowledged { get; private set; }
+
+    /// <summary>How many commands the writer has had answered since it was made.</summary>
+    public long Answered { get; private set; }
+
+    /// <summary>Begins a round in the given state; the old connection is kept if it still stands.</summary>
+    public void BeginRound(KeyspaceModel state, int round)
+    {
+        _round = round;
+        FaultInjected = false;
+        _model = state;
+        _history = new WriterHistory(id, profile, state, _sequence);
+        _stopping = false;
+        LastAcknowledged = null;
+    }
+
+    /// <summary>Writes until told to stop or until the round has ended for this writer.</summary>
+    public async Task RunAsync(EndPoint endpoint, CancellationToken stop)
+    {
+        try
+        {
+            if (_client is null)
+            {
+                await ConnectAsync(endpoint);
+            }
+
+            while (!_stopping)
+            {
+                if (stop.IsCancellationRequested || _history.Commands.Count >= MaxCommandsPerRound)
+                {
+                    break;
+                }
+
+                await FillAsync();
+                await TakeReplyAsync();
+            }
+
+            await DrainAsync();
+        }
+        catch (ConnectionLostException)
+        {
+            Disconnect();
+        }
+        catch (Exception e) when (e is InvalidDataException or TimeoutException or FormatException)
+        {
+            _history.Complaints.Add($"{_history.Name}: {e.Message}");
+            Disconnect();
+        }
+    }
+
+    /// <summary>After a round: a connection that still stands is either given up or put in order for the next round; its
+    /// sequence numbers must have gone on, over a rollback too.</summary>
+    public async Task SettleAsync()
+    {
+        if (_client is null)
+        {
+            return;
+        }
+
+        if (_random.Next(2) == 0)
+        {
+            Disconnect();
+            return;
+        }
+
+        try
+        {
+            if (profile.UsesDpr && speaksDpr && !_model.InTransaction)
+            {
+                var reply = await _client.CallAsync("DPR.COMMITTED");
+                if (reply.IsError || reply.Items[2].AsInteger() != _sequence)
+                {
+                    _history.Complaints.Add($"{_history.Name}: the connection's last sequence is {reply}, {_sequence} expected");
+                }
+            }
+
+            foreach (string[] command in (string[][])[["DISCARD"], ["SELECT", "0"]])
+            {
+                await _client.CallAsync(command);
+                _sequence++;
+            }
+
+        }
+        catch (Exception e) when (e is ConnectionLostException or TimeoutException)
+        {
+            _history.Complaints.Add($"{_history.Name}: its connection stood, but is not usable: {e.Message}");
+            Disconnect();
+        }
+    }
+
+    public void Disconnect()
+    {
+        _client?.Dispose();
+        _client = null;
+        _pending.Clear();
+        _sequence = 0;
+    }
+
+    public void Dispose() => Disconnect();
+
+    private async Task ConnectAsync(EndPoint endpoint)
+    {
+        _client = await RespClient.ConnectAsync(endpoint);
+        _sequence = 0;
+        _history.SequenceBefore = 0;
+        _model.ResetConnection();
+        if (profile.Resp3)
+        {
+            Issue(new Issued(["HELLO", "3"]));
+        }
+
+        if (profile.UsesDpr && speaksDpr)
+        {
+            // From now on a rollback is reported instead of closing the connection.
+            Ask(AskedFor.WorldLine, "DPR.WORLDLINE");
+        }
+    }
+
+    private async Task FillAsync()
+    {
+        int want = _random.Next(1, profile.Depth + 1);
+        while (_pending.Count < want)
+        {
+            int dice = _random.Next(1000);
+            if (dice < 20 && speaksDpr && profile.UsesDpr && !_model.InTransaction)
+            {
+                Ask(AskedFor.Committed, "DPR.COMMITTED");
+            }
+            else if (dice < 24 && speaksDpr && profile.UsesDpr && !_model.InTransaction)
+            {
+                Ask(AskedFor.Wait, "DPR.WAIT", "*", "2000");
+            }
+            else if (dice < 30 && speaksDpr && profile.UsesWaitAof && !_model.InTransaction)
+            {
+                Issue(new Issued(["WAITAOF", "1", "0", "2000"]));
+            }
+            else
+            {
+                Issue(generator.Next(_model));
+            }
+        }
+
+        if (_out.WrittenCount > 0)
+        {
+            await _client!.WriteAsync(_out.WrittenMemory);
+            _out.ResetWrittenCount();
+        }
+    }
+
+    private void Issue(Issued command)
+    {
+        RespClient.Append(_out, command.Arguments);
+        command.ExpectedReply = _model.Apply(command.Arguments, command.Expired);
+        command.HasEffect = _model.Fingerprint != _history.Fingerprints[^1];
+        command.SentAt = Stopwatch.GetTimestamp();
+        _history.Commands.Add(command);
+        _history.Fingerprints.Add(_model.Fingerprint);
+        _sequence++;
+        _pending.Enqueue(new(AskedFor.Command, _history.Commands.Count));
+    }
+
+    private void Ask(AskedFor kind, params string[] command)
+    {
+        RespClient.Append(_out, command);
+        _pending.Enqueue(new(kind, _history.Commands.Count));
+    }
+
+    private async Task TakeReplyAsync()
+    {
+        var reply = await _client!.ReadAsync();
+        OnReply(_pending.Dequeue(), reply);
+        while (_pending.Count > 0 && _client.TryTake(out var more))
+        {
+            OnReply(_pending.Dequeue(), more);
+        }
+    }
+
+    private async Task DrainAsync()
+    {
+        if (_out.WrittenCount > 0)
+        {
+            await _client!.WriteAsync(_out.WrittenMemory);
+            _out.ResetWrittenCount();
+        }
+
+        while (_pending.Count > 0)
+        {
+            OnReply(_pending.Peek(), await _client!.ReadAsync(DrainLimit));
+            _pending.Dequeue();
+        }
+    }
+
+    private void OnReply(Pending pending, RespValue reply)
+    {
+        if (reply.IsError && reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
+        {
+            if (_history.Rollback is not null)
+            {
+                _history.Complaints.Add($"{_history.Name}: a second rollback notice: {reply}");
+            }
+
+            _history.Rollback = RollbackNotice.Parse(reply.Text);
+            _stopping = true;
+            if (pending.Kind == AskedFor.Command)
+            {
+                Answer(_history.Commands[pending.Index - 1], Fate.Refused);
+            }
+
+            return;
+        }
+
+        if (pending.Kind == AskedFor.Command)
+        {
+            OnCommandReply(_history.Commands[pending.Index - 1], pending.Index, reply);
+        }
+        else
+        {
+            OnDprReply(pending, reply);
+        }
+    }
+
+    private void OnCommandReply(Issued command, int index, RespValue reply)
+    {
+        if (_history.Rollback is not null)
+        {
+            Answer(command, reply.IsError && !IsExpectedError(command) ? Fate.Refused : Fate.AnsweredAfterRollback);
+            return;
+        }
+
+        string compact = reply.Compact;
+        if (reply.IsError && !IsExpectedError(command))
+        {
+            Answer(command, Fate.Refused);
+            _history.Complaints.AddRange(FaultInjected ? [] : [$"{_history.Name}: command {index} ({command}) was refused: {reply}"]);
+            _stopping = true;
+            return;
+        }
+
+        Answer(command, Fate.Answered);
+        if (command.ExpectedReply is { } expected && expected != compact && !(expected[0] == '-' && compact[0] == '-'))
+        {
+            _history.Complaints.Add($"{_history.Name}: command {index} ({command}) answered {reply}, {expected} expected");
+            _stopping = true;
+        }
+
+        if (index == _history.Acknowledged + 1)
+        {
+            _history.Acknowledged = index;
+            LastAcknowledged = command.HasEffect ? $"{_round}:{id}:{index}" : LastAcknowledged;
+        }
+
+        if (command.IsBlockingPop && !reply.IsNull)
+        {
+            command.Popped = reply.Items[1].Text;
+        }
+        else if (command.Arguments[0] == "WAITAOF" && reply.Items.Count == 2 && reply.Items[0].AsInteger() == 1)
+        {
+            // Everything before it on this connection; itself changes nothing.
+            Commit(index);
+        }
+    }
+
+    private void OnDprReply(Pending pending, RespValue reply)
+    {
+        if (reply.IsError)
+        {
+            _history.Complaints.AddRange(_history.Rollback is not null || FaultInjected
+                ? [] : [$"{_history.Name}: {pending.Kind} answered {reply}"]);
+            _stopping = true;
+            return;
+        }
+
+        if (pending.Kind == AskedFor.WorldLine || _history.Rollback is not null)
+        {
+            return;
+        }
+
+        long committed = reply.Items[1].AsInteger();
+        if (committed > _history.SequenceOf(_history.Commands.Count))
+        {
+            _history.Complaints.Add($"{_history.Name}: {pending.Kind} says {committed} is committed, only {_history.SequenceOf(_history.Commands.Count)} were sent");
+        }
+
+        Commit(_history.IndexOf(committed));
+        if (pending.Kind == AskedFor.Wait && reply.Items[2].AsInteger() == 1 && _history.IndexOf(committed) < pending.Index)
+        {
+            _history.Complaints.Add($"{_history.Name}: DPR.WAIT * says reached at {committed}, but {_history.SequenceOf(pending.Index)} came before it");
+        }
+    }
+
+    private static bool IsExpectedError(Issued command) => command.ExpectedReply?.StartsWith('-') == true;
+
+    private void Commit(int index)
+    {
+        if (index < _history.Committed)
+        {
+            _history.Complaints.Add($"{_history.Name}: committed went back from {_history.Committed} to {index}");
+        }
+
+        _history.Committed = Math.Max(_history.Committed, index);
+    }
+
+    private void Answer(Issued command, Fate fate)
+    {
+        command.Fate = fate;
+        command.RepliedAt = Stopwatch.GetTimestamp();
+        Answered++;
+    }}
