@@ -90,6 +90,65 @@ public sealed class PostgresTests(PostgresServer server)
         Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch)));
     }
 
+    /// <summary>The order that loses a committed version if rows are read before they are locked: a cut is being recorded,
+    /// not yet committed, while a world-line begins below it (I3).</summary>
+    [Fact]
+    public async Task BeginWorldLine_CutIsBeingRecorded_WaitsAndSeesIt()
+    {
+        WorldLineResult result = await WhileUncommittedAsync(
+            "UPDATE slogger_shards SET cut_version = 9", (store, epoch) => store.BeginWorldLineAsync("c", new(2), new(5), epoch));
+        Assert.Equal(new(WorldLineOutcome.BelowRecordedCut, Point("1:9")), result);
+    }
+
+    /// <summary>The other order: a world-line is about to begin while a cut of the old one is recorded (I5).</summary>
+    [Fact]
+    public async Task RecordCut_WorldLineIsBeingBegun_WaitsAndIsStale()
+    {
+        CutRecordResult result = await WhileUncommittedAsync(
+            "UPDATE slogger_shards SET world_line = 2, cut_version = 5",
+            (store, epoch) => store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(CutRecordResult.StaleWorldLine, result);
+    }
+
+    /// <summary>And a take-over that is about to be committed deposes who records meanwhile (I6).</summary>
+    [Fact]
+    public async Task RecordCut_ShardIsBeingTaken_WaitsAndIsDeposed()
+    {
+        CutRecordResult result = await WhileUncommittedAsync(
+            "UPDATE slogger_shards SET epoch = epoch + 1", (store, epoch) => store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(CutRecordResult.Deposed, result);
+    }
+
+    // Runs a statement on another connection, makes a call that has to wait for its row, and only then commits it.
+    private async Task<T> WhileUncommittedAsync<T>(string sql, Func<IMetadataStore, long, Task<T>> call)
+    {
+        string spec = await server.FreshSpecAsync();
+        string name = "waiter" + Guid.NewGuid().ToString("N");
+        await using IMetadataStore store = MetadataStoreFactory.Create(
+            $"{spec};Application Name={name}", new() { CommandTimeout = TimeSpan.FromSeconds(60) });
+        await store.InitializeAsync();
+        await store.GetOrCreateClusterAsync("c", Settings());
+        long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
+        await using NpgsqlConnection other = new(spec["postgres:".Length..]);
+        await other.OpenAsync();
+        await using NpgsqlTransaction holding = await other.BeginTransactionAsync();
+        await using NpgsqlCommand update = new(sql, other, holding);
+        await update.ExecuteNonQueryAsync();
+        Task<T> waiting = call(store, epoch);
+        await using NpgsqlCommand query = new(
+            $"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}' AND wait_event_type = 'Lock'", other, holding);
+        await using NpgsqlCommand refresh = new("SELECT pg_stat_clear_snapshot()", other, holding);
+        while ((long)(await query.ExecuteScalarAsync())! == 0)
+        {
+            Assert.False(waiting.IsCompleted, "It did not wait for the row.");
+            await Task.Delay(10);
+            await refresh.ExecuteNonQueryAsync();
+        }
+
+        await holding.CommitAsync();
+        return await waiting;
+    }
+
     [Fact]
     public async Task AnyCall_ConnectionEndedByTheAdministrator_IsReplaced()
     {
