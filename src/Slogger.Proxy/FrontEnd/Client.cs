@@ -149,7 +149,13 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>Passes bytes of replies on, at once when the client takes them, else later.</summary>
     public void Deliver(byte* p, nint count)
     {
-        if (IsClosed || count == 0 || _replyMode != ReplyMode.On) { return; }
+        if (_replyMode == ReplyMode.On) { DeliverPush(p, count); }
+    }
+
+    /// <summary>Passes bytes on that are no reply, so that CLIENT REPLY OFF does not matter.</summary>
+    public void DeliverPush(byte* p, nint count)
+    {
+        if (IsClosed || count == 0) { return; }
         if (_output.Count == 0)
         {
             int sent = _channel.Send(p, (int)count);

@@ -253,7 +253,7 @@ internal sealed unsafe partial class Upstream
         }
         else if (q > p)
         {
-            Exclusive!.Deliver(p, (nint)(q - p));
+            Exclusive!.DeliverPush(p, (nint)(q - p));
         }
         if (IsClosed) { return null; }
         if (one > 0)
@@ -268,11 +268,11 @@ internal sealed unsafe partial class Upstream
             var frame = new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
             if (frame[0] == (byte)'+')
             {
-                if (!_loop.IsInternalMonitorLine(frame)) { Exclusive!.Deliver(_capture.Head, _capture.Count); }
+                if (!_loop.IsInternalMonitorLine(frame)) { Exclusive!.DeliverPush(_capture.Head, _capture.Count); }
             }
             else
             {
-                Exclusive!.Deliver(_capture.Head, _capture.Count);
+                Exclusive!.DeliverPush(_capture.Head, _capture.Count);
                 if (!IsClosed) { OnConfirmation(frame); }
             }
             _capture.Clear(0);

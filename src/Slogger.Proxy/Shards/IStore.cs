@@ -1,0 +1,24 @@
+// The Redis of a shard, as the shard's recovery sees it: one that others run, or one that the proxy runs.
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>Where the shard's Redis is, and how it comes back.</summary>
+internal interface IStore
+{
+    /// <summary>Whether the proxy runs it, and may overwrite what it holds.</summary>
+    bool IsSupervised { get; }
+
+    /// <summary>Where it is now, with the proxy's own credentials. A supervised one has a new place after each start, so that
+    /// nothing meant for one incarnation can reach the next.</summary>
+    RedisEndpoint Endpoint { get; }
+
+    /// <summary>How a person knows it.</summary>
+    string Name { get; }
+
+    /// <summary>Has a supervised Redis run: adopts the one that runs, or starts one. Does nothing for an attached one.</summary>
+    Task EnsureRunningAsync(CancellationToken stop);
+
+    /// <summary>Ends a supervised Redis in order. Does nothing for an attached one.</summary>
+    Task StopAsync();
+}

@@ -1,0 +1,617 @@
+// How the shard starts, and what it does when its store is lost: find out how the store looks next to the log, let
+// RecoveryPlan decide, perform the decision. Runs as one task; everything slow happens here, nothing of it blocks the loop.
+using Slogger.Core.Recovery;
+using Slogger.Core.Shards;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+using Slogger.Redis.Replication;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard
+{
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
+    private readonly SemaphoreSlim _attention = new(0, 1);
+    private readonly string _restoreUndoFile;
+    private readonly List<Thread> _threads = [];
+    private CheckpointStore _checkpoints = null!;
+    private WorldPoint _recordedAtStart;
+    private RedisFacts? _facts;
+    private Task _control = Task.CompletedTask;
+    private Task _recorder = Task.CompletedTask;
+    private volatile bool _suspected;
+    private string _state = "starting";
+    private bool _seedUsed;
+
+    public LogShard(ServeOptions options, ILogSink report, IStore store)
+    {
+        _options = options;
+        _report = report;
+        _store = store;
+        _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
+        _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
+        _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+    }
+
+    /// <summary>Opens metadata and log, finds or starts the store, recovers it if need be, and attaches.</summary>
+    public async Task<ProxyExit?> StartAsync(CancellationToken stop)
+    {
+        try
+        {
+            _metadata = MetadataStoreFactory.Create(_options.Metadata.Text);
+            await _metadata.InitializeAsync(stop).ConfigureAwait(false);
+            await JoinClusterAsync(stop).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
+        }
+        try
+        {
+            _log = VersionLog.Open(new VersionLogOptions
+            {
+                Directory = Path.Combine(_options.DataDirectory, "log"),
+                Shard = _options.Shard,
+                Epoch = _epoch,
+            });
+            _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
+        }
+        catch (Exception e) when (e is LogCorruptException or LogIOException)
+        {
+            return ProxyExit.Failed($"the version log cannot be used: {e.Message}", "");
+        }
+        if (_log.LastBoundary is { } last) { _clock.Resume(last.Time); }
+        Interlocked.Exchange(ref _worldLine, _recordedAtStart.WorldLine.Number);
+        try
+        {
+            await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
+        }
+        catch (RecoveryRefusedException e)
+        {
+            return ProxyExit.Failed(e.Message, "");
+        }
+        StartThread("log sync", SyncLoop);
+        _recorder = Task.Run(RecordLoopAsync, CancellationToken.None);
+        return null;
+    }
+
+    /// <summary>The front end is there: from now on its loop is told what happens.</summary>
+    public void Attach(FrontEndLoop loop)
+    {
+        _loop = loop;
+        _control = Task.Run(() => ControlAsync(_ending.Token), CancellationToken.None);
+        Reopen(rolledBack: null);
+    }
+
+    private void StartThread(string name, ThreadStart body)
+    {
+        var thread = new Thread(body) { Name = name, IsBackground = true };
+        thread.Start();
+        _threads.Add(thread);
+    }
+
+    private async Task JoinClusterAsync(CancellationToken stop)
+    {
+        long interval = (long)_options.VersionInterval.TotalMicroseconds;
+        var proposal = new ClusterSettings { GridEpochs = [new GridEpoch(new(1), WallMicroseconds(), interval)] };
+        ClusterSettings settings = await _metadata.GetOrCreateClusterAsync(_options.Cluster, proposal, stop).ConfigureAwait(false);
+        if (settings.GridEpochs[^1].IntervalMicroseconds != interval)
+        {
+            await _metadata.ChangeIntervalAsync(_options.Cluster, interval, WallMicroseconds(), stop).ConfigureAwait(false);
+            settings = (await _metadata.FindClusterAsync(_options.Cluster, stop).ConfigureAwait(false))!;
+        }
+        _grid = new VersionGrid(settings.GridEpochs.Select(e => new GridStretch(e.FirstVersion, e.StartMicroseconds, e.IntervalMicroseconds)));
+        ShardRecord record = await _metadata.RegisterShardAsync(
+            _options.Cluster, _options.Shard, _options.Listen.FirstOrDefault()?.ToString() ?? "", "redis", stop).ConfigureAwait(false);
+        _epoch = await _metadata.TakeShardEpochAsync(
+            _options.Cluster, _options.Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
+        _recordedAtStart = record.RecordedCut;
+    }
+
+    // ---- Losing the store ----
+
+    /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
+    public void StoreUnreachable(string reason) => Suspect(reason);
+
+    private void Suspect(string reason)
+    {
+        if (_ending.IsCancellationRequested) { return; }
+        _isOpen = false;
+        _suspected = true;
+        _lastSuspicion = reason;
+        Wake();
+    }
+
+    private volatile string _lastSuspicion = "";
+
+    private void Wake()
+    {
+        try
+        {
+            _attention.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Already awake.
+        }
+    }
+
+    private async Task ControlAsync(CancellationToken stop)
+    {
+        while (!stop.IsCancellationRequested)
+        {
+            try
+            {
+                await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
+                if (_suspected)
+                {
+                    _suspected = false;
+                    await ResolveSuspicionAsync(stop).ConfigureAwait(false);
+                }
+                await MaintainAsync(stop).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException) when (stop.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (RecoveryRefusedException e)
+            {
+                _failure.TrySetResult(ProxyExit.Failed(e.Message, ""));
+                return;
+            }
+            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogIOException)
+            {
+                _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
+                _suspected |= !_isOpen;
+                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                if (_suspected) { Wake(); }
+            }
+        }
+    }
+
+    private async Task ResolveSuspicionAsync(CancellationToken stop)
+    {
+        bool linkAlive = _link is { } link && !link.Completion.IsCompleted;
+        if (linkAlive && await IsSameStoreAsync(stop).ConfigureAwait(false))
+        {
+            // Only a connection of the front end broke.
+            Reopen(rolledBack: null);
+            return;
+        }
+        _state = "recovering";
+        _report.Warn($"shard {_options.Shard}: {_store.Name} was lost ({_lastSuspicion})");
+        lock (_machineLock)
+        {
+            _machine?.StoreLost();
+            Perform();
+        }
+        _link?.Dispose();
+        if (_link is not null) { await _link.Completion.WaitAsync(stop).ConfigureAwait(false); }
+        await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+    }
+
+    private async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(TimeSpan.FromSeconds(2));
+        try
+        {
+            ProbeResult now = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
+            return now.Facts is { } facts && facts.RunId == _facts?.RunId;
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            return false;
+        }
+    }
+
+    // Opens the front end. After a rollback every client learns of it first.
+    private void Reopen(ShardBoundary? rolledBack)
+    {
+        if (_loop is not { } loop) { return; }
+        FrontEnd.IStoreConnector connector = StoreConnectors.For(_store.Endpoint);
+        loop.Post(() =>
+        {
+            loop.Store = connector;
+            if (rolledBack is { } branch) { loop.OnRolledBack(new WorldLine(WorldLine), branch.Version); }
+            _isOpen = true;
+            loop.OpenStore();
+        });
+        _state = "serving";
+    }
+
+    // ---- Recovery ----
+
+    private async Task RecoverAsync(bool atStart, CancellationToken stop)
+    {
+        bool told = false;
+        while (true)
+        {
+            stop.ThrowIfCancellationRequested();
+            await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
+            if (!_log.IsEmpty || !atStart) { lock (_logLock) { _log.Sync(); } }
+            (StoreSituation situation, string text) = await LookAsync(atStart, stop).ConfigureAwait(false);
+            ShardRecord record = (await RetryMetadataAsync(() => _metadata.ShardsAsync(_options.Cluster, stop), stop).ConfigureAwait(false))
+                .First(s => s.Shard == _options.Shard);
+            IReadOnlyList<WorldLineRecord> lines = await RetryMetadataAsync(() => _metadata.WorldLinesAsync(_options.Cluster, stop), stop).ConfigureAwait(false);
+            Boundary? last = _log.IsEmpty ? null : _log.DurableBoundary ?? _log.LastBoundary;
+            RecoveryFacts facts = new()
+            {
+                Shard = _options.Shard,
+                Store = _store.Name,
+                Log = last is { } b ? new LogEvidence(FromLog(b)) : null,
+                LastBelowBranch = BelowBranch(last, record.RecordedCut.WorldLine, lines),
+                Recorded = record.RecordedCut,
+                Situation = situation,
+                Supervised = _store.IsSupervised,
+                Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
+                {
+                    SeedSource.FromRedis => SeedChoice.FromRedis,
+                    SeedSource.FromLog => SeedChoice.FromLog,
+                    _ => SeedChoice.None,
+                },
+            };
+            switch (RecoveryPlan.Decide(facts))
+            {
+                case RecoveryDecision.WaitForStore wait:
+                    if (atStart && !_store.IsSupervised) { throw new RecoveryRefusedException(text.Length > 0 ? text : wait.Text); }
+                    if (!told) { _report.Warn($"{wait.Text} {text} Waiting."); }
+                    told = true;
+                    await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                    continue;
+                case RecoveryDecision.Refuse refuse:
+                    throw new RecoveryRefusedException(refuse.Text);
+                case RecoveryDecision.Continue:
+                    if (await ContinueAsync(last!.Value, record.RecordedCut, stop).ConfigureAwait(false)) { return; }
+                    continue;
+                case RecoveryDecision.FirstStartEmpty:
+                    if (await BeginAsync(record.RecordedCut.WorldLine, Slogger.Core.Versions.Version.Zero, "an empty Redis", stop).ConfigureAwait(false)) { return; }
+                    continue;
+                case RecoveryDecision.GapCheckpoint:
+                    if (await BeginAsync(record.RecordedCut.WorldLine, last!.Value.Version, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false)) { return; }
+                    continue;
+                case RecoveryDecision.TakeOverByCheckpoint takeOver:
+                    if (takeOver.NewWorldLine is { } line && !await BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
+                    _seedUsed = true;
+                    if (await BeginAsync(takeOver.NewWorldLine ?? record.RecordedCut.WorldLine, takeOver.Branch, "the data it held", stop).ConfigureAwait(false)) { return; }
+                    continue;
+                case RecoveryDecision.RestoreFromLog restore:
+                    _seedUsed = true;
+                    if (await RestoreAsync(restore, stop).ConfigureAwait(false)) { return; }
+                    continue;
+            }
+        }
+    }
+
+    // How the store looks next to the log.
+    private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, CancellationToken stop)
+    {
+        ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
+        {
+            if (!probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
+            return (StoreSituation.Unreachable, probe.Message);
+        }
+        _facts = facts;
+        string? own = _log.IsEmpty ? null : _log.Origin.Replid;
+        if (!facts.IsMaster)
+        {
+            // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
+            bool ours = own is not null && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
+            if (ours || _store.IsSupervised) { return (StoreSituation.BehindKnownOrigin, ""); }
+            throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+        }
+        bool empty = facts.KeyCount == 0;
+        if (own is null) { return (empty ? StoreSituation.Empty : StoreSituation.Foreign, ""); }
+        long end = _log.EndOffset;
+        if (facts.ReplicationId == own)
+        {
+            return (facts.Offset < end ? StoreSituation.BehindKnownOrigin : _cannotContinue ? StoreSituation.AheadWithGap : StoreSituation.Continues, "");
+        }
+        if (facts.SecondReplicationId == own)
+        {
+            // It branched off our history at its second offset: what lies beyond is unknown to us, and what we have beyond is lost there.
+            bool continues = facts.SecondReplicationOffset >= end + 1 && !_cannotContinue;
+            return (continues ? StoreSituation.Continues : StoreSituation.BehindKnownOrigin, "");
+        }
+        return (empty ? StoreSituation.Empty : StoreSituation.Foreign, "");
+    }
+
+    private bool _cannotContinue;
+
+    private ShardBoundary? BelowBranch(Boundary? last, WorldLine current, IReadOnlyList<WorldLineRecord> lines)
+    {
+        if (last is not { } b || b.WorldLine >= current) { return null; }
+        Slogger.Core.Versions.Version valid = WorldLineBranches.LastValid(b.WorldLine, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut)));
+        return _log.BoundaryAtOrBelow(valid) is { } found ? FromLog(found) : null;
+    }
+
+    // Attaches where the log ends. False when Redis cannot continue after all: look again.
+    private async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    {
+        (AttachResult result, ReplicationLink link) = await AttachAsync(
+            new AttachRequest
+            {
+                ReplicationId = _log.Origin.Replid,
+                Position = new StreamScanner(_log.EndOffset, _log.EndDatabase),
+                OnFull = OnFullSync.Refuse,
+            }, stop).ConfigureAwait(false);
+        if (result is not AttachResult.Continued continued)
+        {
+            link.Dispose();
+            var failed = (AttachResult.Failed)result;
+            _cannotContinue = failed.Problem == RedisProblem.HistoryGone;
+            if (!_cannotContinue && !failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
+            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            return false;
+        }
+        if (continued.ReplicationId != _log.Origin.Replid) { lock (_logLock) { _log.SetReplid(continued.ReplicationId); } }
+        _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
+        Run(link, FromLog(last), recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
+        await CaughtUpAsync(stop).ConfigureAwait(false);
+        Reopen(rolledBack: null);
+        return true;
+    }
+
+    // A new stretch of log on top of a fresh checkpoint of what the store holds.
+    private async Task<bool> BeginAsync(WorldLine line, Slogger.Core.Versions.Version version, string what, CancellationToken stop)
+    {
+        string file = _checkpoints.NewTemporaryFile();
+        (AttachResult result, ReplicationLink link) = await AttachAsync(
+            new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, stop).ConfigureAwait(false);
+        if (result is not AttachResult.Full full)
+        {
+            link.Dispose();
+            var failed = (AttachResult.Failed)result;
+            if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
+            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            return false;
+        }
+        const int Database = 0;
+        lock (_logLock)
+        {
+            _checkpoints.Add(file, new Checkpoint(full.ReplicationId, full.Offset, Database, line));
+            _log.Begin(new StreamOrigin(full.ReplicationId, full.Offset, Database), line, version.Next);
+        }
+        _cannotContinue = false;
+        _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {line}, {full.RdbBytes} bytes");
+        var start = new ShardBoundary(line, version, full.Offset, Database, Now());
+        Run(link, start, new WorldPoint(line, version), full.Offset, full.Offset);
+        Reopen(rolledBack: null);
+        return true;
+    }
+
+    private async Task<bool> BeginWorldLineAsync(WorldLine next, Slogger.Core.Versions.Version branch, CancellationToken stop)
+    {
+        WorldLineResult result = await RetryMetadataAsync(
+            () => _metadata.BeginWorldLineAsync(_options.Cluster, next, branch, _epoch, stop), stop).ConfigureAwait(false);
+        switch (result.Outcome)
+        {
+            case WorldLineOutcome.Started:
+                return true;
+            case WorldLineOutcome.StaleWorldLine:
+                return false;
+            default:
+                throw new RecoveryRefusedException($"shard {_options.Shard}: the metadata refused world-line {next} at version {branch}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now.");
+        }
+    }
+
+    private async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
+    {
+        ShardBoundary branch = restore.Branch;
+        if (_checkpoints.Latest(branch.Offset) is not { } checkpoint)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {branch.Offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
+        }
+        long began = MonotonicMicroseconds();
+        if (!await BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
+        string replid = NewReplicationId();
+        lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
+        ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
+        await RetryMetadataAsync(
+            async () =>
+            {
+                await _metadata.RecordOriginAsync(_options.Cluster, _options.Shard, replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
+                return true;
+            }, stop).ConfigureAwait(false);
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        {
+            var plan = new FeedPlan
+            {
+                BaseFile = checkpoint.Path,
+                BaseOffset = checkpoint.Offset,
+                TargetOffset = branch.Offset,
+                History = new LogHistory(_log),
+                ReplicationId = replid,
+            };
+            RestoreResult result = await RedisRestore.RunAsync(control, plan, new RestoreOptions { UndoFile = _restoreUndoFile }, stop).ConfigureAwait(false);
+            if (result is RestoreResult.Failed failed)
+            {
+                if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
+                _report.Warn($"shard {_options.Shard}: the restore was interrupted: {failed.Message}");
+                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                return false;
+            }
+        }
+        await LookAsync(atStart: false, stop).ConfigureAwait(false);
+        (AttachResult attached, ReplicationLink link) = await AttachAsync(
+            new AttachRequest
+            {
+                ReplicationId = replid,
+                Position = new StreamScanner(branch.Offset, branch.Database),
+                OnFull = OnFullSync.Refuse,
+            }, stop).ConfigureAwait(false);
+        if (attached is not AttachResult.Continued continued)
+        {
+            link.Dispose();
+            return false;
+        }
+        lock (_logLock) { _log.SetReplid(continued.ReplicationId); }
+        _report.Info($"shard {_options.Shard}: restored to version {branch.Version} in {(MonotonicMicroseconds() - began) / 1000} ms; world-line {restore.NewWorldLine} begins");
+        Run(link, start, start.Point, continued.Offset, continued.Offset);
+        Reopen(rolledBack: start);
+        return true;
+    }
+
+    // The store is attached: the machine goes on, or begins.
+    private void Run(ReplicationLink link, ShardBoundary start, WorldPoint recorded, long streamOffset, long storeOffset)
+    {
+        _link = link;
+        _cannotContinue = false;
+        lock (_machineLock)
+        {
+            if (_machine is null)
+            {
+                _machine = new ShardMachine(new ShardOptions { Shard = _options.Shard }, new ShardStart(_grid, start, recorded, Now()));
+                Volatile.Write(ref _worldLine, start.WorldLine.Number);
+                Volatile.Write(ref _committed, recorded.Version.Number);
+            }
+            else if (start.WorldLine > _machine.WorldLine)
+            {
+                _machine.WorldLineStarted(start.WorldLine, start, _effects);
+                Perform();
+            }
+            else if (streamOffset > _machine.LastBoundary.Offset && storeOffset == streamOffset && _log.StartOffset == streamOffset)
+            {
+                _machine.StreamRestarted(streamOffset);
+            }
+            _machine.Attached(streamOffset, storeOffset);
+            Perform();
+        }
+        link.Start(this);
+    }
+
+    // Until the stream has been read up to where the store stood at attaching, markers of before may still come.
+    private async Task CaughtUpAsync(CancellationToken stop)
+    {
+        while (true)
+        {
+            lock (_machineLock)
+            {
+                _machine!.StreamRead(_link!.Offset);
+                if (_machine.Mode != ShardMode.CatchingUp) { return; }
+            }
+            if (_link.Completion.IsCompleted) { return; }
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
+    }
+
+    private async Task<(AttachResult Result, ReplicationLink Link)> AttachAsync(AttachRequest request, CancellationToken stop)
+    {
+        var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers });
+        return (await link.AttachAsync(request, stop).ConfigureAwait(false), link);
+    }
+
+    private async Task<T> RetryMetadataAsync<T>(Func<Task<T>> call, CancellationToken stop)
+    {
+        while (true)
+        {
+            try
+            {
+                return await call().ConfigureAwait(false);
+            }
+            catch (MetadataUnavailableException e)
+            {
+                _report.Warn($"shard {_options.Shard}: recovery waits for the metadata: {e.Message}");
+                await Task.Delay(TimeSpan.FromMilliseconds(500), stop).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private static string NewReplicationId() => Convert.ToHexStringLower(System.Security.Cryptography.RandomNumberGenerator.GetBytes(20));
+
+    // ---- Upkeep ----
+
+    private async Task MaintainAsync(CancellationToken stop)
+    {
+        if (!_isOpen) { return; }
+        long newest = _checkpoints.Newest?.Offset ?? _log.StartOffset;
+        if (_log.EndOffset - newest < _options.CheckpointEveryBytes) { return; }
+        string file = _checkpoints.NewTemporaryFile();
+        switch (await CheckpointFetcher.FetchAsync(_store.Endpoint, file, cancellation: stop).ConfigureAwait(false))
+        {
+            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.Origin.Replid && _isOpen:
+                _checkpoints.Add(file, new Checkpoint(fetched.ReplicationId, fetched.Offset, 0, new WorldLine(WorldLine)));
+                _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
+                Trim();
+                break;
+            case CheckpointResult.Failed failed:
+                _report.Warn($"shard {_options.Shard}: no checkpoint could be taken: {failed.Message}");
+                break;
+        }
+    }
+
+    // The log is kept back to the second newest checkpoint, and further as far as the budget allows.
+    private void Trim()
+    {
+        long keepFrom = Math.Min(_checkpoints.SecondNewest?.Offset ?? _log.StartOffset, _log.EndOffset - (_options.LogBudgetBytes - _options.CheckpointEveryBytes));
+        if (_checkpoints.Latest(keepFrom) is not { } needed) { return; }
+        lock (_logLock) { _log.TrimBefore(needed.Offset); }
+        _checkpoints.PruneBefore(needed.Offset);
+    }
+
+    // ---- The end ----
+
+    /// <summary>Commits what was done, and stops.</summary>
+    public async Task StopAsync()
+    {
+        lock (_machineLock) { _machine?.Stopping(); }
+        _isOpen = false;
+        if (_link is { } link && !link.Completion.IsCompleted && _machine is not null)
+        {
+            await Task.WhenAny(_stopped.Task, Task.Delay(TimeSpan.FromSeconds(10))).ConfigureAwait(false);
+            if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
+        }
+        await _ending.CancelAsync().ConfigureAwait(false);
+        _link?.Dispose();
+        _syncWanted.Set();
+        foreach (Thread thread in _threads) { thread.Join(TimeSpan.FromSeconds(5)); }
+        try
+        {
+            await Task.WhenAll(_control, _recorder).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // As asked.
+        }
+        await _store.StopAsync().ConfigureAwait(false);
+        _log.Dispose();
+        await _metadata.DisposeAsync().ConfigureAwait(false);
+    }
+
+    public void Dispose()
+    {
+        _ending.Dispose();
+        _syncWanted.Dispose();
+        _attention.Dispose();
+    }
+}
+
+/// <summary>A person must decide; the text says what.</summary>
+internal sealed class RecoveryRefusedException(string message) : Exception(message);
+
+/// <summary>The version log as the bytes of history that a feed sends.</summary>
+internal sealed class LogHistory(VersionLog log) : IHistorySource
+{
+    private LogReader? _reader;
+    private long _next = -1;
+
+    public int Read(long offset, Span<byte> destination)
+    {
+        if (offset != _next)
+        {
+            _reader?.Dispose();
+            _reader = log.OpenReader(offset);
+        }
+        int count = _reader!.Read(destination);
+        _next = offset + count;
+        return count;
+    }
+}
