@@ -1,0 +1,40 @@
+// What is known of one checkpoint; kept as JSON beside its file, so that a person can read it.
+using System.Text.Json.Serialization;
+
+namespace Slogger.Log.Checkpoints;
+
+/// <summary>A whole state of the store (an RDB file) at a point of the stream. From it and the log's bytes above its offset any
+/// later version can be restored.</summary>
+public sealed record Checkpoint
+{
+    /// <summary>Name of the file within the store's directory; given by <see cref="CheckpointStore.Add"/>.</summary>
+    public string FileName { get; init; } = "";
+
+    /// <summary>The history it belongs to: the log's origin.</summary>
+    public required StreamOrigin Origin { get; init; }
+
+    /// <summary>Identity of the stream when it was taken.</summary>
+    public required string ReplicationId { get; init; }
+
+    /// <summary>Bytes of history it holds.</summary>
+    public required long Offset { get; init; }
+
+    /// <summary>The database selected in the stream at <see cref="Offset"/>.</summary>
+    public required int Database { get; init; }
+
+    /// <summary>Number of the world-line in which it was taken.</summary>
+    public required long WorldLine { get; init; }
+
+    /// <summary>When it was taken.</summary>
+    public required DateTimeOffset CreatedAt { get; init; }
+
+    /// <summary>Length of the file, in bytes; measured by <see cref="CheckpointStore.Add"/>.</summary>
+    public long Bytes { get; init; }
+
+    /// <summary>CRC-32C of the file; computed by <see cref="CheckpointStore.Add"/>.</summary>
+    public uint Checksum { get; init; }
+}
+
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
+[JsonSerializable(typeof(Checkpoint))]
+internal sealed partial class CheckpointJson : JsonSerializerContext;

@@ -1,0 +1,181 @@
+// THE FORMAT OF A SEGMENT'S HEADER: the data of the first block (kind 1) of each file. It restates everything a reader must
+// know of what came before, so that older files can be deleted, and so that a change of history is one atomic
+// write: a history begins, or a world-line branches off, exactly when the header of the segment that says so is durable.
+//
+//   u32 format (1)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch
+//   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
+//   u64 sequence of the segment that began this history
+//   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
+//   text current replication id
+//   i64 world-line   i64 world-line of the history's begin   i64 first version of the history
+//   i64 stream offset of the first byte in this file
+//   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
+//   u32 count, then branches: i64 world-line, i64 version, i64 offset (the newest 64 of this history)
+using System.Buffers.Binary;
+using System.Text;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Format;
+
+internal enum SegmentReason : uint
+{
+    Begin = 1,
+    Continue = 2,
+    Branch = 3,
+}
+
+internal sealed record SegmentHeader
+{
+    public const uint FormatVersion = 1;
+    public const int BranchesMax = 64;
+    public const int BytesMax = 4096;
+
+    public required int Shard { get; init; }
+    public required uint Salt { get; init; }
+    public required SegmentReason Reason { get; init; }
+    public required long Epoch { get; init; }
+    public required long Sequence { get; init; }
+    public required long PreviousSequence { get; init; }
+    public required long PreviousEnd { get; init; }
+    public required long HistorySequence { get; init; }
+    public required StreamOrigin Origin { get; init; }
+    public required string ReplicationId { get; init; }
+    public required WorldLine WorldLine { get; init; }
+    public required WorldLine FirstWorldLine { get; init; }
+    public required Version FirstVersion { get; init; }
+    public required long StartOffset { get; init; }
+    public required Boundary? LastBoundary { get; init; }
+    public required IReadOnlyList<WorldLineBranch> Branches { get; init; }
+
+    /// <summary>The branch that a segment of reason <see cref="SegmentReason.Branch"/> starts.</summary>
+    public WorldLineBranch Branch => Branches[^1];
+
+    public int Encode(Span<byte> destination)
+    {
+        var writer = new FieldWriter(destination);
+        writer.U32(FormatVersion);
+        writer.U32((uint)Shard);
+        writer.U32(Salt);
+        writer.U32((uint)Reason);
+        writer.I64(Epoch);
+        writer.I64(Sequence);
+        writer.I64(PreviousSequence);
+        writer.I64(PreviousEnd);
+        writer.I64(HistorySequence);
+        writer.Text(Origin.ReplicationId);
+        writer.I64(Origin.Offset);
+        writer.U32((uint)Origin.Database);
+        writer.Text(ReplicationId);
+        writer.I64(WorldLine.Number);
+        writer.I64(FirstWorldLine.Number);
+        writer.I64(FirstVersion.Number);
+        writer.I64(StartOffset);
+        writer.U8(LastBoundary is null ? (byte)0 : (byte)1);
+        Boundary last = LastBoundary ?? default;
+        writer.I64(last.WorldLine.Number);
+        writer.I64(last.Version.Number);
+        writer.I64(last.Offset);
+        writer.U32((uint)last.Database);
+        writer.I64((long)last.Time.Bits);
+        writer.U32((uint)Branches.Count);
+        foreach (WorldLineBranch branch in Branches)
+        {
+            writer.I64(branch.WorldLine.Number);
+            writer.I64(branch.Version.Number);
+            writer.I64(branch.Offset);
+        }
+        return writer.Length;
+    }
+
+    /// <summary>Decodes a verified header.</summary>
+    /// <exception cref="LogCorruptException">It is of a newer format, or makes no sense.</exception>
+    public static SegmentHeader Decode(ReadOnlySpan<byte> source, string file)
+    {
+        var reader = new FieldReader(source);
+        uint format = reader.U32();
+        if (format != FormatVersion)
+        {
+            throw new LogCorruptException(file, BlockFormat.HeaderBytes,
+                $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
+        }
+        int shard = (int)reader.U32();
+        uint salt = reader.U32();
+        var reason = (SegmentReason)reader.U32();
+        long epoch = reader.I64();
+        long sequence = reader.I64();
+        long previous = reader.I64();
+        long previousEnd = reader.I64();
+        long history = reader.I64();
+        var origin = new StreamOrigin(reader.Text(), reader.I64(), (int)reader.U32());
+        string replicationId = reader.Text();
+        long worldLine = reader.I64();
+        long firstWorldLine = reader.I64();
+        long firstVersion = reader.I64();
+        long startOffset = reader.I64();
+        bool hasLast = reader.U8() != 0;
+        var last = new Boundary(new WorldLine(reader.I64()), new Version(reader.I64()), reader.I64(), (int)reader.U32(),
+            new HybridTimestamp((ulong)reader.I64()));
+        var branches = new WorldLineBranch[Math.Min(reader.U32(), BranchesMax)];
+        for (int i = 0; i < branches.Length; i++)
+        {
+            branches[i] = new(new WorldLine(reader.I64()), new Version(reader.I64()), reader.I64());
+        }
+        return new SegmentHeader
+        {
+            Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
+            PreviousEnd = previousEnd, HistorySequence = history, Origin = origin, ReplicationId = replicationId,
+            WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
+            FirstVersion = new Version(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
+            Branches = branches,
+        };
+    }
+
+    private ref struct FieldWriter(Span<byte> destination)
+    {
+        private readonly Span<byte> _destination = destination;
+
+        public int Length { get; private set; }
+
+        public void U8(byte value) => _destination[Length++] = value;
+
+        public void U32(uint value)
+        {
+            BinaryPrimitives.WriteUInt32LittleEndian(_destination[Length..], value);
+            Length += sizeof(uint);
+        }
+
+        public void I64(long value)
+        {
+            BinaryPrimitives.WriteInt64LittleEndian(_destination[Length..], value);
+            Length += sizeof(long);
+        }
+
+        public void Text(string value)
+        {
+            U8((byte)value.Length);
+            Length += Encoding.ASCII.GetBytes(value, _destination[Length..]);
+        }
+    }
+
+    private ref struct FieldReader(ReadOnlySpan<byte> source)
+    {
+        private ReadOnlySpan<byte> _rest = source;
+
+        public byte U8() => Take(1)[0];
+
+        public uint U32() => BinaryPrimitives.ReadUInt32LittleEndian(Take(sizeof(uint)));
+
+        public long I64() => BinaryPrimitives.ReadInt64LittleEndian(Take(sizeof(long)));
+
+        public string Text() => Encoding.ASCII.GetString(Take(U8()));
+
+        private ReadOnlySpan<byte> Take(int count)
+        {
+            ReadOnlySpan<byte> taken = _rest[..count];
+            _rest = _rest[count..];
+            return taken;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// What readers see of the log: an immutable picture, replaced as a whole, so that they need no lock.
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+/// <summary>How far the log got: in appended items, in the stream, and in versions.</summary>
+internal readonly record struct Progress(long Position, long Offset, Boundary? Last);
+
+/// <summary>The part of a segment that belongs to the current history. What a later world-line left behind is cut off: bytes
+/// from <paramref name="EndOffset"/> on and versions above <paramref name="VersionMax"/>.</summary>
+internal sealed record Extent(Segment Segment, long StartOffset, long EndOffset, Version VersionMax);
+
+/// <param name="Generation">Changes when bytes that could be read before are void.</param>
+internal sealed record LogView(
+    SegmentHeader? Head, IReadOnlyList<Segment> Segments, IReadOnlyList<Extent> Extents, long Generation, Progress Durable)
+{
+    public static readonly LogView Empty = new(null, [], [], 0, default);
+
+    public long StartOffset => Extents.Count > 0 ? Extents[0].StartOffset : 0;
+
+    public static LogView Of(IReadOnlyList<Segment> segments, long generation, Progress durable) =>
+        new(segments.Count > 0 ? segments[^1].Header : null, segments, ExtentsOf(segments), generation, durable);
+
+    /// <summary>The index of the extent that holds the byte at <paramref name="offset"/>; -1 if none does.</summary>
+    public int ExtentAt(long offset)
+    {
+        int low = 0;
+        int high = Extents.Count - 1;
+        while (low <= high)
+        {
+            int middle = (low + high) / 2;
+            Extent extent = Extents[middle];
+            if (offset < extent.StartOffset)
+            {
+                high = middle - 1;
+            }
+            else if (offset >= extent.EndOffset)
+            {
+                low = middle + 1;
+            }
+            else
+            {
+                return middle;
+            }
+        }
+        return -1;
+    }
+
+    private static List<Extent> ExtentsOf(IReadOnlyList<Segment> segments)
+    {
+        var extents = new List<Extent>(segments.Count);
+        foreach (Segment segment in segments)
+        {
+            SegmentHeader header = segment.Header;
+            Version versionMax = header.Reason == SegmentReason.Branch ? header.Branch.Version : new Version(long.MaxValue);
+            while (extents.Count > 0 && extents[^1].StartOffset > header.StartOffset)
+            {
+                extents.RemoveAt(extents.Count - 1);
+            }
+            // An extent that starts exactly at a branch holds no bytes, but maybe runs of empty versions.
+            for (int i = extents.Count - 1; i >= 0; i--)
+            {
+                Extent extent = extents[i];
+                if (extent.EndOffset <= header.StartOffset && extent.VersionMax <= versionMax)
+                {
+                    break;
+                }
+                extents[i] = extent with
+                {
+                    EndOffset = Math.Min(extent.EndOffset, header.StartOffset),
+                    VersionMax = Version.Min(extent.VersionMax, versionMax),
+                };
+            }
+            extents.Add(new Extent(segment, header.StartOffset, long.MaxValue, new Version(long.MaxValue)));
+        }
+        return extents;
+    }
+}

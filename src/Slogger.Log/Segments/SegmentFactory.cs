@@ -1,0 +1,138 @@
+// Makes segment files: reserves their space, so that a full disk shows here and not in the middle of a block, and writes
+// zeros ahead, so that later syncs carry data only. The next file is prepared while the current one fills.
+using Slogger.Log.Files;
+
+namespace Slogger.Log.Segments;
+
+internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
+{
+    // 2 ms here; a file that is needed at once gets no more.
+    private const int HurriedFillBytes = 4 << 20;
+    private const int FillChunkBytes = 1 << 20;
+
+    private readonly Lock _lock = new();
+    private Task<ILogFile>? _spare;
+    private long _spareSequence;
+    private volatile bool _isHurried;
+
+    public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.Epoch, sequence));
+
+    /// <summary>Starts to prepare a file. A failure shows when it is taken.</summary>
+    public void Prepare(long sequence)
+    {
+        lock (_lock)
+        {
+            if (_spare is not null)
+            {
+                return;
+            }
+            _spareSequence = sequence;
+            _isHurried = false;
+            _spare = options.PrepareInBackground ? Task.Run(() => Create(sequence)) : PrepareNow(sequence);
+        }
+    }
+
+    /// <summary>A file of zeros, open for writing; its name may not be durable yet.</summary>
+    /// <exception cref="IOException">There is no space, or the disk failed.</exception>
+    public ILogFile Take(long sequence)
+    {
+        Task<ILogFile>? spare;
+        lock (_lock)
+        {
+            (spare, _spare) = (_spare, null);
+        }
+        _isHurried = true;
+        if (spare is not null)
+        {
+            try
+            {
+                ILogFile file = spare.GetAwaiter().GetResult();
+                if (_spareSequence == sequence)
+                {
+                    return file;
+                }
+                file.Dispose();
+                options.Files.Delete(PathOf(_spareSequence));
+            }
+            catch (IOException)
+            {
+                // Tried again below: the cause may be gone.
+            }
+        }
+        return Create(sequence);
+    }
+
+    /// <summary>Closes and deletes a prepared file.</summary>
+    public void Dispose()
+    {
+        _isHurried = true;
+        try
+        {
+            _spare?.GetAwaiter().GetResult().Dispose();
+            if (_spare is not null)
+            {
+                options.Files.Delete(PathOf(_spareSequence));
+            }
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // A leftover is deleted when the log is opened.
+        }
+        _spare = null;
+    }
+
+    private Task<ILogFile> PrepareNow(long sequence)
+    {
+        try
+        {
+            return Task.FromResult(Create(sequence));
+        }
+        catch (IOException e)
+        {
+            return Task.FromException<ILogFile>(e);
+        }
+    }
+
+    private ILogFile Create(long sequence)
+    {
+        string path = PathOf(sequence);
+        ILogFile file = options.Files.Create(path);
+        try
+        {
+            file.Allocate(options.SegmentBytes);
+            if (options.ZeroFill)
+            {
+                FillWithZeros(file);
+            }
+            file.SyncData();
+            return file;
+        }
+        catch (IOException)
+        {
+            file.Dispose();
+            TryDelete(path);
+            throw;
+        }
+    }
+
+    private void FillWithZeros(ILogFile file)
+    {
+        byte[] zeros = new byte[Math.Min(FillChunkBytes, options.SegmentBytes)];
+        for (int at = 0; at < options.SegmentBytes && !(_isHurried && at >= HurriedFillBytes); at += zeros.Length)
+        {
+            file.Write(zeros.AsSpan(0, Math.Min(zeros.Length, options.SegmentBytes - at)), at);
+        }
+    }
+
+    private void TryDelete(string path)
+    {
+        try
+        {
+            options.Files.Delete(path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // A leftover is deleted when the log is opened.
+        }
+    }
+}

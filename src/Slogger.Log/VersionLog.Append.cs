@@ -1,0 +1,149 @@
+// Appending: into memory only, unless the buffers are full.
+using Slogger.Core.Time;
+using Slogger.Log.Format;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+public sealed partial class VersionLog
+{
+    /// <summary>Appends bytes of the stream at <see cref="EndOffset"/>. Copies them; allocates nothing. Waits for the disk
+    /// when the buffers are full.</summary>
+    /// <exception cref="LogIOException">The buffers are full and cannot be written. <see cref="EndOffset"/> tells how much
+    /// was taken.</exception>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public void Append(ReadOnlySpan<byte> streamBytes)
+    {
+        while (!streamBytes.IsEmpty)
+        {
+            int taken = 0;
+            lock (_gate)
+            {
+                ThrowUnlessUsable();
+                if (TryGetChunk(needsEntry: false))
+                {
+                    taken = _current!.AddData(streamBytes);
+                    _endOffset += taken;
+                    Advance(taken);
+                }
+            }
+            if (taken == 0)
+            {
+                MakeRoom();
+            }
+            streamBytes = streamBytes[taken..];
+        }
+    }
+
+    /// <summary>Appends the end of a version. Its offset must be <see cref="EndOffset"/>, its world-line the log's, and its
+    /// version above every earlier one.</summary>
+    /// <exception cref="ArgumentException">It is not so.</exception>
+    /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
+    public void AppendBoundary(in Boundary boundary)
+    {
+        if (boundary.WorldLine != Head.WorldLine)
+        {
+            throw new ArgumentException($"The boundary is of world-line {boundary.WorldLine}, the log of {Head.WorldLine}.");
+        }
+        if (boundary.Offset != EndOffset)
+        {
+            throw new ArgumentException($"The boundary is at offset {boundary.Offset}, the log ends at {EndOffset}.");
+        }
+        AppendEntry(new LogEntry(EntryKind.Boundary, boundary), boundary);
+    }
+
+    /// <summary>Closes every version up to <paramref name="last"/> as empty: they end where the last boundary is. Bytes
+    /// appended after that boundary belong to versions above <paramref name="last"/>. Costs no disk write until the next
+    /// <see cref="Sync"/>; consecutive runs become one.</summary>
+    /// <exception cref="ArgumentException">The version is not above every earlier one.</exception>
+    /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
+    public void AppendEmptyRun(Version last, HybridTimestamp time)
+    {
+        SegmentHeader head = Head;
+        Boundary before = LastBoundary ?? new Boundary(head.WorldLine, default, head.Origin.Offset, head.Origin.Database, default);
+        Boundary closed = before with { WorldLine = head.WorldLine, Version = last, Time = time };
+        AppendEntry(new LogEntry(EntryKind.EmptyRun, closed), closed);
+    }
+
+    private void AppendEntry(in LogEntry entry, in Boundary closed)
+    {
+        while (true)
+        {
+            lock (_gate)
+            {
+                ThrowUnlessUsable();
+                Version lastVersion = _last?.Version ?? Head.FirstVersion.Previous;
+                if (closed.Version <= lastVersion)
+                {
+                    throw new ArgumentException($"Version {closed.Version} is not above the last closed version {lastVersion}.");
+                }
+                bool extendsRun = entry.Kind == EntryKind.EmptyRun && _current is { EndsWithEmptyRun: true };
+                if (TryGetChunk(needsEntry: !extendsRun))
+                {
+                    if (extendsRun)
+                    {
+                        _current!.ReplaceLastEntry(entry);
+                    }
+                    else
+                    {
+                        _current!.AddEntry(entry);
+                    }
+                    _last = closed;
+                    Advance(1);
+                    return;
+                }
+            }
+            MakeRoom();
+        }
+    }
+
+    /// <summary>Makes <see cref="_current"/> a chunk with room; false if there is none left.</summary>
+    private bool TryGetChunk(bool needsEntry)
+    {
+        if (_view.Head is null)
+        {
+            throw new InvalidOperationException("The version log is empty: begin a history first.");
+        }
+        if (_current is not null && (needsEntry ? !_current.HasRoomForEntry : _current.DataBytes == _options.BlockBytes))
+        {
+            SealCurrent();
+        }
+        if (_current is null && _free.TryPop(out _current))
+        {
+            _current.Reset(_endOffset);
+        }
+        return _current is not null;
+    }
+
+    private void SealCurrent()
+    {
+        if (_current is { IsEmpty: false })
+        {
+            _sealed.Enqueue(_current);
+            _current = null;
+        }
+    }
+
+    private void Advance(long items)
+    {
+        _appendedPosition += items;
+        _current!.EndPosition = _appendedPosition;
+    }
+
+    /// <summary>Back-pressure: waits for the thread that is writing, and writes out itself if that freed nothing.</summary>
+    private void MakeRoom()
+    {
+        lock (_io)
+        {
+            lock (_gate)
+            {
+                ThrowUnlessUsable();
+                if (_free.Count > 0)
+                {
+                    return;
+                }
+            }
+            WriteSealed();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+// Changes of history. Each is one new segment whose header states it: before the header is durable nothing has happened, after
+// it everything has.
+using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+public sealed partial class VersionLog
+{
+    private long _lastSequenceSeen;
+
+    /// <summary>Starts a history: the first, or a new one after the store was seeded anew. Durable when it returns; what was in
+    /// the log before is dropped, also what was appended and not synced.</summary>
+    /// <param name="origin">Where the stream starts.</param>
+    /// <param name="worldLine">The present world-line.</param>
+    /// <param name="open">The version that is open: the first that this history closes.</param>
+    /// <exception cref="LogIOException">The disk refused. If it is not fatal, the log is as it was.</exception>
+    public void Begin(StreamOrigin origin, WorldLine worldLine, Version open)
+    {
+        CheckReplicationId(origin.ReplicationId);
+        ArgumentOutOfRangeException.ThrowIfNegative(origin.Offset);
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            IReadOnlyList<Segment> before = _view.Segments;
+            StartSegment(new SegmentHeader
+            {
+                Reason = SegmentReason.Begin,
+                Shard = 0, Salt = 0, Epoch = 0, Sequence = 0, PreviousSequence = 0, PreviousEnd = 0, HistorySequence = 0,
+                Origin = origin,
+                ReplicationId = origin.ReplicationId,
+                WorldLine = worldLine,
+                FirstWorldLine = worldLine,
+                FirstVersion = open,
+                StartOffset = origin.Offset,
+                LastBoundary = null,
+                Branches = [],
+            });
+            ResetAppends();
+            DeleteLeftovers(before);
+        }
+    }
+
+    /// <summary>Starts a world-line: history above <paramref name="branch"/> is void from now on, and appends continue at its
+    /// offset. Durable when it returns. Nothing happens if the log is in that world-line with that branch already.</summary>
+    /// <param name="next">The new world-line, above the present one.</param>
+    /// <param name="branch">The last version it keeps, as <see cref="BoundaryAtOrBelow"/> gives it; the version may be
+    /// higher if all versions between are empty or void.</param>
+    /// <param name="replicationId">Identity of the stream from here on.</param>
+    /// <exception cref="ArgumentException">The world-line is not above the present one, or the log has no such
+    /// boundary.</exception>
+    /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
+    public void BeginWorldLine(WorldLine next, Boundary branch, string replicationId)
+    {
+        CheckReplicationId(replicationId);
+        lock (_io)
+        {
+            SegmentHeader head = Head;
+            var started = new WorldLineBranch(next, branch.Version, branch.Offset);
+            if (head.WorldLine == next && head.Branches.Count > 0 && head.Branches[^1] == started)
+            {
+                SetReplicationId(replicationId);
+                return;
+            }
+            if (next <= head.WorldLine)
+            {
+                throw new ArgumentException($"World-line {next} is not above the present one, {head.WorldLine}.", nameof(next));
+            }
+            WriteAndSync();
+            CheckBranch(branch);
+            StartSegment(Head with
+            {
+                Reason = SegmentReason.Branch,
+                ReplicationId = replicationId,
+                WorldLine = next,
+                StartOffset = branch.Offset,
+                LastBoundary = branch with { WorldLine = next },
+                Branches = [.. head.Branches.TakeLast(SegmentHeader.BranchesMax - 1), started],
+            });
+            ResetAppends();
+        }
+    }
+
+    /// <summary>Notes that the same history goes on under another stream identity. Durable when it returns, with everything
+    /// appended before.</summary>
+    /// <exception cref="LogIOException">The disk refused.</exception>
+    public void SetReplicationId(string replicationId)
+    {
+        CheckReplicationId(replicationId);
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            if (Head.ReplicationId == replicationId)
+            {
+                return;
+            }
+            WriteAndSync();
+            StartSegment(Head with
+            {
+                Reason = SegmentReason.Continue,
+                ReplicationId = replicationId,
+                StartOffset = _written.Offset,
+                LastBoundary = _written.Last,
+            });
+        }
+    }
+
+    /// <summary>Deletes segments that lie wholly below a stream offset. What it keeps may start lower; boundaries at the
+    /// offset itself stay.</summary>
+    /// <exception cref="LogIOException">The disk refused; what was deleted is gone, the rest is as it was.</exception>
+    public void TrimBefore(long offset)
+    {
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            offset = Math.Min(offset, _view.Durable.Offset);
+            // Oldest first and one by one: whatever a crash leaves is a log without holes.
+            while (_view.Segments.Count > 1)
+            {
+                LogView view = _view;
+                Segment oldest = view.Segments[0];
+                if (view.Extents.Any(e => e.Segment == oldest && e.EndOffset >= offset))
+                {
+                    return;
+                }
+                try
+                {
+                    _files.Delete(oldest.Path);
+                }
+                catch (Exception e) when (IsDiskFailure(e))
+                {
+                    throw new LogIOException("delete", oldest.Path, isFatal: false, e);
+                }
+                _view = LogView.Of([.. view.Segments.Skip(1)], view.Generation, view.Durable);
+                try
+                {
+                    _files.SyncDirectory(_options.Directory);
+                }
+                catch (Exception e) when (IsDiskFailure(e))
+                {
+                    throw Fail("sync the directory of", oldest.Path, e);
+                }
+            }
+        }
+    }
+
+    /// <summary>Checks that the log reaches a point that was recorded as durable.</summary>
+    /// <param name="recorded">The recorded point.</param>
+    /// <param name="branchCut">If the recorded world-line is newer than the log's: the lowest version at which one of the
+    /// world-lines between branched off. Null: the log must be in the recorded world-line or a newer one.</param>
+    /// <exception cref="LogBehindCutException">It does not: files are missing or old.</exception>
+    public void RequireAtLeast(WorldPoint recorded, Version? branchCut = null)
+    {
+        if (IsEmpty)
+        {
+            throw new LogBehindCutException(_options.Directory, recorded.ToString(), "nothing (it is empty)");
+        }
+        SegmentHeader head = Head;
+        Version reached = _view.Durable.Last?.Version ?? head.FirstVersion.Previous;
+        bool holds;
+        if (recorded.WorldLine > head.WorldLine)
+        {
+            holds = recorded.Version <= reached && branchCut is { } branch && recorded.Version <= branch;
+        }
+        else
+        {
+            // A later world-line may have started lower only if it lost what was recorded.
+            Version kept = head.Branches.Where(b => b.WorldLine > recorded.WorldLine)
+                .Select(b => b.Version).Append(reached).Min();
+            holds = recorded.Version <= kept;
+        }
+        if (!holds)
+        {
+            throw new LogBehindCutException(
+                _options.Directory, recorded.ToString(), new WorldPoint(head.WorldLine, reached).ToString());
+        }
+    }
+
+    /// <summary>Whether a state of the store, taken in a world-line at a stream offset of the history named by
+    /// <paramref name="origin"/>, is part of the current history: no later world-line has voided it.</summary>
+    public bool IsInHistory(StreamOrigin origin, WorldLine worldLine, long offset)
+    {
+        if (IsEmpty)
+        {
+            return false;
+        }
+        SegmentHeader head = Head;
+        bool isKnown = worldLine >= head.FirstWorldLine && worldLine <= head.WorldLine
+            && (head.Branches.Count < SegmentHeader.BranchesMax || worldLine >= head.Branches[0].WorldLine);
+        return origin == head.Origin && isKnown && offset >= head.Origin.Offset
+            && head.Branches.All(b => b.WorldLine <= worldLine || offset <= b.Offset);
+    }
+
+    private void CheckBranch(in Boundary branch)
+    {
+        Boundary? kept = BoundaryAtOrBelow(branch.Version);
+        bool isStart = kept is null && branch.Offset == StartOffset;
+        if (!isStart && kept?.Offset != branch.Offset)
+        {
+            throw new ArgumentException(
+                $"The log has no boundary of version {branch.Version} at offset {branch.Offset}; the nearest is " +
+                $"{(kept is null ? "none" : $"{kept.Value.Version} at {kept.Value.Offset}")}.", nameof(branch));
+        }
+    }
+
+    private static void CheckReplicationId(string replicationId)
+    {
+        ArgumentException.ThrowIfNullOrEmpty(replicationId);
+        if (replicationId.Length > 40 || replicationId.Any(c => c is <= ' ' or > '~'))
+        {
+            throw new ArgumentException("A replication id has 1 to 40 printable ASCII characters.", nameof(replicationId));
+        }
+    }
+
+    /// <summary>Under _io, after a change of history: memory starts anew where the new segment does.</summary>
+    private void ResetAppends()
+    {
+        lock (_gate)
+        {
+            foreach (AppendChunk chunk in _sealed)
+            {
+                _free.Push(chunk);
+            }
+            _sealed.Clear();
+            if (_current is not null)
+            {
+                _free.Push(_current);
+                _current = null;
+            }
+            _endOffset = _written.Offset;
+            _last = _written.Last;
+            _written = _written with { Position = _appendedPosition };
+        }
+        _view = _view with { Durable = _written };
+    }
+
+    private void DeleteLeftovers(IReadOnlyList<Segment> segments)
+    {
+        try
+        {
+            foreach (Segment segment in segments)
+            {
+                _files.Delete(segment.Path);
+            }
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            // They are no longer part of the log; the next opening deletes them.
+        }
+    }
+
+    private void ThrowUnlessUsableLocked()
+    {
+        lock (_gate)
+        {
+            ThrowUnlessUsable();
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// Searching the log for boundaries. Everything here sees what is durable, of the current history only.
+using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+public sealed partial class VersionLog
+{
+    /// <summary>The first boundary at or above <see cref="StartOffset"/>; null if there is none.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public Boundary? FirstBoundary
+    {
+        get
+        {
+            foreach (Boundary boundary in Boundaries)
+            {
+                return boundary;
+            }
+            return null;
+        }
+    }
+
+    /// <summary>The versions closed, in order, from <see cref="StartOffset"/> on; a run of empty versions shows as its last
+    /// one, at the offset of the boundary before it. Reads the files: linear in their size.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public IEnumerable<Boundary> Boundaries
+    {
+        get
+        {
+            LogView view = _view;
+            Boundary? last = null;
+            foreach (Extent extent in view.Extents)
+            {
+                SegmentHeader header = extent.Segment.Header;
+                if (header.LastBoundary is { } before && before.Offset >= view.StartOffset
+                    && before.Version > (last?.Version ?? Version.Zero.Previous))
+                {
+                    last = before;
+                    yield return before;
+                }
+                foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
+                {
+                    if (entry.Version > extent.VersionMax.Number)
+                    {
+                        break;
+                    }
+                    if (entry.Offset >= view.StartOffset)
+                    {
+                        last = entry.ToBoundary(header.WorldLine);
+                        yield return last.Value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// <summary>The end of the last version closed at or below <paramref name="version"/>: the point to which a restore to that
+    /// version goes. Inside a run of empty versions its version is the given one; it is lower only if the given one was
+    /// not closed by itself. Null if the log does not hold that point.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public Boundary? BoundaryAtOrBelow(Version version)
+    {
+        LogView view = _view;
+        int first = view.Extents.Count - 1;
+        while (first > 0 && !(view.Extents[first].Segment.Header.LastBoundary?.Version <= version))
+        {
+            first--;
+        }
+        Boundary? best = null;
+        for (int i = Math.Max(first, 0); i < view.Extents.Count; i++)
+        {
+            Segment segment = view.Extents[i].Segment;
+            IndexPoint start = segment.FindVersion(version);
+            best = start.LastBefore ?? best;
+            if (best?.Version > version)
+            {
+                return null;
+            }
+            foreach (LogEntry entry in EntriesOf(segment, start.FilePosition))
+            {
+                Boundary closed = entry.ToBoundary(segment.Header.WorldLine);
+                if (closed.Version > version)
+                {
+                    // Also in a part that a later world-line voided: up to its branch the run counts.
+                    best = entry.Kind == EntryKind.EmptyRun ? (best ?? closed) with { Version = version } : best;
+                    return AtOrAboveStart(best, view);
+                }
+                best = closed;
+            }
+        }
+        return AtOrAboveStart(best, view);
+    }
+
+    /// <summary>Opens a reader of the stream's bytes.</summary>
+    /// <param name="fromOffset">The first byte to read: from <see cref="StartOffset"/> to <see cref="DurableOffset"/>.</param>
+    /// <param name="toOffset">Where to stop; without it the reader follows the log.</param>
+    /// <exception cref="ArgumentOutOfRangeException">The log does not hold that byte.</exception>
+    public LogReader OpenReader(long fromOffset, long toOffset = long.MaxValue)
+    {
+        LogView view = _view;
+        if (fromOffset < view.StartOffset || fromOffset > view.Durable.Offset || toOffset < fromOffset)
+        {
+            throw new ArgumentOutOfRangeException(nameof(fromOffset), fromOffset,
+                $"The log can be read from {view.StartOffset} to {view.Durable.Offset}.");
+        }
+        return new LogReader(() => _view, view.Generation, fromOffset, toOffset);
+    }
+
+    private static Boundary? AtOrAboveStart(Boundary? boundary, LogView view) =>
+        boundary?.Offset >= view.StartOffset ? boundary : null;
+
+    private static IEnumerable<LogEntry> EntriesOf(Segment segment, long fromPosition)
+    {
+        using BlockReader reader = segment.OpenReader();
+        long end = segment.DurableEnd;
+        for (long position = fromPosition; position < end; position += reader.Header.TotalBytes)
+        {
+            if (reader.Read(position, end) != BlockStatus.Valid)
+            {
+                throw new LogCorruptException(segment.Path, position, "a block that was durable is missing or damaged");
+            }
+            for (int i = 0; i < reader.Header.EntryCount; i++)
+            {
+                yield return reader.Entry(i);
+            }
+        }
+    }
+}

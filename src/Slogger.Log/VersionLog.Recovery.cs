@@ -1,0 +1,227 @@
+// Opening: finds the segments of the current history, cuts a torn tail, refuses anything else that is wrong.
+//   1. A newest file without a header was prepared and not used: deleted.
+//   2. Files before the one that began the history are leftovers of Begin: deleted.
+//   3. Each remaining file names its predecessor and that one's end; the chain must be complete from the oldest file on.
+//   4. The newest file ends at the first block that was not written completely (see BlockFormat for torn against corrupt).
+//   5. What no block proves to have been synced is written again and synced: after a failed sync the kernel may serve bytes
+//      from memory that never reached the disk.
+// Nothing is ever appended to a file of an earlier process: the next write starts a new segment, which states where this one
+// ended, so that leftovers behind a torn block cannot come back.
+using Slogger.Log.Files;
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+
+namespace Slogger.Log;
+
+public sealed partial class VersionLog
+{
+    private const string LockName = "lock";
+
+    /// <summary>Opens the log of a directory, or an empty one; recovers what was durable.</summary>
+    /// <exception cref="LogCorruptException">A byte that was durable has changed, or a file is missing.</exception>
+    /// <exception cref="LogFencedException">Another process has the log open, or one with a newer epoch had.</exception>
+    /// <exception cref="LogIOException">The disk refused.</exception>
+    /// <exception cref="ArgumentException">An option is out of range, or the log is of another shard.</exception>
+    public static VersionLog Open(VersionLogOptions options)
+    {
+        options = options.Checked();
+        VersionLog? log = null;
+        IDisposable? directoryLock = null;
+        try
+        {
+            options.Files.CreateDirectory(options.Directory);
+            directoryLock = options.Files.TryLock(Path.Combine(options.Directory, LockName)) ?? throw new LogFencedException(
+                $"The version log in {options.Directory} is in use by another process. Stop that process first.");
+            log = new VersionLog(options, directoryLock);
+            log.Recover();
+            return log;
+        }
+        catch (Exception e)
+        {
+            log?.Dispose();
+            directoryLock?.Dispose();
+            if (IsDiskFailure(e))
+            {
+                throw new LogIOException("open", options.Directory, isFatal: true, e);
+            }
+            throw;
+        }
+    }
+
+    /// <summary>Reads and verifies every durable byte.</summary>
+    /// <exception cref="LogCorruptException">One has changed.</exception>
+    public void Verify()
+    {
+        foreach (Segment segment in _view.Segments)
+        {
+            using BlockReader reader = segment.OpenReader();
+            SegmentScan.OfSealed(segment, reader);
+        }
+    }
+
+    private void Recover()
+    {
+        var dropped = new List<string>();
+        List<Segment> segments = FindSegments(dropped);
+        CheckChain(segments);
+        bool isTorn = false;
+        if (segments.Count > 0)
+        {
+            SegmentScan scan = RecoverTail(segments[^1]);
+            isTorn = scan.IsTorn;
+            _written = new Progress(0, scan.EndOffset, scan.LastBoundary);
+            _endOffset = scan.EndOffset;
+            _last = scan.LastBoundary;
+            VerifyNewest(segments);
+        }
+        foreach (string path in dropped)
+        {
+            _files.Delete(path);
+        }
+        // Also for names that an earlier process created and never synced.
+        _files.SyncDirectory(_options.Directory);
+        _view = LogView.Of(segments, 0, _written);
+        Segment? tail = segments.LastOrDefault();
+        Report = new OpenReport(segments.Count, isTorn, tail?.Path, tail?.DurableEnd ?? 0, dropped);
+    }
+
+    private List<Segment> FindSegments(List<string> dropped)
+    {
+        var found = new List<(long Epoch, long Sequence, string Path)>();
+        foreach (string name in _files.List(_options.Directory))
+        {
+            if (SegmentName.TryParse(name, out long epoch, out long sequence))
+            {
+                found.Add((epoch, sequence, Path.Combine(_options.Directory, name)));
+            }
+        }
+        found.Sort((a, b) => a.Sequence.CompareTo(b.Sequence));
+        if (found.Count > 0 && found.Max(f => f.Epoch) is var newest && newest > _options.Epoch)
+        {
+            throw new LogFencedException(
+                $"The version log in {_options.Directory} was written under epoch {newest}, this process has {_options.Epoch}: " +
+                "another owner took the shard over. Take a new epoch before opening the log.");
+        }
+        _lastSequenceSeen = found.Count > 0 ? found[^1].Sequence : 0;
+
+        var segments = new List<Segment>();
+        long historySequence = 0;
+        for (int i = found.Count - 1; i >= 0; i--)
+        {
+            (long epoch, long sequence, string path) = found[i];
+            if (sequence < historySequence)
+            {
+                dropped.Add(path);
+                continue;
+            }
+            Segment? segment = ReadHeader(path, epoch, sequence, isNewest: segments.Count == 0);
+            if (segment is null)
+            {
+                dropped.Add(path);
+                continue;
+            }
+            historySequence = Math.Max(historySequence, segment.Header.HistorySequence);
+            segments.Add(segment);
+        }
+        segments.Reverse();
+        return segments;
+    }
+
+    /// <summary>Reads a segment's header; null if the file was prepared and never used.</summary>
+    private Segment? ReadHeader(string path, long epoch, long sequence, bool isNewest)
+    {
+        const int headerAreaBytes = 8 << 10;
+        ILogFile file = _files.Open(path, writable: false);
+        using var reader = new BlockReader(file, salt: 0, headerAreaBytes);
+        long length = file.Length;
+        BlockStatus status = reader.Read(0, length);
+        if (status != BlockStatus.Valid)
+        {
+            // Data follows a header only after the header was synced.
+            bool isUnused = isNewest && status != BlockStatus.Corrupt
+                && reader.IsZeroFrom(BlockFormat.TotalBytes(SegmentHeader.BytesMax, 0), length);
+            return isUnused ? null : throw new LogCorruptException(path, 0, "the segment's header is missing or damaged");
+        }
+        if (reader.Header.Kind != BlockKind.SegmentHeader)
+        {
+            throw new LogCorruptException(path, 0, "the file does not begin with a segment header");
+        }
+        SegmentHeader header = SegmentHeader.Decode(reader.Data, path);
+        if (header.Shard != _options.Shard.Number)
+        {
+            throw new ArgumentException(
+                $"The version log in {_options.Directory} is of shard {header.Shard}, not of shard {_options.Shard}. " +
+                "Check which data directory belongs to this shard.");
+        }
+        if (header.Epoch != epoch || header.Sequence != sequence)
+        {
+            throw new LogCorruptException(path, BlockFormat.HeaderBytes,
+                $"the file's name does not fit its header, which says {SegmentName.Format(header.Epoch, header.Sequence)}");
+        }
+        return new Segment(_files, path, header, reader.Header.TotalBytes, isIndexed: false) { FileBytes = length };
+    }
+
+    private static void CheckChain(List<Segment> segments)
+    {
+        for (int i = 1; i < segments.Count; i++)
+        {
+            Segment previous = segments[i - 1];
+            SegmentHeader header = segments[i].Header;
+            if (header.PreviousSequence != previous.Header.Sequence)
+            {
+                throw new LogCorruptException(segments[i].Path, BlockFormat.HeaderBytes,
+                    $"segment {header.PreviousSequence}, which comes before this one, is missing");
+            }
+            if (header.PreviousEnd > previous.FileBytes || header.PreviousEnd < previous.FirstBlock)
+            {
+                throw new LogCorruptException(previous.Path, previous.FileBytes,
+                    $"the file should have at least {header.PreviousEnd} bytes");
+            }
+            previous.DurableEnd = header.PreviousEnd;
+        }
+    }
+
+    private SegmentScan RecoverTail(Segment tail)
+    {
+        using ILogFile file = _files.Open(tail.Path, writable: true);
+        SegmentScan scan;
+        using (BlockReader reader = tail.OpenReader())
+        {
+            scan = SegmentScan.OfTail(tail, reader, file.Length);
+        }
+        tail.MarkIndexed();
+        byte[] buffer = new byte[1 << 20];
+        for (long at = scan.ProvenEnd; at < scan.End; at += buffer.Length)
+        {
+            Span<byte> part = buffer.AsSpan(0, (int)Math.Min(buffer.Length, scan.End - at));
+            file.Read(part, at);
+            file.Write(part, at);
+        }
+        file.SyncData();
+        tail.DurableEnd = scan.End;
+        return scan;
+    }
+
+    /// <summary>Verifies the newest old segments, as many as the options say, and that each leads to the next.</summary>
+    private void VerifyNewest(List<Segment> segments)
+    {
+        long verifiedBytes = 0;
+        for (int i = segments.Count - 2; i >= 0 && verifiedBytes < _options.VerifyAtOpenBytes; i--)
+        {
+            Segment segment = segments[i];
+            SegmentHeader next = segments[i + 1].Header;
+            using BlockReader reader = segment.OpenReader();
+            SegmentScan scan = SegmentScan.OfSealed(segment, reader);
+            segment.MarkIndexed();
+            verifiedBytes += segment.DurableEnd;
+            bool fits = next.Reason == SegmentReason.Continue
+                ? next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary
+                : next.StartOffset <= scan.EndOffset;
+            if (!fits)
+            {
+                throw new LogCorruptException(segments[i + 1].Path, BlockFormat.HeaderBytes,
+                    $"the segment starts at offset {next.StartOffset}, where the one before does not end");
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+// Writing out and syncing. Blocks go to the file in the order in which they were filled; a block's memory is free again as soon
+// as it is written, so appends go on during the sync.
+using System.Security.Cryptography;
+using Slogger.Log.Files;
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+
+namespace Slogger.Log;
+
+public sealed partial class VersionLog
+{
+    /// <summary>Makes everything appended before the call durable (group commit: calls that wait for each other share one
+    /// sync). Returns the durable end of the stream.</summary>
+    /// <exception cref="LogIOException">The disk refused. If it is not fatal, nothing was lost and the call may be
+    /// repeated.</exception>
+    public long Sync()
+    {
+        long target = AppendedPosition;
+        lock (_io)
+        {
+            if (_view.Durable.Position < target)
+            {
+                WriteAndSync();
+            }
+            else
+            {
+                lock (_gate)
+                {
+                    ThrowUnlessUsable();
+                }
+            }
+            return _view.Durable.Offset;
+        }
+    }
+
+    /// <summary>Under _io: makes all that is in memory durable.</summary>
+    private void WriteAndSync()
+    {
+        lock (_gate)
+        {
+            ThrowUnlessUsable();
+            SealCurrent();
+        }
+        WriteSealed();
+        SyncFile();
+    }
+
+    private void WriteSealed()
+    {
+        while (true)
+        {
+            AppendChunk? chunk;
+            lock (_gate)
+            {
+                if (!_sealed.TryPeek(out chunk))
+                {
+                    return;
+                }
+            }
+            WriteChunk(chunk);
+            lock (_gate)
+            {
+                _free.Push(_sealed.Dequeue());
+            }
+        }
+    }
+
+    private void WriteChunk(AppendChunk chunk)
+    {
+        if (_file is null || _filePosition + chunk.TotalBytes > _options.SegmentBytes)
+        {
+            SyncFile();
+            StartSegment(Head with
+            {
+                Reason = SegmentReason.Continue, StartOffset = _written.Offset, LastBoundary = _written.Last,
+            });
+        }
+        Segment tail = _view.Segments[^1];
+        ReadOnlySpan<byte> block = chunk.Seal(tail.Header.Salt, _filePosition, _fileSynced, _blockNumber);
+        try
+        {
+            _file!.Write(block, _filePosition);
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            // The block stays in memory; the next attempt writes the same payload to the same place.
+            throw new LogIOException("write to", tail.Path, isFatal: false, e);
+        }
+        tail.Observe(_filePosition, chunk.StartOffset, _written.Last);
+        _filePosition += block.Length;
+        _blockNumber++;
+        _written = new Progress(
+            chunk.EndPosition,
+            chunk.StartOffset + chunk.DataBytes,
+            chunk.EntryCount > 0 ? chunk.LastEntry.ToBoundary(tail.Header.WorldLine) : _written.Last);
+        if (_filePosition > _options.SegmentBytes / 4)
+        {
+            _factory.Prepare(tail.Header.Sequence + 1);
+        }
+    }
+
+    private void SyncFile()
+    {
+        if (_file is null || _fileSynced == _filePosition)
+        {
+            return;
+        }
+        Segment tail = _view.Segments[^1];
+        try
+        {
+            _file.SyncData();
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            // The kernel may have thrown the data away and called it clean: a second sync would prove nothing.
+            throw Fail("sync", tail.Path, e);
+        }
+        _fileSynced = _filePosition;
+        tail.DurableEnd = _filePosition;
+        _view = _view with { Durable = _written };
+    }
+
+    /// <summary>Under _io, with everything that counts synced: starts a new file. It is part of the log exactly when its header
+    /// is durable.</summary>
+    /// <param name="next">Its header, but for the fields that follow from the files themselves.</param>
+    private void StartSegment(SegmentHeader next)
+    {
+        LogView view = _view;
+        Segment? tail = view.Segments.Count > 0 ? view.Segments[^1] : null;
+        long sequence = (tail?.Header.Sequence ?? _lastSequenceSeen) + 1;
+        bool isBegin = next.Reason == SegmentReason.Begin;
+        SegmentHeader header = next with
+        {
+            Shard = _options.Shard.Number,
+            Epoch = _options.Epoch,
+            Sequence = sequence,
+            Salt = BitConverter.ToUInt32(RandomNumberGenerator.GetBytes(sizeof(uint))),
+            PreviousSequence = tail?.Header.Sequence ?? 0,
+            PreviousEnd = tail?.DurableEnd ?? 0,
+            HistorySequence = isBegin ? sequence : next.HistorySequence,
+        };
+        ILogFile file = CreateSegmentFile(header, out int headerBytes);
+        SealTailFile(tail);
+        _file = file;
+        _fileSynced = _filePosition = headerBytes;
+        _blockNumber = 1;
+        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary);
+
+        var segment = new Segment(_files, _factory.PathOf(sequence), header, headerBytes, isIndexed: true)
+        {
+            FileBytes = _options.SegmentBytes,
+        };
+        bool isVoiding = header.Reason != SegmentReason.Continue;
+        IReadOnlyList<Segment> segments = isBegin ? [segment] : [.. view.Segments, segment];
+        _view = LogView.Of(segments, view.Generation + (isVoiding ? 1 : 0), _written);
+    }
+
+    private ILogFile CreateSegmentFile(SegmentHeader header, out int headerBytes)
+    {
+        string path = _factory.PathOf(header.Sequence);
+        byte[] block = new byte[BlockFormat.TotalBytes(SegmentHeader.BytesMax, 0)];
+        int dataBytes = header.Encode(block.AsSpan(BlockFormat.HeaderBytes));
+        headerBytes = BlockFormat.Seal(block, BlockKind.SegmentHeader, 0, header.StartOffset, 0, 0, dataBytes, 0, 0);
+        ILogFile file;
+        try
+        {
+            file = _factory.Take(header.Sequence);
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            throw new LogIOException("create", path, isFatal: false, e);
+        }
+        try
+        {
+            file.Write(block.AsSpan(0, headerBytes), 0);
+            file.SyncData();
+            _files.SyncDirectory(_options.Directory);
+            return file;
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            file.Dispose();
+            throw Fail("start", path, e);
+        }
+    }
+
+    /// <summary>Gives back what the file before did not use. Its end is stated by its successor, so nothing depends on
+    /// it.</summary>
+    private void SealTailFile(Segment? tail)
+    {
+        if (tail is null)
+        {
+            return;
+        }
+        try
+        {
+            _file ??= _files.Open(tail.Path, writable: true);
+            _file.SetLength(tail.DurableEnd);
+            tail.FileBytes = tail.DurableEnd;
+        }
+        catch (Exception e) when (IsDiskFailure(e))
+        {
+            // The space comes back when the segment is trimmed.
+        }
+        _file?.Dispose();
+        _file = null;
+    }
+}

@@ -1,0 +1,204 @@
+// The version log of a shard: the replication stream of its store, cut into versions, on disk.
+//
+// What it promises:
+//   - after Sync returns, everything appended before it was called survives a crash of the process and of the machine;
+//   - what is recovered is a prefix of what was appended, never with a hole and never with other bytes;
+//   - a change of history (Begin, BeginWorldLine) has happened completely or not at all, and is durable when it returns;
+//   - memory is bounded: an appender that outruns the disk waits.
+// Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. History changes and
+// trimming may come from any thread, but not while another appends.
+//
+// Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
+// append takes only _gate, unless the buffers are full.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
+using Slogger.Log.Format;
+using Slogger.Log.Segments;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+/// <summary>The version log of one shard.</summary>
+public sealed partial class VersionLog : IDisposable
+{
+    private readonly VersionLogOptions _options;
+    private readonly IFileLayer _files;
+    private readonly IDisposable _directoryLock;
+    private readonly SegmentFactory _factory;
+    private readonly Lock _io = new();
+    private readonly Lock _gate = new();
+
+    // Under _gate: what has been appended.
+    private readonly Stack<AppendChunk> _free = new();
+    private readonly Queue<AppendChunk> _sealed = new();
+    private AppendChunk? _current;
+    private long _endOffset;
+    private long _appendedPosition;
+    private Boundary? _last;
+    private LogIOException? _failure;
+    private bool _isDisposed;
+
+    // Under _io: the file being written, and what it holds.
+    private ILogFile? _file;
+    private long _filePosition;
+    private long _fileSynced;
+    private long _blockNumber;
+    private Progress _written;
+
+    // Replaced as a whole, under _io; read by anyone.
+    private volatile LogView _view;
+
+    private VersionLog(VersionLogOptions options, IDisposable directoryLock)
+    {
+        _options = options;
+        _files = options.Files;
+        _directoryLock = directoryLock;
+        _factory = new SegmentFactory(options);
+        _view = LogView.Empty;
+        // At least 8: a block of few bytes still has room for a run of small versions.
+        int entryCapacity = Math.Clamp(options.BlockBytes / LogEntry.Bytes, 8, 2048);
+        for (int i = 0; i < options.BufferBytes / options.BlockBytes; i++)
+        {
+            _free.Push(new AppendChunk(options.BlockBytes, entryCapacity));
+        }
+    }
+
+    /// <summary>What opening the log found.</summary>
+    public OpenReport Report { get; private set; } = new(0, false, null, 0, []);
+
+    /// <summary>The shard whose log this is.</summary>
+    public ShardId Shard => _options.Shard;
+
+    /// <summary>Whether no history has begun: call <see cref="Begin"/>.</summary>
+    public bool IsEmpty => _view.Head is null;
+
+    /// <summary>Where the current history started. It names the history, see <see cref="StreamOrigin"/>.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public StreamOrigin Origin => Head.Origin;
+
+    /// <summary>The present identity of the stream: a partial resync asks for it and <see cref="EndOffset"/>.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public string ReplicationId => Head.ReplicationId;
+
+    /// <summary>The present world-line.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public WorldLine WorldLine => Head.WorldLine;
+
+    /// <summary>The first version of the current history; what came before is not in the log.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public Version FirstVersion => Head.FirstVersion;
+
+    /// <summary>The world-lines started in this history, oldest first; the newest 64.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public IReadOnlyList<WorldLineBranch> Branches => Head.Branches;
+
+    /// <summary>The first stream offset that can be read; 0 if the log is empty.</summary>
+    public long StartOffset => _view.StartOffset;
+
+    /// <summary>The stream offset at which the next append continues; may be above <see cref="DurableOffset"/>.</summary>
+    public long EndOffset
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _endOffset;
+            }
+        }
+    }
+
+    /// <summary>The stream offset below which everything is durable and can be read.</summary>
+    public long DurableOffset => _view.Durable.Offset;
+
+    /// <summary>The last version closed, durable or not. After <see cref="BeginWorldLine"/> it is the branch, counted to
+    /// the new world-line.</summary>
+    public Boundary? LastBoundary
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _last;
+            }
+        }
+    }
+
+    /// <summary>The last version closed durably: by a boundary, or by a run of empty versions (then with the offset of
+    /// the boundary before it).</summary>
+    public Boundary? DurableBoundary => _view.Durable.Last;
+
+    /// <summary>A count of everything appended since the log was opened; grows with each append.</summary>
+    public long AppendedPosition
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _appendedPosition;
+            }
+        }
+    }
+
+    /// <summary>The value of <see cref="AppendedPosition"/> up to which all is durable.</summary>
+    public long DurablePosition => _view.Durable.Position;
+
+    /// <summary>Space the segment files take, in bytes, without the one being prepared.</summary>
+    public long SizeBytes => _view.Segments.Sum(s => s.FileBytes);
+
+    /// <summary>Why the log must be reopened, or null.</summary>
+    public LogIOException? Failure
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return _failure;
+            }
+        }
+    }
+
+    private SegmentHeader Head => _view.Head
+        ?? throw new InvalidOperationException("The version log is empty: no history has begun.");
+
+    /// <summary>Closes the files. What was not synced may be lost. Not to be called during other calls.</summary>
+    public void Dispose()
+    {
+        lock (_io)
+        {
+            lock (_gate)
+            {
+                if (_isDisposed)
+                {
+                    return;
+                }
+                _isDisposed = true;
+            }
+            _file?.Dispose();
+            _file = null;
+            _factory.Dispose();
+            _directoryLock.Dispose();
+        }
+    }
+
+    private void ThrowUnlessUsable()
+    {
+        ObjectDisposedException.ThrowIf(_isDisposed, this);
+        if (_failure is not null)
+        {
+            throw new LogIOException("go on with", _options.Directory, isFatal: true, _failure.InnerException);
+        }
+    }
+
+    private LogIOException Fail(string operation, string file, Exception cause)
+    {
+        var failure = new LogIOException(operation, file, isFatal: true, cause);
+        lock (_gate)
+        {
+            _failure ??= failure;
+        }
+        return failure;
+    }
+
+    private static bool IsDiskFailure(Exception e) => e is IOException or UnauthorizedAccessException;
+}
