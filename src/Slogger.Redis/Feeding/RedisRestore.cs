@@ -36,7 +36,7 @@ public sealed record RestoreOptions
     public bool AllowReplica { get; init; } = true;
 
     /// <summary>Called when Redis stands at the target, still a replica: the only moment to compare its data exactly. An
-    /// exception fails the restore.</summary>
+    /// exception leaves it so, and passes to the caller.</summary>
     public Func<RedisConnection, CancellationToken, Task>? BeforePromotion { get; init; }
 
     /// <summary>Is told of progress, some 10 times a second.</summary>
@@ -140,8 +140,9 @@ public static class RedisRestore
         CancellationToken cancellation)
     {
         var clock = Stopwatch.StartNew();
-        TimeSpan lastMoved = TimeSpan.Zero, lastReported = TimeSpan.MinValue, lastAsked = TimeSpan.Zero;
-        (FeedProgress Feed, long Offset, string Loaded) seen = default;
+        TimeSpan lastMoved = TimeSpan.Zero, nextReport = TimeSpan.Zero, lastAsked = TimeSpan.Zero;
+        (FeedProgress Feed, long Offset) seen = default;
+        string loadedSeen = "";
         while (true)
         {
             if (feed.Failure is { } failure)
@@ -154,20 +155,26 @@ public static class RedisRestore
             if (role.LinkState == "connected" && role.Offset > target)
                 throw new RedisException(RedisProblem.Protocol, $"Redis at {control.Endpoint} stands at offset {role.Offset}, beyond the target {target}.");
             FeedProgress progress = feed.Progress;
-            if (seen.Feed != progress || seen.Offset != role.Offset)
-                (seen, lastMoved) = ((progress, role.Offset, seen.Loaded), clock.Elapsed);
-            if (clock.Elapsed - lastReported > TimeSpan.FromMilliseconds(100) || lastReported == TimeSpan.MinValue)
+            if (seen != (progress, role.Offset))
+            {
+                seen = (progress, role.Offset);
+                lastMoved = clock.Elapsed;
+            }
+            if (clock.Elapsed >= nextReport)
             {
                 options.Progress?.Report(progress);
-                lastReported = clock.Elapsed;
+                nextReport = clock.Elapsed + TimeSpan.FromMilliseconds(100);
             }
             if (clock.Elapsed - lastMoved > TimeSpan.FromSeconds(1) && clock.Elapsed - lastAsked > TimeSpan.FromSeconds(1))
             {
                 // Loading from Redis's disk moves nothing here.
                 Dictionary<string, string> info = await control.InfoAsync("persistence", cancellation).ConfigureAwait(false);
                 string loaded = info.GetValueOrDefault("loading_loaded_bytes", "");
-                if (loaded != seen.Loaded)
-                    (seen, lastMoved) = (seen with { Loaded = loaded }, clock.Elapsed);
+                if (loaded != loadedSeen)
+                {
+                    loadedSeen = loaded;
+                    lastMoved = clock.Elapsed;
+                }
                 lastAsked = clock.Elapsed;
             }
             if (clock.Elapsed - lastMoved > options.StallMax)
