@@ -1,0 +1,108 @@
+// Changes settings of a Redis for a while and puts them back, also after the proxy died in between: the old values are
+// in an undo file (mode 0600: one of them is a password) before the first change is made.
+using System.Text.Json;
+
+namespace Slogger.Redis.Connections;
+
+/// <summary>A temporary change of settings by CONFIG SET.</summary>
+public sealed class ConfigScope
+{
+    private readonly Dictionary<string, string> _before;
+    private readonly string? _undoFile;
+
+    private ConfigScope(Dictionary<string, string> before, string? undoFile, IReadOnlyList<string> refused)
+    {
+        _before = before;
+        _undoFile = undoFile;
+        Refused = refused;
+    }
+
+    /// <summary>Settings that Redis did not let us change, each with its answer.</summary>
+    public IReadOnlyList<string> Refused { get; }
+
+    /// <summary>Whether <paramref name="name"/> was set as asked.</summary>
+    public bool IsSet(string name) => _before.ContainsKey(name);
+
+    /// <summary>Sets each of <paramref name="wanted"/>; what is refused is listed, not thrown. If the undo file exists already
+    /// (a former scope died), its values are taken as the ones to return to.</summary>
+    /// <exception cref="RedisException">The connection failed.</exception>
+    /// <exception cref="IOException">The undo file cannot be written.</exception>
+    public static async Task<ConfigScope> EnterAsync(RedisConnection connection, IReadOnlyDictionary<string, string> wanted,
+        string? undoFile, CancellationToken cancellation)
+    {
+        var refused = new List<string>();
+        Dictionary<string, string> before = new(StringComparer.OrdinalIgnoreCase);
+        Dictionary<string, string> inherited = ReadUndo(undoFile);
+        foreach (string name in wanted.Keys)
+        {
+            RedisReply reply = await connection.CommandAsync(["CONFIG", "GET", name], cancellation).ConfigureAwait(false);
+            if (reply.Kind == RedisReplyKind.Array && reply.Items.Count == 2)
+                before[name] = inherited.GetValueOrDefault(name, reply.Items[1].Text);
+            else
+                refused.Add($"{name}: {(reply.IsError ? reply.Text : "not known to this Redis")}");
+        }
+        foreach ((string name, string value) in inherited)
+            before.TryAdd(name, value);
+        if (before.Count > 0)
+            WriteUndo(undoFile, before);
+        foreach ((string name, string value) in wanted)
+        {
+            if (!before.ContainsKey(name))
+                continue;
+            RedisReply reply = await connection.CommandAsync(["CONFIG", "SET", name, value], cancellation).ConfigureAwait(false);
+            if (!reply.IsError)
+                continue;
+            refused.Add($"{name}: {reply.Text}");
+            before.Remove(name);
+        }
+        return new ConfigScope(before, undoFile, refused);
+    }
+
+    /// <summary>Puts the old values back and removes the undo file.</summary>
+    /// <exception cref="RedisException">The connection failed; the undo file stays, and <see cref="UndoAsync"/> can be tried later.</exception>
+    public Task LeaveAsync(RedisConnection connection, CancellationToken cancellation) =>
+        ApplyAsync(connection, _before, _undoFile, cancellation);
+
+    /// <summary>Puts back what a scope that died has left changed; does nothing if there is no undo file.</summary>
+    public static Task UndoAsync(RedisConnection connection, string undoFile, CancellationToken cancellation) =>
+        ApplyAsync(connection, ReadUndo(undoFile), undoFile, cancellation);
+
+    private static async Task ApplyAsync(
+        RedisConnection connection, Dictionary<string, string> values, string? undoFile, CancellationToken cancellation)
+    {
+        foreach ((string name, string value) in values)
+            await connection.ExpectAsync(["CONFIG", "SET", name, value], cancellation).ConfigureAwait(false);
+        if (undoFile is not null)
+            File.Delete(undoFile);
+    }
+
+    private static Dictionary<string, string> ReadUndo(string? undoFile)
+    {
+        if (undoFile is null || !File.Exists(undoFile))
+            return [];
+        try
+        {
+            return JsonSerializer.Deserialize<Dictionary<string, string>>(File.ReadAllText(undoFile)) ?? [];
+        }
+        catch (JsonException)
+        {
+            return []; // it is renamed into place, so this is not ours; better the present values than none
+        }
+    }
+
+    private static void WriteUndo(string? undoFile, Dictionary<string, string> values)
+    {
+        if (undoFile is null)
+            return;
+        string temporary = undoFile + ".new";
+        var options = new FileStreamOptions { Mode = FileMode.Create, Access = FileAccess.Write };
+        if (!OperatingSystem.IsWindows())
+            options.UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite;
+        using (var file = new FileStream(temporary, options))
+        {
+            JsonSerializer.Serialize(file, values);
+            file.Flush(flushToDisk: true);
+        }
+        File.Move(temporary, undoFile, overwrite: true);
+    }
+}

@@ -1,0 +1,332 @@
+// The proxy as the replication master of a Redis: the only way in which a base and a log are ever loaded (ordinary commands
+// would let keys expire between the base and the tail). Serves one history under a fresh stream identity: an RDB, then
+// the tail up to a limit, byte for byte at its own offsets, with messages kept from being published again (Filler).
+//
+// Whoever connects must first AUTH with a secret made for this feed alone (Redis gets it by CONFIG SET masteruser/masterauth):
+// the feed hands out all data. The tail is held back until Redis's first ACK after the RDB; sent earlier, Redis hangs.
+using System.Globalization;
+using System.Net;
+using System.Net.Sockets;
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Redis.Rdb;
+
+namespace Slogger.Redis.Feeding;
+
+/// <summary>What a feed serves.</summary>
+public sealed record FeedPlan
+{
+    /// <summary>RDB file that holds history up to <see cref="BaseOffset"/>; null: the empty data set.</summary>
+    public string? BaseFile { get; init; }
+
+    /// <summary>Bytes of history that the base holds; the tail begins here. A command boundary outside a transaction.</summary>
+    public required long BaseOffset { get; init; }
+
+    /// <summary>The database selected in the stream at <see cref="BaseOffset"/>. Null: trust the RDB's own field
+    /// (repl-stream-db), which is right for files that Redis sent in a synchronisation.</summary>
+    public int? BaseDatabase { get; init; }
+
+    /// <summary>The bytes of history from <see cref="BaseOffset"/> on.</summary>
+    public required IHistorySource History { get; init; }
+
+    /// <summary>Where to stop: a command boundary outside a transaction. <see cref="ReplicationFeed.ExtendTo"/> moves it.</summary>
+    public required long TargetOffset { get; init; }
+}
+
+/// <summary>Settings of a feed.</summary>
+public sealed record FeedOptions
+{
+    /// <summary>Address to listen on. Default: loopback; for a Redis elsewhere give an address that it reaches.</summary>
+    public IPAddress ListenAddress { get; init; } = IPAddress.Loopback;
+
+    /// <summary>Port to listen on. Default: 0, any free one.</summary>
+    public int Port { get; init; }
+
+    /// <summary>Whether Redis must authenticate. Default: true. False only where CONFIG SET is not allowed: then whoever
+    /// reaches the port first reads all data.</summary>
+    public bool RequireSecret { get; init; } = true;
+}
+
+/// <summary>What a feed is doing.</summary>
+public enum FeedPhase
+{
+    /// <summary>Redis has not asked yet.</summary>
+    Waiting,
+    /// <summary>The base is being sent.</summary>
+    SendingBase,
+    /// <summary>Redis is loading the base.</summary>
+    Loading,
+    /// <summary>The tail is being sent.</summary>
+    SendingTail,
+    /// <summary>All up to the target is sent.</summary>
+    Sent,
+    /// <summary>It cannot go on; see <see cref="ReplicationFeed.Failure"/>.</summary>
+    Failed,
+}
+
+/// <summary>Progress of a feed. Offsets in bytes of history.</summary>
+/// <param name="Phase">What it is doing.</param>
+/// <param name="BaseBytesSent">Of the RDB.</param>
+/// <param name="BaseBytes">Size of the RDB.</param>
+/// <param name="OffsetSent">History sent.</param>
+/// <param name="OffsetAcknowledged">History that Redis said it has executed (once a second).</param>
+public readonly record struct FeedProgress(FeedPhase Phase, long BaseBytesSent, long BaseBytes, long OffsetSent, long OffsetAcknowledged);
+
+/// <summary>A replication master for one Redis.</summary>
+public sealed class ReplicationFeed : IAsyncDisposable
+{
+    /// <summary>The ACL-like name that Redis logs in with.</summary>
+    public const string SecretUser = "slogger-feed";
+
+    private readonly FeedPlan _plan;
+    private readonly FeedOptions _options;
+    private readonly Socket _listener;
+    private readonly CancellationTokenSource _stop = new();
+    private readonly byte[] _base;
+    private readonly long _baseBytes;
+    private readonly long _announcedOffset;
+    private readonly byte[] _select;
+    private readonly Task _accepting;
+    private readonly SemaphoreSlim _extended = new(0, 1);
+    private FeedConnection? _connection;
+    private long _target;
+    private long _baseBytesSent;
+    private long _offsetSent;
+    private long _offsetAcknowledged;
+    private volatile FeedPhase _phase;
+    private volatile string? _failure;
+
+    private ReplicationFeed(FeedPlan plan, FeedOptions options)
+    {
+        _plan = plan;
+        _options = options;
+        _target = plan.TargetOffset;
+        _base = plan.BaseFile is null ? RdbFile.Empty() : [];
+        _baseBytes = plan.BaseFile is null ? _base.Length : new FileInfo(plan.BaseFile).Length;
+        // A SELECT in front of the tail must not move the offsets behind it: the base is announced to end that much earlier.
+        // A history shorter than a SELECT cannot have selected anything.
+        _select = plan.BaseDatabase is { } database ? Select(database) : [];
+        if (_select.Length > plan.BaseOffset)
+            _select = [];
+        _announcedOffset = plan.BaseOffset - _select.Length;
+        _offsetSent = _announcedOffset;
+        _listener = new Socket(options.ListenAddress.AddressFamily, SocketType.Stream, ProtocolType.Tcp);
+        try
+        {
+            _listener.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.ReuseAddress, true);
+            _listener.Bind(new IPEndPoint(options.ListenAddress, options.Port));
+            _listener.Listen(4);
+        }
+        catch
+        {
+            _listener.Dispose();
+            throw;
+        }
+        LocalEndPoint = (IPEndPoint)_listener.LocalEndPoint!;
+        _accepting = AcceptAsync();
+    }
+
+    /// <summary>Begins to listen.</summary>
+    /// <exception cref="ArgumentException">The plan contradicts itself.</exception>
+    /// <exception cref="IOException">The base file cannot be read.</exception>
+    /// <exception cref="SocketException">The port cannot be had.</exception>
+    public static ReplicationFeed Start(FeedPlan plan, FeedOptions? options = null)
+    {
+        ArgumentNullException.ThrowIfNull(plan);
+        ArgumentOutOfRangeException.ThrowIfNegative(plan.BaseOffset);
+        if (plan.TargetOffset < plan.BaseOffset)
+            throw new ArgumentException("The target lies below the base.", nameof(plan));
+        return new ReplicationFeed(plan, options ?? new FeedOptions());
+    }
+
+    /// <summary>Identity of the stream that it serves: fresh, 40 hex characters.</summary>
+    public string ReplicationId { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
+
+    /// <summary>The one-time password that Redis needs.</summary>
+    public string Secret { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(24));
+
+    /// <summary>Where it listens.</summary>
+    public IPEndPoint LocalEndPoint { get; }
+
+    /// <summary>Where it stops for now.</summary>
+    public long TargetOffset => Volatile.Read(ref _target);
+
+    /// <summary>Why it cannot go on; null if it can.</summary>
+    public string? Failure => _failure;
+
+    /// <summary>Messages kept from being published again.</summary>
+    public long Suppressed { get; private set; }
+
+    /// <summary>How far it is. Any thread.</summary>
+    public FeedProgress Progress => new(_phase, Volatile.Read(ref _baseBytesSent), _baseBytes,
+        Volatile.Read(ref _offsetSent), Volatile.Read(ref _offsetAcknowledged));
+
+    /// <summary>Moves the target on (a feed that follows a growing log). One caller at a time.</summary>
+    /// <exception cref="ArgumentOutOfRangeException">It would move back.</exception>
+    public void ExtendTo(long offset)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(offset, TargetOffset);
+        Volatile.Write(ref _target, offset);
+        Wake();
+    }
+
+    /// <summary>Stops listening and closes the connection. Redis is left as a replica without its master.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        _listener.Dispose();
+        await _accepting.ConfigureAwait(false);
+        if (_connection is { } connection)
+            await connection.CloseAsync().ConfigureAwait(false);
+        _stop.Dispose();
+    }
+
+    private async Task AcceptAsync()
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            try
+            {
+                Socket socket = await _listener.AcceptAsync(_stop.Token).ConfigureAwait(false);
+                socket.NoDelay = true;
+                // Strangers are served one after the other, and briefly: each gets a few seconds to authenticate.
+                var connection = new FeedConnection(this, socket, _stop.Token);
+                if (await connection.AuthenticateAsync(_options.RequireSecret).ConfigureAwait(false))
+                {
+                    if (_connection is { } former)
+                        await former.CloseAsync().ConfigureAwait(false);
+                    _connection = connection;
+                    connection.Run();
+                }
+                else
+                {
+                    await connection.CloseAsync().ConfigureAwait(false);
+                }
+            }
+            catch (Exception e) when (e is SocketException or OperationCanceledException or ObjectDisposedException)
+            {
+                // A connection that vanished while being accepted, or the end of the feed.
+            }
+        }
+    }
+
+    internal bool SecretMatches(string user, string password) => user == SecretUser
+        && CryptographicOperations.FixedTimeEquals(Encoding.ASCII.GetBytes(Secret), Encoding.UTF8.GetBytes(password));
+
+    internal void Acknowledge(long offset) => Volatile.Write(ref _offsetAcknowledged, offset);
+
+    // Whether `PSYNC <id> <offset + 1>` can be continued. Redis asks so when only the connection broke.
+    internal bool CanContinue(string replicationId, long offset) =>
+        replicationId == ReplicationId && offset >= _announcedOffset && offset <= Volatile.Read(ref _offsetSent);
+
+    internal string FullAnswer() => string.Create(CultureInfo.InvariantCulture, $"+FULLRESYNC {ReplicationId} {_announcedOffset}\r\n");
+
+    internal async Task SendBaseAsync(FeedConnection connection, CancellationToken cancellation)
+    {
+        _phase = FeedPhase.SendingBase;
+        Volatile.Write(ref _baseBytesSent, 0);
+        string mark = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
+        string head = connection.SpeaksEof ? $"$EOF:{mark}\r\n" : string.Create(CultureInfo.InvariantCulture, $"${_baseBytes}\r\n");
+        await connection.SendAsync(Encoding.ASCII.GetBytes(head), cancellation).ConfigureAwait(false);
+        if (_plan.BaseFile is null)
+        {
+            await connection.SendAsync(_base, cancellation).ConfigureAwait(false);
+            Volatile.Write(ref _baseBytesSent, _baseBytes);
+        }
+        else
+        {
+            await SendFileAsync(connection, _plan.BaseFile, cancellation).ConfigureAwait(false);
+        }
+        if (connection.SpeaksEof)
+            await connection.SendAsync(Encoding.ASCII.GetBytes(mark), cancellation).ConfigureAwait(false);
+        _phase = FeedPhase.Loading;
+    }
+
+    internal async Task SendTailAsync(FeedConnection connection, long from, CancellationToken cancellation)
+    {
+        if (from < _plan.BaseOffset)
+        {
+            // Only from == announced is possible here: Redis stops at command boundaries, and the SELECT is one command.
+            await connection.SendAsync(_select, cancellation).ConfigureAwait(false);
+            from = _plan.BaseOffset;
+        }
+        var rewriter = new TailRewriter(_plan.History, from);
+        Volatile.Write(ref _offsetSent, from);
+        while (true)
+        {
+            long target = TargetOffset;
+            switch (rewriter.Next(target, out ReadOnlyMemory<byte> bytes))
+            {
+                case RewriteState.Produced:
+                    _phase = FeedPhase.SendingTail;
+                    await connection.SendAsync(bytes, cancellation).ConfigureAwait(false);
+                    Volatile.Write(ref _offsetSent, rewriter.Position);
+                    Suppressed = rewriter.Suppressed;
+                    break;
+                case RewriteState.AtLimit:
+                    _phase = FeedPhase.Sent;
+                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    break;
+                case RewriteState.InsideCommand:
+                    Fail(string.Create(CultureInfo.InvariantCulture,
+                        $"The target offset {target} lies inside a command or a transaction; only an offset between commands can be restored."));
+                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    break;
+                default:
+                    Fail(string.Create(CultureInfo.InvariantCulture,
+                        $"The history ends at or soon after offset {rewriter.Position}, below the target {target}."));
+                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    break;
+            }
+        }
+    }
+
+    internal void Fail(string reason)
+    {
+        _failure = reason;
+        _phase = FeedPhase.Failed;
+    }
+
+    private async Task WaitForMoreAsync(long target, CancellationToken cancellation)
+    {
+        while (TargetOffset == target)
+            await _extended.WaitAsync(cancellation).ConfigureAwait(false);
+        _failure = null;
+    }
+
+    private void Wake()
+    {
+        try
+        {
+            _extended.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // It is awake, or will be.
+        }
+    }
+
+    private async Task SendFileAsync(FeedConnection connection, string path, CancellationToken cancellation)
+    {
+        await using var file = new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete, 0,
+            FileOptions.Asynchronous | FileOptions.SequentialScan);
+        if (file.Length != _baseBytes)
+        {
+            Fail($"The base file {path} changed its size while it was served.");
+            throw new IOException(_failure);
+        }
+        byte[] buffer = new byte[1 << 20];
+        int read;
+        while ((read = await file.ReadAsync(buffer, cancellation).ConfigureAwait(false)) > 0)
+        {
+            await connection.SendAsync(buffer.AsMemory(0, read), cancellation).ConfigureAwait(false);
+            Volatile.Write(ref _baseBytesSent, _baseBytesSent + read);
+        }
+    }
+
+    private static byte[] Select(int database)
+    {
+        string number = database.ToString(CultureInfo.InvariantCulture);
+        return Encoding.ASCII.GetBytes($"*2\r\n$6\r\nSELECT\r\n${number.Length}\r\n{number}\r\n");
+    }
+}
