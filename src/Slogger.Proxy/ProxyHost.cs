@@ -5,6 +5,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Transports;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy;
 
@@ -35,14 +36,28 @@ public static class ProxyHost
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();
-            var shard = new PassThroughShard(options, log);
+            IStore store = options.RedisServerPath is null ? new AttachedStore(EndpointOf(options)) : new SupervisedStore(options, log);
+            LogShard? logShard = null;
+            IShardPort shard;
+            if (options.Commit == CommitMode.None)
+            {
+                await store.EnsureRunningAsync(stop).ConfigureAwait(false);
+                ProbeResult probe = await RedisProbe.InspectAsync(store.Endpoint, cancellation: stop).ConfigureAwait(false);
+                if (!probe.IsUsable) { return ProxyExit.Failed(probe.Message, probe.Problem.Remedy()); }
+                shard = new PassThroughShard(options, log);
+            }
+            else
+            {
+                shard = logShard = new LogShard(options, log, store, Connector);
+                if (await logShard.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
+            }
             var limits = new FrontEndLimits
             {
                 MaxClients = options.MaxClients,
                 ClientOutputBytes = options.ClientOutputLimitBytes,
                 TotalOutputBytes = options.OutputMemoryLimitBytes,
             };
-            using var loop = new FrontEndLoop(poller, new StoreConnector(options.Redis!), shard, limits);
+            using var loop = new FrontEndLoop(poller, Connector(store.Endpoint), shard, limits);
             var ended = new TaskCompletionSource<ProxyExit>(TaskCreationOptions.RunContinuationsAsynchronously);
             var thread = new Thread(() =>
             {
@@ -61,15 +76,28 @@ public static class ProxyHost
             loop.Post(() =>
             {
                 foreach (Socket socket in sockets) { loop.Listen(socket); }
-                loop.OpenStore();
+                if (logShard is null) { loop.OpenStore(); }
             });
             thread.Start();
+            logShard?.Attach(loop);
             ProxyRecord.Publish(options.DataDirectory, bound, []);
             log.Info($"ready: listening on {string.Join(", ", bound)} ({poller.Name})");
-            await using (stop.Register(loop.Stop).ConfigureAwait(false))
+            var asked = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+            await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))
             {
-                return await ended.Task.ConfigureAwait(false);
+                Task failure = logShard?.Failure ?? Task.Delay(Timeout.Infinite, CancellationToken.None);
+                await Task.WhenAny(asked.Task, ended.Task, failure).ConfigureAwait(false);
             }
+            // In order: no more requests, the last version committed, then the connections.
+            if (logShard is not null) { await logShard.StopAsync().ConfigureAwait(false); }
+            else { await store.StopAsync().ConfigureAwait(false); }
+            loop.Stop();
+            ProxyExit exit = await ended.Task.ConfigureAwait(false);
+            return logShard is { Failure.IsCompleted: true } ? await logShard.Failure.ConfigureAwait(false) : exit;
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            return ProxyExit.Done;
         }
         finally
         {
@@ -79,6 +107,18 @@ public static class ProxyHost
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
             }
         }
+    }
+
+    private static StoreConnector Connector(RedisEndpoint endpoint) => new(
+        endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port));
+
+    private static RedisEndpoint EndpointOf(ServeOptions options)
+    {
+        string? password = options.RedisPasswordFile is { } file ? File.ReadLines(file).FirstOrDefault() : null;
+        ListenAddress redis = options.Redis!;
+        return redis.UnixPath is { } path
+            ? RedisEndpoint.Unix(path, password, options.RedisUser)
+            : RedisEndpoint.Tcp(redis.Host!, redis.Port, password, options.RedisUser);
     }
 
     private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)

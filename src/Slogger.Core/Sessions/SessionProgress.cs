@@ -109,6 +109,33 @@ public sealed class SessionProgress
         Answered = upTo;
     }
 
+    /// <summary>Operations forwarded as exact were not answered before a boundary had to be made: from here on the
+    /// unanswered ones are open-ended.</summary>
+    public void OnExactnessLost()
+    {
+        for (int i = 0; i < _count; i++)
+        {
+            if (At(i).Last <= Answered || At(i).Upper == Unknown) continue;
+            if (FirstOf(i) <= Answered)
+            {
+                if (_count == _ring.Length)
+                {
+                    MakeRoom();
+                    i = -1; // the entries have moved: find the place again
+                    continue;
+                }
+
+                _count++;
+                for (int j = _count - 1; j > i; j--) At(j) = At(j - 1);
+                At(i).Last = Answered;
+                continue;
+            }
+
+            At(i).Upper = Unknown;
+            _openEnded++;
+        }
+    }
+
     /// <summary>The upstream died with operations unanswered: whether they were executed will never be known. They are
     /// taken out as exceptions; the connection may go on with new ones.</summary>
     /// <returns>The uncertain operations.</returns>

@@ -96,7 +96,7 @@ internal sealed unsafe partial class Client
             case ReplyKind.ClientKill:
                 OnKillChecked(reply);
                 break;
-            case ReplyKind.Probe:
+            case ReplyKind.Probe or ReplyKind.CommitWait:
                 AnswerDpr(failed, reply);
                 break;
             case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
@@ -211,46 +211,4 @@ internal sealed unsafe partial class Client
         }
     }
 
-    // ---- Sequence numbers ----
-
-    /// <summary>Operations forwarded, or answered by the proxy, since the connection began.</summary>
-    public long Sequence { get; private set; }
-
-    /// <summary>Operations answered.</summary>
-    public long Answered { get; private set; }
-
-    /// <summary>No operation of this client is of a later version.</summary>
-    public long LastVersion { get; private set; }
-
-    /// <summary>Requests were given to an upstream.</summary>
-    public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
-    {
-        if (upstream.Exclusive is null) { _sharedInFlight += count; }
-        if (kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe) { count = 1; }
-        _loop.Forwarded += count;
-        _loop.Gate.MarkBusy();
-        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
-        Sequence += count;
-        if (version > LastVersion) { LastVersion = version; }
-    }
-
-    /// <summary>Replies have come.</summary>
-    public void OnAnswered(Upstream upstream, int count, ReplyKind kind, bool inexact)
-    {
-        if (upstream.Exclusive is null) { _sharedInFlight -= count; }
-        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
-        Answered += count;
-        if (inexact) { LastVersion = Math.Max(LastVersion, _loop.Gate.Open); }
-    }
-
-    /// <summary>What was to be one version is known by two bounds only.</summary>
-    public void OnExactnessLost()
-    {
-    }
-
-    private void CountLocal()
-    {
-        Sequence++;
-        Answered++;
-    }
 }

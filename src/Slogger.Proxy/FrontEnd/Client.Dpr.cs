@@ -71,10 +71,9 @@ internal sealed unsafe partial class Client
             return RefuseCommand("ERR timeout is negative");
         }
         if (replicas > 0) { return RefuseCommand("ERR SLOGGER replicas are not known to the proxy: use WAITAOF 1 0 <timeout>"); }
-        _question = local == 0 ? Question.Cut : Question.WaitAof;
         _question = Question.WaitAof;
         _waitSequence = local == 0 ? 0 : Sequence;
-        return ForwardProbe(ReplyKind.Probe);
+        return ForwardProbe(ReplyKind.CommitWait);
     }
 
     // The probe was answered: everything before it has been too.
@@ -85,6 +84,7 @@ internal sealed unsafe partial class Client
             Answer(reply);
             return;
         }
+        _usesDpr |= _question != Question.WaitAof;
         IShardPort shard = _loop.Shard;
         switch (_question)
         {
@@ -119,7 +119,7 @@ internal sealed unsafe partial class Client
     {
         if (_question == Question.WaitAof)
         {
-            AnswerIntegers(reached && _waitSequence > 0 ? 1 : reached ? 1 : 0, 0);
+            AnswerIntegers(reached ? 1 : 0, 0);
         }
         else
         {
@@ -136,10 +136,6 @@ internal sealed unsafe partial class Client
         AnswerWait(reached);
         return true;
     }
-
-    private long CommittedSequence => LastVersion <= _loop.Shard.CommittedVersion ? Sequence : 0;
-
-    private long VersionOf(long sequence) => sequence == 0 ? 0 : LastVersion;
 
     private void AnswerIntegers(params ReadOnlySpan<long> numbers)
     {

@@ -83,6 +83,7 @@ internal sealed unsafe partial class Client
             {
                 if (count > 0)
                 {
+                    if (AnswerWithNotice((nint)ScanOne())) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
                     upstream.Write(p, (nint)(next - p));

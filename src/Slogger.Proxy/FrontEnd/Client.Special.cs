@@ -36,6 +36,7 @@ internal sealed unsafe partial class Client
             return false;
         }
         _requestBytes = length;
+        if (kind != CommandKind.Dpr && AnswerWithNotice((nint)length)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
         if (versioned && RefusalOf(kind) is { } why) { return RefuseCommand(why); }
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch

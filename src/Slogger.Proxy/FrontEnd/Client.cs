@@ -1,5 +1,7 @@
 // A client's connection: what it sends, what waits for it, and which upstream its requests take. The contract that all
 // of it serves: replies come in the order of requests, and what this client does, or fails to do, harms no other.
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
 using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.FrontEnd;
@@ -43,6 +45,9 @@ internal enum Waiting : byte
 
     /// <summary>A commit.</summary>
     Commit,
+
+    /// <summary>What came of requests whose connection to Redis died.</summary>
+    Verdict,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -69,6 +74,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided)
     {
         _undecided = !isDecided;
+        if (loop.Gate.IsVersioned) { _progress = new SessionProgress(new WorldLine(loop.Shard.WorldLine)); }
         _loop = loop;
         _channel = channel;
         Id = id;
@@ -255,7 +261,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);
@@ -352,31 +358,23 @@ internal sealed unsafe partial class Client : IChannelOwner
         _loop.Forget(this);
     }
 
-    /// <summary>The connection died that owed a reply: nobody knows what came of the request.</summary>
-    public void OnReplyLost(Upstream upstream)
-    {
-        if (!IsClosed && upstream != Dedicated) { LoseReplies(); }
-    }
-
     public void OnDedicatedClosed(Upstream upstream)
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
-        bool idle = _pins == Pins.None && upstream.InFlight == 0 && upstream.WasIdle;
-        if (!idle) { LoseReplies(); }
+        if (upstream.WasIdle || _waiting == Waiting.Verdict || IsKept)
+        {
+            _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
+            if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
+            return;
+        }
+        LoseReplies();
     }
 
     private void LoseReplies()
     {
         _closeWhenSent = true;
         if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
-    }
-
-    /// <summary>The store is lost and will come back in a new world-line, or the same.</summary>
-    public void OnStoreLost()
-    {
-        Shared = null;
-        if (!IsClosed && !_closeWhenSent) { Close(); }
     }
 
     /// <summary>It is known whether new connections may share.</summary>

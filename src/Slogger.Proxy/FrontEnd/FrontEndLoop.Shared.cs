@@ -44,6 +44,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void OpenStore()
     {
         Gate.Restart();
+        foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         _nextProbe = Now;
         StartProbe();
     }
@@ -56,6 +57,13 @@ internal sealed unsafe partial class FrontEndLoop
         _probe?.Close(reason);
         Shared?.Close(reason);
         foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
+    }
+
+    /// <summary>A new world-line has begun, at this version: tells the clients that were kept.</summary>
+    public void OnRolledBack(Core.WorldLines.WorldLine next, Core.Versions.Version branch)
+    {
+        CloseStore("a rollback");
+        foreach (Client client in Clients.ToArray()) { client.OnRolledBack(next, branch); }
     }
 
     /// <summary>Rights may be changing: until a new connection has shown what they are, nobody new shares.</summary>

@@ -51,7 +51,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public IPoller Poller { get; }
 
-    public IStoreConnector Store { get; }
+    /// <summary>How new upstreams reach the store; changes with the store's incarnation.</summary>
+    public IStoreConnector Store { get; set; }
 
     public IShardPort Shard { get; }
 
@@ -315,7 +316,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    public bool AnythingInFlight => Shared is { InFlight: > 0 } || _dedicatedCount > 0;
+    public bool AnythingInFlight => Shared is { InFlight: > 0 } || Gate.DedicatedExactInFlight > 0;
 
     private int _dedicatedCount;
 
@@ -388,6 +389,9 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>The connection to the store broke, or could not be made.</summary>
     void StoreUnreachable(string reason);
+
+    /// <summary>Whether plain clients are kept over a rollback, and told by an error.</summary>
+    bool KeepsClients { get; }
 
     /// <summary>Tells the operator.</summary>
     void Warn(string message);

@@ -136,9 +136,10 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     /// <summary>A recovery has opened another version.</summary>
     public void Restart()
     {
+        if (_inFlight || _pending is not null) { source.MarkerLost(); }
         _inFlight = false;
         _pending = null;
-        _busy = false;
+        _busy = true;
         Open = Answered = source.OpenVersion;
         Release();
     }

@@ -5,6 +5,7 @@ using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -19,6 +20,7 @@ internal sealed partial class LogShard
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
     private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
     private readonly SemaphoreSlim _attention = new(0, 1);
+    private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
     private readonly string _restoreUndoFile;
     private readonly List<Thread> _threads = [];
     private CheckpointStore _checkpoints = null!;
@@ -30,8 +32,9 @@ internal sealed partial class LogShard
     private string _state = "starting";
     private bool _seedUsed;
 
-    public LogShard(ServeOptions options, ILogSink report, IStore store)
+    public LogShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
     {
+        _connectors = connectors;
         _options = options;
         _report = report;
         _store = store;
@@ -212,11 +215,24 @@ internal sealed partial class LogShard
         }
     }
 
+    // Nothing of the old world-line may still be on its way when the store is overwritten.
+    private async Task CloseFrontEndAsync()
+    {
+        if (_loop is not { } loop) { return; }
+        var closed = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        loop.Post(() =>
+        {
+            loop.CloseStore("the store was lost");
+            closed.SetResult();
+        });
+        await closed.Task.ConfigureAwait(false);
+    }
+
     // Opens the front end. After a rollback every client learns of it first.
     private void Reopen(ShardBoundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
-        FrontEnd.IStoreConnector connector = StoreConnectors.For(_store.Endpoint);
+        IStoreConnector connector = _connectors(_store.Endpoint);
         loop.Post(() =>
         {
             loop.Store = connector;
@@ -241,7 +257,7 @@ internal sealed partial class LogShard
             ShardRecord record = (await RetryMetadataAsync(() => _metadata.ShardsAsync(_options.Cluster, stop), stop).ConfigureAwait(false))
                 .First(s => s.Shard == _options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await RetryMetadataAsync(() => _metadata.WorldLinesAsync(_options.Cluster, stop), stop).ConfigureAwait(false);
-            Boundary? last = _log.IsEmpty ? null : _log.DurableBoundary ?? _log.LastBoundary;
+            Boundary? last = LastProved();
             RecoveryFacts facts = new()
             {
                 Shard = _options.Shard,
@@ -278,6 +294,7 @@ internal sealed partial class LogShard
                     if (await BeginAsync(record.RecordedCut.WorldLine, last!.Value.Version, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false)) { return; }
                     continue;
                 case RecoveryDecision.TakeOverByCheckpoint takeOver:
+                    await CloseFrontEndAsync().ConfigureAwait(false);
                     if (takeOver.NewWorldLine is { } line && !await BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
                     _seedUsed = true;
                     if (await BeginAsync(takeOver.NewWorldLine ?? record.RecordedCut.WorldLine, takeOver.Branch, "the data it held", stop).ConfigureAwait(false)) { return; }
@@ -300,7 +317,7 @@ internal sealed partial class LogShard
             return (StoreSituation.Unreachable, probe.Message);
         }
         _facts = facts;
-        string? own = _log.IsEmpty ? null : _log.Origin.Replid;
+        string? own = _log.IsEmpty ? null : _log.ReplicationId;
         if (!facts.IsMaster)
         {
             // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
@@ -326,10 +343,33 @@ internal sealed partial class LogShard
 
     private bool _cannotContinue;
 
+    // Where the log ends: maybe inside a command, or a transaction, of which the database and the rest are to be continued.
+    private StreamScanner ScanTail(Boundary last)
+    {
+        var scanner = new StreamScanner(last.Offset, last.Database);
+        using LogReader reader = _log.OpenReader(last.Offset);
+        var buffer = new byte[1 << 20];
+        while (scanner.Offset < _log.EndOffset)
+        {
+            int count = reader.Read(buffer);
+            if (count == 0) { break; }
+            int position = 0;
+            while (position < count) { scanner.Next(buffer.AsSpan(0, count), ref position); }
+        }
+        return scanner;
+    }
+
+    // What the log proves; before its first boundary, the base that it began with.
+    private Boundary? LastProved()
+    {
+        if (_log.IsEmpty) { return null; }
+        return _log.DurableBoundary ?? new Boundary(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
+    }
+
     private ShardBoundary? BelowBranch(Boundary? last, WorldLine current, IReadOnlyList<WorldLineRecord> lines)
     {
         if (last is not { } b || b.WorldLine >= current) { return null; }
-        Slogger.Core.Versions.Version valid = WorldLineBranches.LastValid(b.WorldLine, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut)));
+        Slogger.Core.Versions.Version valid = WorldLineBranches.LastValid(b.WorldLine, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchCut)));
         return _log.BoundaryAtOrBelow(valid) is { } found ? FromLog(found) : null;
     }
 
@@ -339,8 +379,8 @@ internal sealed partial class LogShard
         (AttachResult result, ReplicationLink link) = await AttachAsync(
             new AttachRequest
             {
-                ReplicationId = _log.Origin.Replid,
-                Position = new StreamScanner(_log.EndOffset, _log.EndDatabase),
+                ReplicationId = _log.ReplicationId,
+                Position = ScanTail(last),
                 OnFull = OnFullSync.Refuse,
             }, stop).ConfigureAwait(false);
         if (result is not AttachResult.Continued continued)
@@ -352,7 +392,7 @@ internal sealed partial class LogShard
             await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
             return false;
         }
-        if (continued.ReplicationId != _log.Origin.Replid) { lock (_logLock) { _log.SetReplid(continued.ReplicationId); } }
+        if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
         Run(link, FromLog(last), recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
         await CaughtUpAsync(stop).ConfigureAwait(false);
@@ -363,7 +403,7 @@ internal sealed partial class LogShard
     // A new stretch of log on top of a fresh checkpoint of what the store holds.
     private async Task<bool> BeginAsync(WorldLine line, Slogger.Core.Versions.Version version, string what, CancellationToken stop)
     {
-        string file = _checkpoints.NewTemporaryFile();
+        string file = _checkpoints.NewTemporaryPath();
         (AttachResult result, ReplicationLink link) = await AttachAsync(
             new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, stop).ConfigureAwait(false);
         if (result is not AttachResult.Full full)
@@ -377,7 +417,7 @@ internal sealed partial class LogShard
         const int Database = 0;
         lock (_logLock)
         {
-            _checkpoints.Add(file, new Checkpoint(full.ReplicationId, full.Offset, Database, line));
+            AddCheckpoint(file, new StreamOrigin(full.ReplicationId, full.Offset, Database), full.ReplicationId, full.Offset, line);
             _log.Begin(new StreamOrigin(full.ReplicationId, full.Offset, Database), line, version.Next);
         }
         _cannotContinue = false;
@@ -406,11 +446,12 @@ internal sealed partial class LogShard
     private async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
     {
         ShardBoundary branch = restore.Branch;
-        if (_checkpoints.Latest(branch.Offset) is not { } checkpoint)
+        if (_checkpoints.Latest(_log, branch.Offset) is not { } checkpoint)
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {branch.Offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
         }
         long began = MonotonicMicroseconds();
+        await CloseFrontEndAsync().ConfigureAwait(false);
         if (!await BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
         string replid = NewReplicationId();
         lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
@@ -425,13 +466,13 @@ internal sealed partial class LogShard
         {
             var plan = new FeedPlan
             {
-                BaseFile = checkpoint.Path,
+                BaseFile = _checkpoints.PathOf(checkpoint),
                 BaseOffset = checkpoint.Offset,
                 TargetOffset = branch.Offset,
                 History = new LogHistory(_log),
                 ReplicationId = replid,
             };
-            RestoreResult result = await RedisRestore.RunAsync(control, plan, new RestoreOptions { UndoFile = _restoreUndoFile }, stop).ConfigureAwait(false);
+            RestoreResult result = await RedisRestore.RunAsync(control, plan, new Slogger.Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile }, stop).ConfigureAwait(false);
             if (result is RestoreResult.Failed failed)
             {
                 if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
@@ -453,7 +494,7 @@ internal sealed partial class LogShard
             link.Dispose();
             return false;
         }
-        lock (_logLock) { _log.SetReplid(continued.ReplicationId); }
+        lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         _report.Info($"shard {_options.Shard}: restored to version {branch.Version} in {(MonotonicMicroseconds() - began) / 1000} ms; world-line {restore.NewWorldLine} begins");
         Run(link, start, start.Point, continued.Offset, continued.Offset);
         Reopen(rolledBack: start);
@@ -532,13 +573,13 @@ internal sealed partial class LogShard
     private async Task MaintainAsync(CancellationToken stop)
     {
         if (!_isOpen) { return; }
-        long newest = _checkpoints.Newest?.Offset ?? _log.StartOffset;
+        long newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset;
         if (_log.EndOffset - newest < _options.CheckpointEveryBytes) { return; }
-        string file = _checkpoints.NewTemporaryFile();
+        string file = _checkpoints.NewTemporaryPath();
         switch (await CheckpointFetcher.FetchAsync(_store.Endpoint, file, cancellation: stop).ConfigureAwait(false))
         {
-            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.Origin.Replid && _isOpen:
-                _checkpoints.Add(file, new Checkpoint(fetched.ReplicationId, fetched.Offset, 0, new WorldLine(WorldLine)));
+            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId && _isOpen:
+                AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
                 Trim();
                 break;
@@ -548,13 +589,26 @@ internal sealed partial class LogShard
         }
     }
 
-    // The log is kept back to the second newest checkpoint, and further as far as the budget allows.
+    private void AddCheckpoint(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line) =>
+        _checkpoints.Add(file, new Checkpoint
+        {
+            Origin = origin,
+            ReplicationId = replicationId,
+            Offset = offset,
+            Database = 0,
+            WorldLine = line.Number,
+            CreatedAt = DateTimeOffset.UtcNow,
+        });
+
+    // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
     private void Trim()
     {
-        long keepFrom = Math.Min(_checkpoints.SecondNewest?.Offset ?? _log.StartOffset, _log.EndOffset - (_options.LogBudgetBytes - _options.CheckpointEveryBytes));
-        if (_checkpoints.Latest(keepFrom) is not { } needed) { return; }
-        lock (_logLock) { _log.TrimBefore(needed.Offset); }
-        _checkpoints.PruneBefore(needed.Offset);
+        if (_log.BoundaryAtOrBelow(new(CommittedVersion)) is not { } cut) { return; }
+        long spare = _options.LogBudgetBytes - _options.CheckpointEveryBytes;
+        if (_checkpoints.Prune(_log, 2, Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare))) is { } oldest)
+        {
+            lock (_logLock) { _log.TrimBefore(oldest); }
+        }
     }
 
     // ---- The end ----

@@ -33,7 +33,6 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
     private long _worldLine;
     private int _streamed;
     private volatile bool _isOpen;
-    private volatile bool _closesIdleClients;
 
     private static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
@@ -51,7 +50,7 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
 
     public string MarkerChannel => _markers.Channel;
 
-    public bool ClosesIdleClients => _closesIdleClients;
+    public bool ClosesIdleClients => true;
 
     public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
 

@@ -23,6 +23,8 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
 
     public bool ClosesIdleClients => true;
 
+    public bool KeepsClients => false;
+
     public long MicrosecondsToNextTick() => -1;
 
     public MarkerToSend? Tick(bool busy) => null;

@@ -19,6 +19,10 @@ public sealed record FeedPlan
     /// <summary>RDB file that holds history up to <see cref="BaseOffset"/>; null: the empty data set.</summary>
     public string? BaseFile { get; init; }
 
+    /// <summary>The identity of the stream served, 40 hexadecimal digits; null: a fresh one. Give one that was recorded before,
+    /// so that a restore that is cut short leaves nothing of unknown origin.</summary>
+    public string? ReplicationId { get; init; }
+
     /// <summary>Bytes of history that the base holds; the tail begins here. A command boundary outside a transaction.</summary>
     public required long BaseOffset { get; init; }
 
@@ -101,6 +105,7 @@ public sealed class ReplicationFeed : IAsyncDisposable
         _plan = plan;
         _options = options;
         _target = plan.TargetOffset;
+        ReplicationId = plan.ReplicationId ?? Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
         _base = plan.BaseFile is null ? RdbFile.Empty() : [];
         _baseBytes = plan.BaseFile is null ? _base.Length : new FileInfo(plan.BaseFile).Length;
         // A SELECT in front of the tail must not move the offsets behind it: the base is announced to end that much earlier.
@@ -139,8 +144,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
         return new ReplicationFeed(plan, options ?? new FeedOptions());
     }
 
-    /// <summary>Identity of the stream that it serves: fresh, 40 hex characters.</summary>
-    public string ReplicationId { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
+    /// <summary>Identity of the stream that it serves: 40 hex characters.</summary>
+    public string ReplicationId { get; }
 
     /// <summary>The one-time password that Redis needs.</summary>
     public string Secret { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(24));

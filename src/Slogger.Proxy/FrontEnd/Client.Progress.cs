@@ -1,0 +1,160 @@
+// Which of this client's operations are of which version, how far they are committed, and what a rollback did to them.
+using System.Globalization;
+using System.Text;
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private readonly SessionProgress? _progress;
+    private bool _usesDpr;
+    private int _owed;
+    private string? _notice;
+
+    /// <summary>Requests were given to an upstream.</summary>
+    public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
+    {
+        if (kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe) { count = 1; }
+        if (upstream.Exclusive is null) { _sharedInFlight += count; }
+        _loop.Forwarded += count;
+        if (_progress is null) { return; }
+        _loop.Gate.MarkBusy();
+        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        if (inexact)
+        {
+            _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
+        }
+        else
+        {
+            _progress.OnForwarded(count, new Version(version));
+        }
+    }
+
+    /// <summary>Replies have come.</summary>
+    public void OnAnswered(Upstream upstream, int count, ReplyKind kind, bool inexact)
+    {
+        if (upstream.Exclusive is null) { _sharedInFlight -= count; }
+        if (_progress is null || kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        if (inexact) { _loop.Gate.MarkBusy(); }
+        _progress.OnAnswered(count, new Version(_loop.Gate.Open));
+    }
+
+    /// <summary>What was to be one version is known by two bounds only.</summary>
+    public void OnExactnessLost() => _progress?.OnExactnessLost();
+
+    // The proxy has answered by itself: an operation without effect.
+    private void CountLocal()
+    {
+        if (_progress is null) { return; }
+        _progress.OnForwarded(1, new Version(_loop.Gate.OpenForDedicated));
+        _progress.OnAnswered(1, new Version(_loop.Gate.Open));
+    }
+
+    private long Sequence => _progress?.Forwarded.Number ?? 0;
+
+    private long CommittedSequence => _progress is null ? 0
+        : _progress.OnCommitted(new WorldPoint(new WorldLine(_loop.Shard.WorldLine), new Version(_loop.Shard.CommittedVersion))).Number;
+
+    private long VersionOf(long sequence)
+    {
+        _ = CommittedSequence;
+        return _progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
+    }
+
+    // ---- Losing the store ----
+
+    // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
+    // again at another connection ends all the same.
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0;
+
+    /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
+    public void OnReplyLost(int count, ReplyKind kind)
+    {
+        if (IsClosed || _closeWhenSent) { return; }
+        if (!IsKept)
+        {
+            LoseReplies();
+            return;
+        }
+        _owed += count;
+        _waiting = Waiting.Verdict;
+        UpdateWatch();
+    }
+
+    /// <summary>The store is lost: who is not kept goes.</summary>
+    public void OnStoreLost()
+    {
+        Shared = null;
+        _undecided = true;
+        _sharedInFlight = 0;
+        Dedicated?.Close("the store was lost");
+        Dedicated = null;
+        if (!IsKept)
+        {
+            if (!IsClosed) { LoseReplies(); }
+            return;
+        }
+        _pins = Pins.None;
+        _transactionTouchesView = _transactionTouchesRights = false;
+    }
+
+    /// <summary>The store was not lost after all; only a connection to it was.</summary>
+    public void OnStoreSame()
+    {
+        if (IsClosed || _waiting != Waiting.Verdict) { return; }
+        SequenceRange uncertain = _progress!.OnUpstreamLost();
+        GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
+    }
+
+    /// <summary>A new world-line has begun: tells what survived.</summary>
+    public void OnRolledBack(WorldLine next, Version branch)
+    {
+        if (IsClosed || _progress is null) { return; }
+        RollbackOutcome outcome = _progress.OnRollback(next, branch);
+        string uncertain = outcome.Uncertain.IsEmpty ? "" : outcome.Uncertain.ToString();
+        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={outcome.Survived} uncertain={uncertain}\r\n");
+        if (_waiting is Waiting.Commit)
+        {
+            // What was waited for is lost, or is of the past: the notice is the answer.
+            GiveNotice();
+            EndWait();
+        }
+        else if (_owed > 0)
+        {
+            GiveOwed("-ERR SLOGGER lost: see the ROLLBACK error before\r\n");
+        }
+    }
+
+    private void GiveNotice()
+    {
+        Deliver(Encoding.ASCII.GetBytes(_notice!));
+        _notice = null;
+    }
+
+    // Every request that was under way gets an answer, the first of them the notice if there is one.
+    private void GiveOwed(string error)
+    {
+        if (_notice is not null && _owed > 0)
+        {
+            GiveNotice();
+            _owed--;
+        }
+        for (; _owed > 0 && !IsClosed; _owed--) { Deliver(Encoding.ASCII.GetBytes(error)); }
+        _owed = 0;
+        if (!IsClosed) { EndWait(); }
+    }
+
+    // The first request after a rollback is not done: its answer is the notice. True when that has happened.
+    private bool AnswerWithNotice(nint requestBytes)
+    {
+        if (_notice is null) { return false; }
+        _input.Consume(requestBytes);
+        CountLocal();
+        GiveNotice();
+        return true;
+    }
+}

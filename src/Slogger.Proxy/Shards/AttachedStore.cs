@@ -1,0 +1,17 @@
+// A Redis that others run: the proxy waits for it, never starts or stops it.
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed class AttachedStore(RedisEndpoint endpoint) : IStore
+{
+    public bool IsSupervised => false;
+
+    public RedisEndpoint Endpoint => endpoint;
+
+    public string Name => $"Redis at {endpoint}";
+
+    public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
+
+    public Task StopAsync() => Task.CompletedTask;
+}
