@@ -99,6 +99,10 @@ public static class ProxyHost
         {
             return ProxyExit.Done;
         }
+        catch (RecoveryRefusedException e)
+        {
+            return ProxyExit.Failed(e.Message);
+        }
         finally
         {
             foreach (Socket socket in sockets) { socket.Dispose(); }

@@ -1,17 +1,69 @@
+// A Redis that the proxy runs: started, adopted after the proxy's own death, started again after its. It survives a proxy
+// that is killed, and is stopped by one that ends in order.
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Supervision;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed class SupervisedStore(ServeOptions options, ILogSink log) : IStore
+internal sealed class SupervisedStore : IStore
 {
+    private const long BacklogBytes = 16L << 20;
+    private readonly RedisSupervisor _supervisor;
+    private readonly ILogSink _log;
+    private bool _ranBefore;
+
+    public SupervisedStore(ServeOptions options, ILogSink log)
+    {
+        _log = log;
+        var lines = new List<string>();
+        if (options.RedisConfigFile is { } file) { lines.Add($"include \"{file}\""); }
+        lines.AddRange(options.RedisDirectives);
+        _supervisor = new RedisSupervisor(new RedisSupervisorOptions
+        {
+            Directory = Path.Combine(options.DataDirectory, "redis"),
+            Executable = options.RedisServerPath!,
+            BacklogBytes = BacklogBytes,
+            ExtraLines = lines,
+        });
+    }
+
     public bool IsSupervised => true;
 
-    public RedisEndpoint Endpoint => throw new InvalidOperationException($"{options} {log}");
+    public RedisEndpoint Endpoint => _supervisor.Endpoint;
 
     public string Name => "the supervised Redis";
 
-    public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
+    public async Task EnsureRunningAsync(CancellationToken stop)
+    {
+        var pause = TimeSpan.FromMilliseconds(100);
+        while (true)
+        {
+            switch (await _supervisor.StartOrAdoptAsync(stop).ConfigureAwait(false))
+            {
+                case SupervisedStart.Started started:
+                    _log.Info($"redis-server started, process {started.ProcessId}");
+                    _ranBefore = true;
+                    return;
+                case SupervisedStart.Adopted adopted:
+                    if (!_ranBefore) { _log.Info($"redis-server adopted, process {adopted.ProcessId}"); }
+                    if (adopted.SettingsDiffer && !_ranBefore) { _log.Warn("the running redis-server was started with other settings; the new ones take effect at its next start"); }
+                    _ranBefore = true;
+                    return;
+                case SupervisedStart.Failed failed when !_ranBefore:
+                    throw new RecoveryRefusedException(failed.Message);
+                case SupervisedStart.Failed failed:
+                    _log.Error($"redis-server does not start: {failed.Message}");
+                    await Task.Delay(pause, stop).ConfigureAwait(false);
+                    if (pause < TimeSpan.FromSeconds(5)) { pause *= 2; }
+                    break;
+            }
+        }
+    }
 
-    public Task StopAsync() => Task.CompletedTask;
+    public async Task StopAsync()
+    {
+        await _supervisor.StopAsync().ConfigureAwait(false);
+        await _supervisor.DisposeAsync().ConfigureAwait(false);
+    }
 }
