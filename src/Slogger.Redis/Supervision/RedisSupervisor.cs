@@ -1,0 +1,366 @@
+// Runs a redis-server for the proxy. Redis daemonises (a session of its own), so that it survives the proxy: a proxy that
+// comes back adopts the running one by its socket and loses nothing. It keeps nothing on disk itself: the proxy's log and
+// checkpoints are its durability, and a Redis that was started is empty until it is restored.
+using System.ComponentModel;
+using System.Diagnostics;
+using System.Globalization;
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Redis.Supervision;
+
+/// <summary>Starts, adopts, watches and stops a redis-server. One caller at a time. Disposing leaves Redis running.</summary>
+public sealed class RedisSupervisor : IAsyncDisposable
+{
+    // sun_path holds 108 bytes including the final zero.
+    private const int SocketPathMax = 107;
+
+    private readonly RedisSupervisorOptions _options;
+    private readonly CancellationTokenSource _stop = new();
+    private readonly string _directory;
+
+    /// <summary>Makes one; nothing runs before <see cref="StartOrAdoptAsync"/>.</summary>
+    public RedisSupervisor(RedisSupervisorOptions options)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        _options = options;
+        _directory = Path.GetFullPath(options.Directory);
+        SocketPath = Path.Combine(_directory, "redis.sock");
+        if (Encoding.UTF8.GetByteCount(SocketPath) > SocketPathMax)
+        {
+            // The same short path for the same directory, in a directory of this user's own.
+            string home = Path.Combine(Path.GetTempPath(), "slogger-" + Environment.UserName);
+            string name = Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(_directory)))[..16];
+            SocketPath = Path.Combine(home, name + ".sock");
+        }
+        Endpoint = RedisEndpoint.Unix(SocketPath, options.Password);
+    }
+
+    /// <summary>How the proxy reaches it.</summary>
+    public RedisEndpoint Endpoint { get; }
+
+    /// <summary>Path of the Unix socket.</summary>
+    public string SocketPath { get; }
+
+    /// <summary>Its process; 0 if it does not run.</summary>
+    public int ProcessId { get; private set; }
+
+    /// <summary>Ends when the running Redis ends, for whatever reason. Renewed by each successful start.</summary>
+    public Task Exited { get; private set; } = Task.CompletedTask;
+
+    /// <summary>Adopts the Redis that runs in the directory, or starts one. May be called again whenever <see cref="Exited"/> has ended.</summary>
+    public async Task<SupervisedStart> StartOrAdoptAsync(CancellationToken cancellation = default)
+    {
+        try
+        {
+            PrepareDirectory();
+            if (await AdoptAsync(cancellation).ConfigureAwait(false) is { } adopted)
+                return adopted;
+            return await StartAsync(cancellation).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return new SupervisedStart.Failed(RedisProblem.LocalFile, $"The directory {_directory} of Redis cannot be used: {e.Message}");
+        }
+    }
+
+    /// <summary>Stops it: SHUTDOWN NOSAVE, then SIGTERM, then SIGKILL. Returns when it has ended.</summary>
+    public async Task StopAsync(CancellationToken cancellation = default)
+    {
+        int process = ProcessId;
+        if (process == 0 || !ProcessWatch.IsRunning(process))
+            return;
+        try
+        {
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StopTimeMax, cancellation).ConfigureAwait(false);
+            await connection.CommandAsync(["SHUTDOWN", "NOSAVE", "NOW", "FORCE"], cancellation).ConfigureAwait(false);
+        }
+        catch (RedisException)
+        {
+            // It answers SHUTDOWN by closing the connection; or it is in no state to answer.
+        }
+        if (await EndedWithinAsync(_options.StopTimeMax, cancellation).ConfigureAwait(false))
+            return;
+        ProcessWatch.Terminate(process);
+        if (await EndedWithinAsync(_options.StopTimeMax, cancellation).ConfigureAwait(false))
+            return;
+        await KillAsync(cancellation).ConfigureAwait(false);
+    }
+
+    /// <summary>SIGKILL: for a Redis that does not answer (the log has what counts). Returns when it has ended.</summary>
+    public async Task KillAsync(CancellationToken cancellation = default)
+    {
+        if (ProcessId != 0)
+            ProcessWatch.KillHard(ProcessId);
+        await Exited.WaitAsync(cancellation).ConfigureAwait(false);
+    }
+
+    /// <inheritdoc />
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await Exited.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        _stop.Dispose();
+    }
+
+    private string ConfigPath => Path.Combine(_directory, "redis.conf");
+    private string PidPath => Path.Combine(_directory, "redis.pid");
+    private string LogPath => Path.Combine(_directory, "redis.log");
+
+    private void PrepareDirectory()
+    {
+        MakePrivate(_directory);
+        MakePrivate(Path.GetDirectoryName(SocketPath)!);
+    }
+
+    private static void MakePrivate(string directory)
+    {
+        if (OperatingSystem.IsWindows())
+            Directory.CreateDirectory(directory);
+        else
+            Directory.CreateDirectory(directory, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
+    }
+
+    private async Task<SupervisedStart?> AdoptAsync(CancellationToken cancellation)
+    {
+        if (!File.Exists(SocketPath))
+            return null;
+        try
+        {
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
+            await WaitUntilReadyAsync(connection, cancellation).ConfigureAwait(false);
+            Dictionary<string, string> server = await connection.InfoAsync("server", cancellation).ConfigureAwait(false);
+            bool differ = !File.Exists(ConfigPath) || await File.ReadAllTextAsync(ConfigPath, cancellation).ConfigureAwait(false) != Configuration();
+            int process = int.Parse(server["process_id"], CultureInfo.InvariantCulture);
+            WatchProcess(process);
+            return new SupervisedStart.Adopted(process, server["run_id"], differ);
+        }
+        catch (RedisException e) when (e.Problem == RedisProblem.Unreachable)
+        {
+            return await RunsWithoutSocketAsync(cancellation).ConfigureAwait(false) ?? Stale();
+        }
+        catch (RedisException e)
+        {
+            return new SupervisedStart.Failed(e.Problem,
+                $"A Redis runs in {_directory} but cannot be adopted: {e.Message} If its password was changed, stop it (its process id is in {PidPath}) and start again.");
+        }
+    }
+
+    private SupervisedStart? Stale()
+    {
+        File.Delete(SocketPath);
+        return null;
+    }
+
+    // A Redis that does not accept on its socket but still runs must not be doubled. (It is between its start and its listening,
+    // or on its way out: both pass within moments.)
+    private async Task<SupervisedStart?> RunsWithoutSocketAsync(CancellationToken cancellation)
+    {
+        for (int i = 0; i < 50; i++)
+        {
+            if (!File.Exists(PidPath) || !int.TryParse(await File.ReadAllTextAsync(PidPath, cancellation).ConfigureAwait(false),
+                    CultureInfo.InvariantCulture, out int process) || !IsOurRedis(process))
+                return null;
+            await Task.Delay(100, cancellation).ConfigureAwait(false);
+        }
+        return new SupervisedStart.Failed(RedisProblem.Unreachable,
+            $"The Redis of {_directory} runs (process id in {PidPath}) but does not accept connections. End it, and start again.");
+    }
+
+    // Process ids are reused: only one that works in our directory is ours.
+    private bool IsOurRedis(int process)
+    {
+        if (!ProcessWatch.IsRunning(process))
+            return false;
+        try
+        {
+            // Its working directory holds a pid file with its own id.
+            string pid = string.Create(CultureInfo.InvariantCulture, $"{process}");
+            return !OperatingSystem.IsLinux() || File.ReadAllText($"/proc/{pid}/cwd/{Path.GetFileName(PidPath)}").Trim() == pid;
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return false;
+        }
+    }
+
+    private async Task<SupervisedStart> StartAsync(CancellationToken cancellation)
+    {
+        File.Delete(PidPath);
+        // A dump that somebody's SAVE left behind is older than the log: never load it. It bears a name of its own, so that no
+        // dump of another origin is touched.
+        File.Delete(Path.Combine(_directory, DumpName));
+        WritePrivate(ConfigPath, Configuration());
+        long logBefore = File.Exists(LogPath) ? new FileInfo(LogPath).Length : 0;
+        var start = new ProcessStartInfo(_options.Executable) { UseShellExecute = false, RedirectStandardError = true, RedirectStandardOutput = true, RedirectStandardInput = true };
+        start.ArgumentList.Add(ConfigPath);
+        int launcherId;
+        try
+        {
+            using Process launcher = Process.Start(start)!;
+            launcher.StandardInput.Close();
+            launcherId = launcher.Id;
+            // It ends as soon as the daemon has been forked off; a broken configuration is told here.
+            Task<string> errors = launcher.StandardError.ReadToEndAsync(cancellation);
+            string spoken = await launcher.StandardOutput.ReadToEndAsync(cancellation).ConfigureAwait(false) + await errors.ConfigureAwait(false);
+            await launcher.WaitForExitAsync(cancellation).ConfigureAwait(false);
+            if (launcher.ExitCode != 0)
+                return new SupervisedStart.Failed(RedisProblem.LocalFile, $"{_options.Executable} did not start: {Shorten(spoken)} {Shorten(LogSince(logBefore))}");
+        }
+        catch (Win32Exception e)
+        {
+            return new SupervisedStart.Failed(RedisProblem.LocalFile, $"{_options.Executable} cannot be run: {e.Message}. Install Redis 7.0 or later, or give its path.");
+        }
+        return await WaitForStartAsync(logBefore, launcherId, cancellation).ConfigureAwait(false);
+    }
+
+    private async Task<SupervisedStart> WaitForStartAsync(long logBefore, int launcherId, CancellationToken cancellation)
+    {
+        var clock = Stopwatch.StartNew();
+        while (clock.Elapsed < _options.StartTimeMax)
+        {
+            // Redis writes its pid file only after it has bound its ports; its log lines bear the process id from the first one on.
+            int process = DaemonId(LogSince(logBefore), launcherId);
+            if (process > 0 && !ProcessWatch.IsRunning(process))
+                return new SupervisedStart.Failed(RedisProblem.Closed, $"Redis ended while it started: {Shorten(LogSince(logBefore))}");
+            if (process > 0 && File.Exists(SocketPath))
+            {
+                try
+                {
+                    await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
+                    await WaitUntilReadyAsync(connection, cancellation).ConfigureAwait(false);
+                    Dictionary<string, string> server = await connection.InfoAsync("server", cancellation).ConfigureAwait(false);
+                    WatchProcess(process);
+                    return new SupervisedStart.Started(process, server["run_id"]);
+                }
+                catch (RedisException e) when (e.Problem is RedisProblem.Unreachable or RedisProblem.Closed)
+                {
+                    // Between making the socket and listening on it.
+                }
+                catch (RedisException e)
+                {
+                    return new SupervisedStart.Failed(e.Problem, e.Message);
+                }
+            }
+            await Task.Delay(2, cancellation).ConfigureAwait(false);
+        }
+        return new SupervisedStart.Failed(RedisProblem.Timeout,
+            $"Redis did not answer within {_options.StartTimeMax.TotalSeconds:0} s of its start: {Shorten(LogSince(logBefore))}");
+    }
+
+    // "4711:M 01 Jan 2025 ..." of the last line that is not the launcher's.
+    private static int DaemonId(string log, int launcherId)
+    {
+        foreach (string line in log.Split('\n').Reverse())
+        {
+            int colon = line.IndexOf(':', StringComparison.Ordinal);
+            if (colon > 0 && int.TryParse(line.AsSpan(0, colon), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && id != launcherId)
+                return id;
+        }
+        return 0;
+    }
+
+    private static async Task WaitUntilReadyAsync(RedisConnection connection, CancellationToken cancellation)
+    {
+        while (true)
+        {
+            RedisReply reply = await connection.CommandAsync(["PING"], cancellation).ConfigureAwait(false);
+            if (!reply.IsError || RedisProblems.Classify(reply.Text) is not (RedisProblem.Loading or RedisProblem.PasswordNeeded))
+                return; // busy or without its master, but it is there
+            if (RedisProblems.Classify(reply.Text) == RedisProblem.PasswordNeeded)
+                throw new RedisException(RedisProblem.PasswordNeeded, $"Redis at {connection.Endpoint} wants a password.");
+            await Task.Delay(10, cancellation).ConfigureAwait(false);
+        }
+    }
+
+    private void WatchProcess(int process)
+    {
+        ProcessId = process;
+        Exited = ProcessWatch.WaitForExitAsync(process, _stop.Token);
+    }
+
+    private async Task<bool> EndedWithinAsync(TimeSpan time, CancellationToken cancellation)
+    {
+        try
+        {
+            await Exited.WaitAsync(time, cancellation).ConfigureAwait(false);
+            return true;
+        }
+        catch (TimeoutException)
+        {
+            return false;
+        }
+    }
+
+    private const string DumpName = "slogger-redis.rdb";
+
+    private string Configuration()
+    {
+        var lines = new List<string>
+        {
+            "# Written by slogger at each start; changes are lost.",
+            "daemonize yes",
+            "supervised no",
+            string.Create(CultureInfo.InvariantCulture, $"port {_options.Port}"),
+            "bind 127.0.0.1",
+            $"unixsocket {Quote(SocketPath)}",
+            "unixsocketperm 700",
+            $"pidfile {Quote(PidPath)}",
+            $"logfile {Quote(LogPath)}",
+            $"dir {Quote(_directory)}",
+            $"dbfilename {DumpName}",
+            "save \"\"",
+            "appendonly no",
+            "repl-diskless-sync yes",
+            "repl-diskless-sync-delay 0",
+            "repl-diskless-load swapdb",
+            string.Create(CultureInfo.InvariantCulture, $"repl-backlog-size {_options.BacklogBytes}"),
+            "repl-backlog-ttl 0",                           // the proxy may be away for long
+            "client-output-buffer-limit replica 0 0 0",     // the proxy bounds what is outstanding; Redis must not cut the link
+        };
+        if (_options.MemoryBytesMax > 0)
+            lines.Add(string.Create(CultureInfo.InvariantCulture, $"maxmemory {_options.MemoryBytesMax}"));
+        if (_options.Password is { } password)
+            lines.Add($"requirepass {Quote(password)}");
+        lines.AddRange(_options.ExtraLines);
+        return string.Join('\n', lines) + "\n";
+    }
+
+    private static string Quote(string text)
+    {
+        var quoted = new StringBuilder("\"");
+        foreach (byte b in Encoding.UTF8.GetBytes(text))
+        {
+            if (b is >= 0x20 and < 0x7f and not (byte)'"' and not (byte)'\\')
+                quoted.Append((char)b);
+            else
+                quoted.Append(CultureInfo.InvariantCulture, $"\\x{b:x2}");
+        }
+        return quoted.Append('"').ToString();
+    }
+
+    private static void WritePrivate(string path, string text)
+    {
+        var options = new FileStreamOptions { Mode = FileMode.Create, Access = FileAccess.Write };
+        if (!OperatingSystem.IsWindows())
+            options.UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite;
+        using var file = new FileStream(path, options);
+        file.Write(Encoding.UTF8.GetBytes(text));
+    }
+
+    private string LogSince(long offset)
+    {
+        if (!File.Exists(LogPath))
+            return "";
+        using var log = new FileStream(LogPath, FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
+        log.Seek(Math.Max(offset, log.Length - 2000), SeekOrigin.Begin);
+        return new StreamReader(log).ReadToEnd();
+    }
+
+    private static string Shorten(string text)
+    {
+        string line = string.Join(" | ", text.Split('\n', StringSplitOptions.RemoveEmptyEntries | StringSplitOptions.TrimEntries));
+        return line.Length <= 800 ? line : "..." + line[^800..];
+    }
+}

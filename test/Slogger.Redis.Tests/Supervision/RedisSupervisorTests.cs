@@ -1,0 +1,110 @@
+// The supervisor with a real redis-server: it outlives its supervisor, is adopted, and its death is noticed.
+using Slogger.Redis.Connections;
+using Slogger.Redis.Supervision;
+using Slogger.Redis.Tests.Support;
+
+namespace Slogger.Redis.Tests.Supervision;
+
+public sealed class RedisSupervisorTests : IAsyncLifetime
+{
+    private readonly string _directory = TestRedis.NewDirectory();
+
+    public ValueTask InitializeAsync() => ValueTask.CompletedTask;
+
+    public async ValueTask DisposeAsync()
+    {
+        await using (var last = new RedisSupervisor(new() { Directory = _directory, Password = _password }))
+        {
+            if (await last.StartOrAdoptAsync() is not SupervisedStart.Failed)
+                await last.KillAsync();
+        }
+        Directory.Delete(_directory, recursive: true);
+    }
+
+    private string? _password;
+
+    [Fact]
+    public async Task Start_ThenNewSupervisor_AdoptsTheSameRun()
+    {
+        _password = "p\"a\\s s\u00e9";
+        var options = new RedisSupervisorOptions { Directory = _directory, Password = _password };
+        SupervisedStart.Started started;
+        await using (var first = new RedisSupervisor(options))
+        {
+            started = Assert.IsType<SupervisedStart.Started>(await first.StartOrAdoptAsync());
+            await using RedisConnection client = await RedisConnection.ConnectAsync(first.Endpoint);
+            await client.ExpectAsync("SET", "a", "1");
+            Assert.True((await RedisProbe.InspectAsync(first.Endpoint)).IsUsable);
+        }
+        await using var second = new RedisSupervisor(options);
+        var adopted = Assert.IsType<SupervisedStart.Adopted>(await second.StartOrAdoptAsync());
+        Assert.Equal(started.RunId, adopted.RunId);
+        Assert.Equal(started.ProcessId, adopted.ProcessId);
+        Assert.False(adopted.SettingsDiffer);
+        await using var third = new RedisSupervisor(options with { BacklogBytes = 1 << 20 });
+        Assert.True(Assert.IsType<SupervisedStart.Adopted>(await third.StartOrAdoptAsync()).SettingsDiffer);
+        Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, File.GetUnixFileMode(Path.Combine(_directory, "redis.conf")));
+        await using var wrong = new RedisSupervisor(options with { Password = "other" });
+        var failed = Assert.IsType<SupervisedStart.Failed>(await wrong.StartOrAdoptAsync());
+        Assert.Equal(RedisProblem.WrongPassword, failed.Problem);
+    }
+
+    [Fact]
+    public async Task Kill9_IsNoticedAndStartedAgainEmpty()
+    {
+        await using var supervisor = new RedisSupervisor(new() { Directory = _directory });
+        var started = Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
+        await using (RedisConnection client = await RedisConnection.ConnectAsync(supervisor.Endpoint))
+        {
+            await client.ExpectAsync("SET", "a", "1");
+            await client.ExpectAsync("SAVE");
+        }
+        for (int round = 0; round < 3; round++)
+        {
+            Assert.False(supervisor.Exited.IsCompleted);
+            System.Diagnostics.Process.GetProcessById(supervisor.ProcessId).Kill();
+            await supervisor.Exited.WaitAsync(TimeSpan.FromSeconds(30));
+            var again = Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
+            Assert.NotEqual(started.RunId, again.RunId);
+            Assert.Equal(0, (await RedisProbe.InspectAsync(supervisor.Endpoint)).Facts!.KeyCount);
+        }
+        await supervisor.StopAsync();
+        Assert.True(supervisor.Exited.IsCompleted);
+    }
+
+    [Fact]
+    public async Task Stop_StoppedProcess_IsKilled()
+    {
+        await using var supervisor = new RedisSupervisor(new() { Directory = _directory, StopTimeMax = TimeSpan.FromMilliseconds(300) });
+        var started = Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
+        System.Diagnostics.Process.Start("kill", ["-STOP", $"{started.ProcessId}"]).WaitForExit();
+        await supervisor.StopAsync().WaitAsync(TimeSpan.FromSeconds(30));
+    }
+
+    [Fact]
+    public async Task Start_PortTaken_SaysSoFromTheLog()
+    {
+        await using TestRedis other = await TestRedis.StartAsync();
+        await using var supervisor = new RedisSupervisor(new() { Directory = _directory, Port = other.Port });
+        var failed = Assert.IsType<SupervisedStart.Failed>(await supervisor.StartOrAdoptAsync().WaitAsync(TimeSpan.FromSeconds(25)));
+        Assert.Contains("in use", failed.Message);
+    }
+
+    [Fact]
+    public async Task Start_BadSettingOrProgram_SaysSo()
+    {
+        await using var bad = new RedisSupervisor(new() { Directory = _directory, ExtraLines = ["no-such-setting 1"] });
+        Assert.Contains("no-such-setting", Assert.IsType<SupervisedStart.Failed>(await bad.StartOrAdoptAsync()).Message);
+        await using var absent = new RedisSupervisor(new() { Directory = _directory, Executable = "no-such-redis" });
+        Assert.Contains("no-such-redis", Assert.IsType<SupervisedStart.Failed>(await absent.StartOrAdoptAsync()).Message);
+    }
+
+    [Fact]
+    public async Task Start_LongDirectory_UsesAShortSocketPath()
+    {
+        string deep = Path.Combine(_directory, new string('d', 120));
+        await using var supervisor = new RedisSupervisor(new() { Directory = deep });
+        Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
+        await supervisor.StopAsync();
+    }
+}
