@@ -78,7 +78,7 @@ public sealed partial class VersionLog
                     throw new ArgumentException($"Version {closed.Version} is not above the last closed version {lastVersion}.");
                 }
                 bool extendsRun = entry.Kind == EntryKind.EmptyRun && _current is { EndsWithEmptyRun: true };
-                if (TryGetChunk(needsEntry: !extendsRun))
+                if (extendsRun || TryGetChunk(needsEntry: true))
                 {
                     if (extendsRun)
                     {

@@ -68,24 +68,27 @@ public sealed partial class VersionLog
         {
             first--;
         }
+        first = Math.Max(first, 0);
         Boundary? best = null;
-        for (int i = Math.Max(first, 0); i < view.Extents.Count; i++)
+        for (int i = first; i < view.Extents.Count; i++)
         {
-            Segment segment = view.Extents[i].Segment;
+            Extent extent = view.Extents[i];
+            Segment segment = extent.Segment;
+            if (segment.Header.LastBoundary is { } before && before.Version > version)
+            {
+                // A world-line that started above the last boundary closed what lies between as empty.
+                return i == first ? null : AtOrAboveStart((best ?? before) with { Version = version }, view);
+            }
             IndexPoint start = segment.FindVersion(version);
             best = start.LastBefore ?? best;
-            if (best?.Version > version)
-            {
-                return null;
-            }
             foreach (LogEntry entry in EntriesOf(segment, start.FilePosition))
             {
                 Boundary closed = entry.ToBoundary(segment.Header.WorldLine);
                 if (closed.Version > version)
                 {
-                    // Also in a part that a later world-line voided: up to its branch the run counts.
-                    best = entry.Kind == EntryKind.EmptyRun ? (best ?? closed) with { Version = version } : best;
-                    return AtOrAboveStart(best, view);
+                    // Inside a run; or in a part that is void, whose world-line closed the versions up to the next one's branch.
+                    bool isClosed = entry.Kind == EntryKind.EmptyRun || closed.Version > extent.VersionMax;
+                    return AtOrAboveStart(isClosed ? (best ?? closed) with { Version = version } : best, view);
                 }
                 best = closed;
             }

@@ -1,7 +1,8 @@
 // The few operations the log needs of a file system, so that tests can put a disk under it that crashes, tears, fills up
 // and lies. Rules the log relies on, and a simulated layer must keep:
 //   - nothing is durable before a sync: file contents and length by SyncData, names by SyncDirectory;
-//   - at a crash an unsynced sector of 512 bytes holds any earlier state of itself, never a mixture;
+//   - at a crash an unsynced sector of 512 bytes holds any earlier state of itself, never a mixture; a write that fails or is
+//     killed half-way has written whole sectors (Linux copies whole pages);
 //   - bytes of an allocated file that were never written read as zero;
 //   - a failed SyncData leaves unsynced bytes in doubt for ever, although they may still be read.
 // Failures are IOException (or UnauthorizedAccessException).

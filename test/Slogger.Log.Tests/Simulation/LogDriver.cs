@@ -1,0 +1,292 @@
+// Drives a log through random work on a simulated disk, life after life of the process, and compares what each life recovers with
+// the model. All randomness comes from the seed.
+using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Tests.Simulation;
+
+internal sealed class LogDriver
+{
+    public const string Directory = "/log";
+
+    private readonly Random _random;
+    private readonly SimulatedDisk _disk;
+    private readonly VersionLogOptions _options;
+
+    // What the log may hold now: one history, or two in the middle of a change; null stands for an empty log.
+    private List<LogModel?> _possible = [null];
+    private VersionLog _log = null!;
+    private long _trimmedTo;
+    private long _time;
+
+    public LogDriver(int seed, bool ignoresDataSync = false, bool ignoresDirectorySync = false)
+    {
+        _random = new Random(seed);
+        _disk = new SimulatedDisk(_random.Next())
+        {
+            IgnoresDataSync = ignoresDataSync, IgnoresDirectorySync = ignoresDirectorySync,
+        };
+        int block = 256 << _random.Next(4);
+        _options = new VersionLogOptions
+        {
+            Directory = Directory, Shard = new ShardId(3), Files = _disk, PrepareInBackground = false,
+            SegmentBytes = 16 << 10, BlockBytes = block, BufferBytes = block * (2 + _random.Next(3)), ZeroFill = _random.Next(2) == 0,
+        };
+        FaultKind = _random.Next(4);
+    }
+
+    public int FaultKind { get; }
+
+    /// <summary>Null if every life recovered what it had to; otherwise what was wrong.</summary>
+    public string? Run(int lives)
+    {
+        for (int life = 0; life < lives; life++)
+        {
+            try
+            {
+                if (Reopen() is { } wrong)
+                {
+                    return $"life {life}: {wrong}";
+                }
+                SetFaults();
+                int steps = _random.Next(10, 80);
+                for (int i = 0; i < steps && Step(); i++)
+                {
+                }
+            }
+            catch (SimulatedCrashException)
+            {
+                // The life ends here.
+            }
+            EndLife();
+        }
+        return Reopen();
+    }
+
+    private LogModel Model => _possible[^1]!;
+
+    private string? Reopen()
+    {
+        while (true)
+        {
+            // A crash while opening changes nothing of what must be there.
+            _disk.OperationsUntilCrash = _random.Next(4) == 0 ? _random.Next(12) : -1;
+            try
+            {
+                _log = VersionLog.Open(_options);
+                break;
+            }
+            catch (SimulatedCrashException)
+            {
+                _disk.Crash();
+            }
+            catch (LogCorruptException e)
+            {
+                return e.Message;
+            }
+        }
+        _disk.OperationsUntilCrash = -1;
+        List<string> wrong = [];
+        foreach (LogModel? model in _possible)
+        {
+            string? mismatch = model is null ? (_log.IsEmpty ? null : "the log is not empty") : model.Mismatch(_log, _trimmedTo);
+            if (mismatch is null)
+            {
+                _possible = [model is null ? null : Recovered(model)];
+                return model is not null && _log.StartOffset > Math.Max(model.Origin.Offset, _trimmedTo)
+                    ? $"it starts at {_log.StartOffset}, trimmed to {_trimmedTo}" : null;
+            }
+            wrong.Add(mismatch);
+        }
+        return string.Join("; or ", wrong);
+    }
+
+    private LogModel Recovered(LogModel model)
+    {
+        model.Bytes.RemoveRange((int)(_log.EndOffset - model.Origin.Offset), (int)(model.EndOffset - _log.EndOffset));
+        model.Entries.RemoveAll(e => _log.LastBoundary is not { } last || e.Boundary.Version > last.Version);
+        model.MarkDurable();
+        return model;
+    }
+
+    private void SetFaults()
+    {
+        if (_random.Next(4) > 0)
+        {
+            _disk.OperationsUntilCrash = _random.Next(150);
+        }
+        _disk.SyncFailureRate = FaultKind == 1 ? 0.05 : 0;
+        _disk.WriteFailureRate = FaultKind == 2 ? 0.1 : 0;
+        _disk.CapacityBytes = FaultKind == 3 ? _random.Next(16 << 10, 100 << 10) : long.MaxValue;
+    }
+
+    private void EndLife()
+    {
+        _disk.SyncFailureRate = _disk.WriteFailureRate = 0;
+        _disk.CapacityBytes = long.MaxValue;
+        if (_disk.OperationsUntilCrash != 0 && _random.Next(3) == 0)
+        {
+            _disk.OperationsUntilCrash = -1;
+            _log.Dispose();
+        }
+        if (_random.Next(4) == 0)
+        {
+            _disk.Kill();
+        }
+        else
+        {
+            _disk.Crash();
+        }
+    }
+
+    /// <summary>One random operation; false if the log must be reopened.</summary>
+    private bool Step()
+    {
+        try
+        {
+            if (_possible[^1] is null)
+            {
+                Begin();
+                return true;
+            }
+            switch (_random.Next(40))
+            {
+                case < 14: Append(); break;
+                case < 22: AppendBoundary(); break;
+                case < 27: AppendRun(); break;
+                case < 35: Sync(); break;
+                case 35: Change(m => m.ReplicationId = NewReplicationId(), m => _log.SetReplicationId(m.ReplicationId)); break;
+                case 36: BeginWorldLine(); break;
+                case 37: Trim(); break;
+                case 38 when _random.Next(4) == 0: Begin(); break;
+                default: Append(); break;
+            }
+            return true;
+        }
+        catch (LogIOException e)
+        {
+            return !e.IsFatal;
+        }
+    }
+
+    private void Append()
+    {
+        byte[] bytes = new byte[_random.Next(8) == 0 ? _random.Next(5000) : _random.Next(200)];
+        if (_random.Next(4) > 0)
+        {
+            _random.NextBytes(bytes);
+        }
+        long before = _log.EndOffset;
+        // Noted first: a crash in the middle may leave a part of it.
+        Model.Bytes.AddRange(bytes);
+        try
+        {
+            _log.Append(bytes);
+        }
+        catch (LogIOException)
+        {
+            long end = _log.EndOffset;
+            Model.Bytes.RemoveRange((int)(end - Model.Origin.Offset), (int)(before + bytes.Length - end));
+            throw;
+        }
+    }
+
+    private void AppendBoundary()
+    {
+        var boundary = new Boundary(
+            Model.WorldLine, new Version(Model.LastVersion.Number + _random.Next(1, 3)), _log.EndOffset, _random.Next(16), Now());
+        AppendEntry(() => Model.AppendBoundary(boundary), () => _log.AppendBoundary(boundary));
+    }
+
+    private void AppendRun()
+    {
+        var last = new Version(Model.LastVersion.Number + _random.Next(1, 5));
+        HybridTimestamp time = Now();
+        AppendEntry(() => Model.AppendRun(last, time), () => _log.AppendEmptyRun(last, time));
+    }
+
+    private void AppendEntry(Action note, Action append)
+    {
+        note();
+        try
+        {
+            append();
+        }
+        catch (LogIOException)
+        {
+            Model.Entries.RemoveAt(Model.Entries.Count - 1);
+            throw;
+        }
+    }
+
+    private void Sync()
+    {
+        long durable = _log.Sync();
+        Assert.Equal(_log.EndOffset, durable);
+        Assert.Equal(Model.EndOffset, durable);
+        Assert.Equal(Model.LastBoundary?.Version, _log.DurableBoundary?.Version);
+        Model.MarkDurable();
+    }
+
+    private void Begin()
+    {
+        var origin = new StreamOrigin(NewReplicationId(), _random.Next(10_000), _random.Next(16));
+        LogModel begun = LogModel.Begun(origin, new WorldLine(_random.Next(1, 5)), new Version(_random.Next(1, 100)));
+        _possible = [_possible[^1], begun];
+        Attempt(() => _log.Begin(origin, begun.WorldLine, begun.FirstVersion));
+        _trimmedTo = 0;
+    }
+
+    private void BeginWorldLine()
+    {
+        Sync();
+        long below = _random.NextInt64(Model.FirstVersion.Number - 1, Model.LastVersion.Number + 1);
+        if (_log.BoundaryAtOrBelow(new Version(below)) is { } branch)
+        {
+            // The cut may be at an empty or void version above the boundary.
+            Version cut = branch.Version.Number < below && _random.Next(2) == 0 ? new Version(below) : branch.Version;
+            branch = branch with { Version = cut };
+            WorldLine next = Model.WorldLine.Next;
+            Change(m => m.Branch(next, branch, NewReplicationId()), m => _log.BeginWorldLine(next, branch, m.ReplicationId));
+            Assert.Equal(branch.Offset, _log.EndOffset);
+            Assert.Equal(new WorldPoint(next, cut), _log.DurableBoundary?.Point);
+        }
+    }
+
+    private void Trim()
+    {
+        long offset = _random.NextInt64(Model.Origin.Offset, Model.DurableOffset + 1);
+        _trimmedTo = Math.Max(_trimmedTo, offset);
+        _log.TrimBefore(offset);
+    }
+
+    private void Change(Action<LogModel> change, Action<LogModel> perform)
+    {
+        LogModel after = Model.Copy();
+        change(after);
+        after.MarkDurable();
+        _possible = [Model, after];
+        Attempt(() => perform(after));
+    }
+
+    /// <summary>Performs a change of history: done, or not done, or, if the process stops, either.</summary>
+    private void Attempt(Action perform)
+    {
+        try
+        {
+            perform();
+            _possible = [_possible[1]];
+        }
+        catch (LogIOException e) when (!e.IsFatal)
+        {
+            _possible = [_possible[0]];
+            throw;
+        }
+    }
+
+    private string NewReplicationId() => $"{_random.NextInt64():x16}{_random.NextInt64():x16}{_random.Next():x8}";
+
+    private HybridTimestamp Now() => HybridTimestamp.Of(++_time, 0);
+}

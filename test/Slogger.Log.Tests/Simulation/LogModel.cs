@@ -1,0 +1,176 @@
+// What the log should hold, kept in memory: every item appended in order, and how many of them must survive a crash.
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Tests.Simulation;
+
+/// <param name="Boundary">The version closed.</param>
+/// <param name="IsRun">Whether it was a run of empty versions.</param>
+/// <param name="BytesBefore">The end of the stream when it was appended.</param>
+internal readonly record struct ModelEntry(Boundary Boundary, bool IsRun, long BytesBefore);
+
+internal sealed class LogModel
+{
+    public required StreamOrigin Origin { get; init; }
+    public required WorldLine WorldLine { get; set; }
+    public required Version FirstVersion { get; init; }
+    public required string ReplicationId { get; set; }
+    public List<byte> Bytes { get; private init; } = [];
+    public List<ModelEntry> Entries { get; private init; } = [];
+
+    /// <summary>What must survive: bytes of the stream, and versions.</summary>
+    public long DurableOffset { get; set; }
+    public Version DurableVersion { get; set; }
+
+    public long EndOffset => Origin.Offset + Bytes.Count;
+    public Version LastVersion => Entries.Count > 0 ? Entries[^1].Boundary.Version : FirstVersion.Previous;
+    public Boundary? LastBoundary => Entries.Count > 0 ? Entries[^1].Boundary with { WorldLine = LastWorldLine } : null;
+    private WorldLine LastWorldLine => Entries[^1].Boundary.WorldLine;
+
+    public static LogModel Begun(StreamOrigin origin, WorldLine worldLine, Version open) => new()
+    {
+        Origin = origin, WorldLine = worldLine, FirstVersion = open, ReplicationId = origin.ReplicationId,
+        DurableOffset = origin.Offset, DurableVersion = open.Previous,
+    };
+
+    public LogModel Copy() => new()
+    {
+        Origin = Origin, WorldLine = WorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
+        Bytes = [.. Bytes], Entries = [.. Entries], DurableOffset = DurableOffset, DurableVersion = DurableVersion,
+    };
+
+    public void AppendRun(Version last, HybridTimestamp time)
+    {
+        Boundary before = LastBoundary ?? new Boundary(WorldLine, default, Origin.Offset, Origin.Database, default);
+        Entries.Add(new(before with { WorldLine = WorldLine, Version = last, Time = time }, true, EndOffset));
+    }
+
+    public void AppendBoundary(Boundary boundary) => Entries.Add(new(boundary, false, EndOffset));
+
+    public void MarkDurable()
+    {
+        DurableOffset = EndOffset;
+        DurableVersion = LastVersion;
+    }
+
+    /// <summary>The end of the last version closed at or below a version.</summary>
+    public (Version Version, long Offset)? BoundaryAtOrBelow(Version version)
+    {
+        (Version, long)? best = null;
+        foreach (ModelEntry entry in Entries)
+        {
+            if (entry.Boundary.Version > version)
+            {
+                return entry.IsRun ? (version, entry.Boundary.Offset) : best;
+            }
+            best = (entry.Boundary.Version, entry.Boundary.Offset);
+        }
+        return best;
+    }
+
+    public void Branch(WorldLine next, Boundary branch, string replicationId)
+    {
+        Bytes.RemoveRange((int)(branch.Offset - Origin.Offset), (int)(EndOffset - branch.Offset));
+        // A run that the branch cuts stays in part.
+        int cut = Entries.FindIndex(e => e.Boundary.Version > branch.Version);
+        if (cut >= 0)
+        {
+            Entries.RemoveRange(cut, Entries.Count - cut);
+        }
+        for (int i = 0; i < Entries.Count; i++)
+        {
+            // A run may have been appended after bytes that are void now.
+            Entries[i] = Entries[i] with { BytesBefore = Math.Min(Entries[i].BytesBefore, branch.Offset) };
+        }
+        Entries.Add(new(branch with { WorldLine = next }, true, branch.Offset));
+        WorldLine = next;
+        ReplicationId = replicationId;
+        MarkDurable();
+    }
+
+    /// <summary>Whether a recovered log is this history up to some point at or above what is durable; null if so, or
+    /// what is wrong. Below <paramref name="trimmedTo"/> boundaries may be gone.</summary>
+    public string? Mismatch(VersionLog log, long trimmedTo)
+    {
+        if (log.IsEmpty)
+        {
+            return "the log is empty";
+        }
+        if (log.Origin != Origin || log.WorldLine != WorldLine || log.ReplicationId != ReplicationId)
+        {
+            return $"history {log.Origin} {log.WorldLine} {log.ReplicationId} instead of {Origin} {WorldLine} {ReplicationId}";
+        }
+        if (log.EndOffset < DurableOffset || log.EndOffset > EndOffset)
+        {
+            return $"it ends at {log.EndOffset}, durable was {DurableOffset}, appended {EndOffset}";
+        }
+        Version last = log.LastBoundary?.Version ?? FirstVersion.Previous;
+        if (last < DurableVersion || last > LastVersion)
+        {
+            return $"its last version is {last}, durable was {DurableVersion}, appended {LastVersion}";
+        }
+        int known = Entries.FindIndex(e => e.Boundary.Version == last);
+        if (known < 0 && last != FirstVersion.Previous)
+        {
+            return $"version {last} was never closed";
+        }
+        // A prefix: everything before the last entry is there, and nothing of what follows the next one.
+        if (known >= 0 && log.EndOffset < Entries[known].BytesBefore)
+        {
+            return $"version {last} is there without the bytes before it";
+        }
+        int next = Entries.FindIndex(known + 1, e => !e.IsRun);
+        if (next >= 0 && log.EndOffset > Entries[next].BytesBefore)
+        {
+            return $"bytes after version {Entries[next].Boundary.Version} are there without it";
+        }
+        return MismatchOfBytes(log) ?? MismatchOfVersions(log, last, trimmedTo);
+    }
+
+    private string? MismatchOfBytes(VersionLog log)
+    {
+        using LogReader reader = log.OpenReader(log.StartOffset);
+        byte[] buffer = new byte[777];
+        int read;
+        while ((read = reader.Read(buffer)) > 0)
+        {
+            int at = (int)(reader.Position - read - Origin.Offset);
+            for (int i = 0; i < read; i++)
+            {
+                if (buffer[i] != Bytes[at + i])
+                {
+                    return $"byte {at + i + Origin.Offset} differs";
+                }
+            }
+        }
+        return reader.Position == log.DurableOffset ? null : $"reading stopped at {reader.Position} of {log.DurableOffset}";
+    }
+
+    private string? MismatchOfVersions(VersionLog log, Version last, long trimmedTo)
+    {
+        // A boundary exactly at the start may lie in the segment before, which may be gone only if it is below the trim.
+        bool MayBeGone(long offset) => offset < log.StartOffset || (offset == log.StartOffset && offset < trimmedTo);
+        var expected = Entries.Where(e => !e.IsRun && e.Boundary.Version <= last && !MayBeGone(e.Boundary.Offset))
+            .Select(e => (e.Boundary.Version, e.Boundary.Offset));
+        var present = log.Boundaries.Select(b => (b.Version, b.Offset)).ToHashSet();
+        foreach ((Version, long) boundary in expected)
+        {
+            if (!present.Contains(boundary))
+            {
+                return $"boundary {boundary} is missing";
+            }
+        }
+        for (long v = FirstVersion.Number; v <= last.Number; v += 1 + ((last.Number - FirstVersion.Number) / 20))
+        {
+            Boundary? found = log.BoundaryAtOrBelow(new Version(v));
+            (Version Version, long Offset)? wanted = BoundaryAtOrBelow(new Version(v));
+            bool isGone = wanted is { } point && MayBeGone(point.Offset);
+            if (!(isGone && found is null) && (found?.Version, found?.Offset) != (wanted?.Version, wanted?.Offset))
+            {
+                return $"version {v} ends at {found}, not at {wanted}";
+            }
+        }
+        return null;
+    }
+}
