@@ -77,8 +77,7 @@ public static unsafe class CommandScanner
                 if (*q != (byte)'$')
                 {
                     // Redis says so only when the whole line has come.
-                    q++;
-                    if (ReadLength(ref q, end) == Incomplete) { goto incomplete; }
+                    if (ReadOtherLine(q, end) == Incomplete) { goto incomplete; }
                     stop = ScanStop.Malformed;
                     return start;
                 }
@@ -168,8 +167,9 @@ public static unsafe class CommandScanner
         if (count is Invalid or > int.MaxValue) { return "ERR Protocol error: invalid multibulk length"; }
         while (q < end)
         {
-            byte kind = *q++;
-            long length = ReadLength(ref q, end);
+            byte kind = *q;
+            byte* line = q++;
+            long length = kind == (byte)'$' ? ReadLength(ref q, end) : ReadOtherLine(line, end);
             if (length is Incomplete or TooLong) { return "ERR Protocol error: too big bulk count string"; }
             if (kind != (byte)'$') { return ExpectedDollar(kind); }
             if (length < 0 || end - q - 2 < length) { break; }
@@ -206,13 +206,26 @@ public static unsafe class CommandScanner
         return ReadLongLength(ref p, end);
     }
 
+    // A line that is no length: only whether it is all there.
+    private static long ReadOtherLine(byte* p, byte* end)
+    {
+        byte* cr = FindLineEnd(p, end);
+        if (cr == null) { return end - p <= MaxLineBytes ? Incomplete : TooLong; }
+        return end - cr < 2 ? Incomplete : Invalid;
+    }
+
+    private static byte* FindLineEnd(byte* p, byte* end)
+    {
+        byte* limit = end - p > MaxLineBytes ? p + MaxLineBytes : end;
+        while (p < limit && *p != (byte)'\r' && *p != 0) { p++; }
+        return p < limit && *p == (byte)'\r' ? p : null;
+    }
+
     private static long ReadLongLength(ref byte* p, byte* end)
     {
         byte* q = p;
-        byte* limit = end - q > MaxLineBytes ? q + MaxLineBytes : end;
-        byte* cr = q;
-        while (cr < limit && *cr != (byte)'\r' && *cr != 0) { cr++; }
-        if (cr == limit || *cr == 0) { return end - q < MaxLineBytes ? Incomplete : TooLong; }
+        byte* cr = FindLineEnd(q, end);
+        if (cr == null) { return end - q < MaxLineBytes ? Incomplete : TooLong; }
         if (end - cr < 2) { return Incomplete; }
         long digits = cr - q;
         bool negative = digits > 0 && *q == (byte)'-';
