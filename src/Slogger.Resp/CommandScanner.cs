@@ -32,6 +32,7 @@ public static unsafe class CommandScanner
 
     internal const long Incomplete = long.MinValue;
     internal const long Invalid = long.MinValue + 1;
+    internal const long TooLong = long.MinValue + 2;
 
     /// <summary>Scans whole ordinary requests from <paramref name="p"/>. Requests with a count of 0 or less have no
     /// reply: they are passed over without being counted.</summary>
@@ -60,7 +61,7 @@ public static unsafe class CommandScanner
             if (arguments < 0 || arguments > int.MaxValue)
             {
                 if (arguments == Incomplete) { break; }
-                if (arguments == Invalid || arguments > int.MaxValue) { stop = ScanStop.Malformed; return start; }
+                if (arguments is Invalid or TooLong or > int.MaxValue) { stop = ScanStop.Malformed; return start; }
                 p = q;
                 continue;
             }
@@ -73,7 +74,13 @@ public static unsafe class CommandScanner
             for (long i = arguments; i > 0; i--)
             {
                 if (q >= end) { goto incomplete; }
-                if (*q != (byte)'$') { stop = ScanStop.Malformed; return start; }
+                if (*q != (byte)'$')
+                {
+                    // Redis says so only when the whole line has come.
+                    if (ReadOtherLine(q, end) == Incomplete) { goto incomplete; }
+                    stop = ScanStop.Malformed;
+                    return start;
+                }
                 q++;
                 long length = ReadLength(ref q, end);
                 if (length < 0)
@@ -85,19 +92,24 @@ public static unsafe class CommandScanner
                 if (first)
                 {
                     first = false;
-                    if (end - q >= length)
+                    byte value;
+                    if (length > SpecialNames.LongestLookup)
                     {
-                        byte value = length <= 255 ? special.Find(q, (int)length) : (byte)0;
-                        if (value != 0)
-                        {
-                            specialValue = value;
-                            stop = ScanStop.Special;
-                            return start;
-                        }
+                        value = special.Impossible;
                     }
-                    else if (length <= 255)
+                    else if (end - q >= length)
+                    {
+                        value = special.Find(q, (int)length);
+                    }
+                    else
                     {
                         goto incomplete;
+                    }
+                    if (value != 0)
+                    {
+                        specialValue = value;
+                        stop = ScanStop.Special;
+                        return start;
                     }
                 }
                 if (length > largeBytes || q - start > largeBytes) { stop = ScanStop.Large; return start; }
@@ -129,7 +141,7 @@ public static unsafe class CommandScanner
         byte* q = p + 1;
         long count = ReadLength(ref q, end);
         if (count == Incomplete) { return 0; }
-        if (count == Invalid || count > int.MaxValue) { return -1; }
+        if (count is Invalid or TooLong or > int.MaxValue) { return -1; }
         for (long i = 0; i < count; i++)
         {
             if (q >= end) { return 0; }
@@ -151,26 +163,27 @@ public static unsafe class CommandScanner
     {
         byte* q = p + 1;
         long count = ReadLength(ref q, end);
-        if (count == Incomplete) { return "ERR Protocol error: too big mbulk count string"; }
-        if (count == Invalid || count > int.MaxValue) { return "ERR Protocol error: invalid multibulk length"; }
+        if (count is Incomplete or TooLong) { return "ERR Protocol error: too big mbulk count string"; }
+        if (count is Invalid or > int.MaxValue) { return "ERR Protocol error: invalid multibulk length"; }
         while (q < end)
         {
-            if (*q != (byte)'$')
-            {
-                return $"ERR Protocol error: expected '$', got '{(char)*q}'";
-            }
-            q++;
-            long length = ReadLength(ref q, end);
-            if (length == Incomplete) { return "ERR Protocol error: too big bulk count string"; }
-            if (length < 0) { return "ERR Protocol error: invalid bulk length"; }
-            if (end - q < length + 2) { break; }
+            byte kind = *q;
+            byte* line = q++;
+            long length = kind == (byte)'$' ? ReadLength(ref q, end) : ReadOtherLine(line, end);
+            if (length is Incomplete or TooLong) { return "ERR Protocol error: too big bulk count string"; }
+            if (kind != (byte)'$') { return ExpectedDollar(kind); }
+            if (length < 0 || end - q - 2 < length) { break; }
             q += length + 2;
         }
         return "ERR Protocol error: invalid bulk length";
     }
 
+    // A zero byte ends the text, as it does where C prints it; a line end would break the protocol.
+    private static string ExpectedDollar(byte got) =>
+        "ERR Protocol error: expected '$', got '" + got switch { 0 => "", (byte)'\r' or (byte)'\n' => " '", _ => $"{(char)got}'" };
+
     // Reads a canonical decimal number and the two bytes that end its line. As Redis's string2ll: no sign but '-', no
-    // leading zeros, at most 20 characters; a line that does not end within MaxLineBytes is invalid.
+    // leading zeros, at most 20 characters. As strchr: what is behind a zero byte is not seen, so such a line never ends.
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     internal static long ReadLength(ref byte* p, byte* end)
     {
@@ -193,27 +206,42 @@ public static unsafe class CommandScanner
         return ReadLongLength(ref p, end);
     }
 
+    // A line that is no length: only whether it is all there.
+    private static long ReadOtherLine(byte* p, byte* end)
+    {
+        byte* cr = FindLineEnd(p, end);
+        if (cr == null) { return end - p <= MaxLineBytes ? Incomplete : TooLong; }
+        return end - cr < 2 ? Incomplete : Invalid;
+    }
+
+    private static byte* FindLineEnd(byte* p, byte* end)
+    {
+        byte* limit = end - p > MaxLineBytes ? p + MaxLineBytes : end;
+        while (p < limit && *p != (byte)'\r' && *p != 0) { p++; }
+        return p < limit && *p == (byte)'\r' ? p : null;
+    }
+
     private static long ReadLongLength(ref byte* p, byte* end)
     {
         byte* q = p;
-        byte* limit = end - q > MaxLineBytes ? q + MaxLineBytes : end;
-        byte* cr = q;
-        while (cr < limit && *cr != (byte)'\r') { cr++; }
-        if (cr == limit) { return limit == end && end - q <= MaxLineBytes ? Incomplete : Invalid; }
+        byte* cr = FindLineEnd(q, end);
+        if (cr == null) { return end - q < MaxLineBytes ? Incomplete : TooLong; }
         if (end - cr < 2) { return Incomplete; }
         long digits = cr - q;
         bool negative = digits > 0 && *q == (byte)'-';
         if (negative) { q++; digits--; }
-        if (digits is 0 or > 18) { return Invalid; }
+        if (digits is 0 or > 19) { return Invalid; }
         if (*q == (byte)'0' && (digits > 1 || negative)) { return Invalid; }
-        long value = 0;
+        ulong value = 0;
         for (; q < cr; q++)
         {
             uint digit = (uint)(*q - '0');
             if (digit > 9) { return Invalid; }
             value = (value * 10) + digit;
         }
+        if (value > long.MaxValue + (negative ? 1UL : 0)) { return Invalid; }
         p = cr + 2;
-        return negative ? -value : value;
+        // How far below zero makes no difference, but must not be one of the results above.
+        return negative ? -(long)Math.Min(value, 1UL << 60) : (long)value;
     }
 }

@@ -14,12 +14,18 @@ public sealed unsafe class SpecialNames
     private readonly byte[] _values = new byte[SlotCount];
     private readonly byte[][] _names = new byte[SlotCount][];
     private readonly int _longestName;
+    private readonly byte _impossible;
 
     /// <summary>Builds the set. Values must be 1 to 255: 0 means "not in the set".</summary>
+    /// <param name="names">The names and their values.</param>
+    /// <param name="impossible">The value of every name that no command has, but that Redis may take for one: it compares
+    /// names as C strings, so a name with a zero byte can be found as the command before that byte (if the hashes happen
+    /// to meet). 0: such names are not in the set.</param>
     /// <exception cref="ArgumentException">A name is empty or twice in the set, or a value is 0.</exception>
-    public SpecialNames(IEnumerable<KeyValuePair<string, byte>> names)
+    public SpecialNames(IEnumerable<KeyValuePair<string, byte>> names, byte impossible = 0)
     {
         ArgumentNullException.ThrowIfNull(names);
+        _impossible = impossible;
         foreach ((string name, byte value) in names)
         {
             if (name.Length is 0 or > 255 || value == 0)
@@ -46,15 +52,26 @@ public sealed unsafe class SpecialNames
         }
     }
 
+    /// <summary>The longest name that is looked up. A longer one counts as impossible, whatever its bytes.</summary>
+    public const int LongestLookup = 255;
+
+    /// <summary>The number of names that no command can have; see the constructor.</summary>
+    public byte Impossible => _impossible;
+
     /// <summary>The number of a name, or 0 when it is not in the set.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public byte Find(byte* name, int length)
     {
         if ((uint)(length - 1) >= (uint)_longestName)
         {
-            return 0;
+            return length > 0 && new ReadOnlySpan<byte>(name, length).Contains((byte)0) ? _impossible : (byte)0;
         }
-        ulong word = Word(name, length);
+        ulong raw = RawWord(name, length);
+        if (HasZero(length >= 8 ? raw : raw | (ulong.MaxValue << (8 * length))) || (length > 8 && TailHasZero(name, length)))
+        {
+            return _impossible;
+        }
+        ulong word = raw & CaseMask;
         int slot = Slot(word, length);
         byte value;
         while ((value = _values[slot]) != 0)
@@ -81,27 +98,30 @@ public sealed unsafe class SpecialNames
         return true;
     }
 
+    private const ulong CaseMask = 0xDFDFDFDFDFDFDFDFUL;
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static bool HasZero(ulong word) => ((word - 0x0101010101010101UL) & ~word & 0x8080808080808080UL) != 0;
+
+    private static bool TailHasZero(byte* name, int length) => new ReadOnlySpan<byte>(name + 8, length - 8).Contains((byte)0);
+
     private static byte Upper(byte b) => b is >= (byte)'a' and <= (byte)'z' ? (byte)(b - 32) : b;
 
     // The first eight bytes, letters folded to upper case by clearing bit 5 of all bytes: '-' and '.' and digits change
     // too, but alike for the table and the input, and names that differ only there are told apart by none of Redis's.
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private static ulong Word(byte* name, int length)
+    private static ulong Word(byte* name, int length) => RawWord(name, length) & CaseMask;
+
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static ulong RawWord(byte* name, int length)
     {
-        ulong word;
-        if (length >= 8)
+        if (length >= 8) { return Unsafe.ReadUnaligned<ulong>(name); }
+        ulong word = 0;
+        for (int i = 0; i < length; i++)
         {
-            word = Unsafe.ReadUnaligned<ulong>(name);
+            word |= (ulong)name[i] << (8 * i);
         }
-        else
-        {
-            word = 0;
-            for (int i = 0; i < length; i++)
-            {
-                word |= (ulong)name[i] << (8 * i);
-            }
-        }
-        return word & 0xDFDFDFDFDFDFDFDFUL;
+        return word;
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

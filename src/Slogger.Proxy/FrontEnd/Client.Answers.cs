@@ -82,7 +82,7 @@ internal sealed unsafe partial class Client
                 EndWait();
                 break;
             case ReplyKind.Refused:
-                Answer(Encoding.UTF8.GetBytes($"-{_refusal}\r\n"));
+                Answer(Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
                 break;
             case ReplyKind.Info:
                 Pass(failed ? reply : WithOwnSection(reply));

@@ -171,7 +171,7 @@ internal sealed unsafe partial class Client
             if (dedicated.ViewError is { } error)
             {
                 dedicated.ViewError = null;
-                if (Refuse(System.Text.Encoding.UTF8.GetString(error.AsSpan(1).TrimEnd("\r\n"u8)))) { _input.Consume((nint)ScanOne()); }
+                if (Refuse(Encoding.Latin1.GetString(error.AsSpan(1).TrimEnd("\r\n"u8)))) { _input.Consume((nint)ScanOne()); }
                 return null;
             }
             if (dedicated.ChangeView(Db, Protocol))
@@ -350,7 +350,7 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
-        Deliver(Encoding.UTF8.GetBytes($"-{error}\r\n"));
+        Deliver(Encoding.Latin1.GetBytes($"-{error}\r\n"));
         CountLocal();
         if (thenClose && !IsClosed) { CloseWhenSent(); }
         return true;

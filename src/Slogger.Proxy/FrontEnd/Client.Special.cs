@@ -38,6 +38,8 @@ internal sealed unsafe partial class Client
         _requestBytes = length;
         if (kind != CommandKind.Dpr && AnswerWithNotice((nint)length)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
+        if (kind == CommandKind.Abuse) { return CloseAbuser(); }
+        if (kind == CommandKind.Impossible) { return RefuseCommand(UnknownCommandError()); }
         if (versioned && RefusalOf(kind) is { } why) { return RefuseCommand(why); }
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
@@ -119,8 +121,14 @@ internal sealed unsafe partial class Client
         return new ReadOnlySpan<byte>(_input.Head + offset, length);
     }
 
-    private bool ArgumentIs(int index, ReadOnlySpan<byte> word) =>
-        index < ArgumentCount && Ascii.EqualsIgnoreCase(Argument(index), word);
+    // As Redis compares: as C strings, that is up to a zero byte.
+    private bool ArgumentIs(int index, ReadOnlySpan<byte> word)
+    {
+        if (index >= ArgumentCount) { return false; }
+        ReadOnlySpan<byte> argument = Argument(index);
+        int zero = argument.IndexOf((byte)0);
+        return Ascii.EqualsIgnoreCase(zero < 0 ? argument : argument[..zero], word);
+    }
 
     private bool HasArgument(ReadOnlySpan<byte> word)
     {

@@ -39,6 +39,12 @@ internal enum CommandKind : byte
     SlowLog,
     Dpr,
     WaitAof,
+
+    /// <summary>What browsers say that were led here: Redis closes the connection at once.</summary>
+    Abuse,
+
+    /// <summary>No command's name, but one that Redis may take for a command; see <see cref="SpecialNames"/>.</summary>
+    Impossible,
 }
 
 /// <summary>The table of commands that are not ordinary.</summary>
@@ -72,9 +78,10 @@ internal static class CommandKinds
         (CommandKind.SlowLog, "SLOWLOG"),
         (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED"),
         (CommandKind.WaitAof, "WAITAOF"),
+        (CommandKind.Abuse, "POST HOST:"),
     ];
 
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
     public static readonly SpecialNames Special = new(
-        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, (byte)row.Kind)));
+        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, (byte)row.Kind)), (byte)CommandKind.Impossible);
 }

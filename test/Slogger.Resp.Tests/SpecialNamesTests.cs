@@ -1,0 +1,76 @@
+// The set of names: exact for every real command name and for near misses, in any case, allocation-free.
+namespace Slogger.Resp.Tests;
+
+public sealed unsafe class SpecialNamesTests
+{
+    private static readonly string[] Words =
+        ["GET", "A", "MULTI", "EXEC", "DPR.WAIT", "DPR.COMMITTED", "EVALSHA_RO", "PUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "BZPOPMIN", "BZPOPMAX", "XREAD", "XREADGROUP", "HOST:"];
+
+    private readonly SpecialNames _names = new(Words.Select((w, i) => KeyValuePair.Create(w, (byte)(i + 1))), impossible: 255);
+
+    [Fact]
+    public void Find_EveryName_InAnyCase()
+    {
+        var random = new Random(5);
+        for (int i = 0; i < Words.Length; i++)
+        {
+            for (int round = 0; round < 20; round++)
+            {
+                Assert.Equal(i + 1, Find(string.Concat(Words[i].Select(c => random.Next(2) == 0 ? char.ToLowerInvariant(c) : c))));
+            }
+        }
+    }
+
+    [Fact]
+    public void Find_NearMisses_AreNotInTheSet()
+    {
+        foreach (string word in Words)
+        {
+            for (int at = 0; at < word.Length; at++)
+            {
+                string without = word.Remove(at, 1);
+                if (!Words.Contains(without)) { Assert.Equal(0, Find(without)); }
+                Assert.Equal(0, Find(word.Insert(at, "Q")));
+                Assert.Equal(0, Find(word[..at] + (word[at] == 'Q' ? 'W' : 'Q') + word[(at + 1)..]));
+                Assert.Equal(255, Find(word[..at] + "\0" + word[(at + 1)..]));
+                Assert.Equal(255, Find(word.Insert(at, "\0")));
+            }
+            Assert.Equal(255, Find(word + "\0"));
+            Assert.Equal(0, Find(word + "Q"));
+        }
+        Assert.Equal(0, Find(new string('x', 200)));
+        Assert.Equal(255, Find(new string('x', 200) + "\0"));
+        Assert.Equal(0, Find(""));
+    }
+
+    [Fact]
+    public void Constructor_BadNames_AreRefused()
+    {
+        Assert.Throws<ArgumentException>(() => new SpecialNames([KeyValuePair.Create("", (byte)1)]));
+        Assert.Throws<ArgumentException>(() => new SpecialNames([KeyValuePair.Create("A", (byte)0)]));
+        Assert.Throws<ArgumentException>(() => new SpecialNames([KeyValuePair.Create("A", (byte)1), KeyValuePair.Create("a", (byte)2)]));
+    }
+
+    [Fact]
+    public void ScanRun_SteadyState_AllocatesNothing()
+    {
+        using var native = new Native([.. Bytes.Request("SET", "key", "value"), .. Bytes.Request("ZRANGEBYSCORE", "k", "1", "2")]);
+        for (int round = 0; round < 2; round++)
+        {
+            long before = GC.GetAllocatedBytesForCurrentThread();
+            int count = 0;
+            for (int i = 0; i < 1000; i++) { CommandScanner.ScanRun(native.Start, native.End, _names, 1 << 20, ref count, out _, out _); }
+            if (round == 1) { Assert.Equal(0, GC.GetAllocatedBytesForCurrentThread() - before); }
+        }
+    }
+
+    private int Find(string name)
+    {
+        // A byte behind that would complete another name, were it looked at.
+        using var native = new Native(Bytes.Of(name), behind: 0);
+        int value = _names.Find(native.Start, name.Length);
+        using var other = new Native(Bytes.Of(name), behind: (byte)'X');
+        Assert.Equal(value, _names.Find(other.Start, name.Length));
+        return value;
+    }
+}
