@@ -15,7 +15,11 @@ internal sealed unsafe partial class Client
         switch (kind)
         {
             case ReplyKind.Select:
-                if (!failed) { Db = (int)_argumentNumber; }
+                if (!failed)
+                {
+                    Db = (int)_argumentNumber;
+                    _loop.PreferView(Db, Protocol);
+                }
                 if (upstream.Db == -1) { upstream.Db = Db; }
                 Answer(reply);
                 break;

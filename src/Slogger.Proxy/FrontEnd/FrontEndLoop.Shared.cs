@@ -107,8 +107,22 @@ internal sealed unsafe partial class FrontEndLoop
         return spare;
     }
 
+    /// <summary>A client has chosen a database or protocol: a spare of that kind should be at hand.</summary>
+    public void PreferView(int db, int protocol)
+    {
+        if (_spares.Exists(s => s.Db == db && s.Protocol == protocol)) { return; }
+        _spareDb = db;
+        _spareProtocol = protocol;
+        _spares.Find(s => s.IsReady)?.ChangeView(db, protocol);
+    }
+
     private void MakeSpares()
     {
+        // Those that were made for another view take the one that is in use now.
+        foreach (Upstream spare in _spares)
+        {
+            if (spare.IsReady) { spare.ChangeView(_spareDb, _spareProtocol); }
+        }
         while (AcceptsSharing && _spares.Count < SpareCount && Shard.IsOpen && !_stopping)
         {
             try
