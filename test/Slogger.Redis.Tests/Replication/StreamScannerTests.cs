@@ -15,7 +15,7 @@ public sealed class StreamScannerTests
         Command("SELECT", "11"), Command("SET", "k", "v"), Command("multi"), Command("SET", "k", "*3\r\n$8\r\nSPUBLISH\r\n"),
         Command("SPUBLISH", "chan", "payload"), Command("EXEC"), Command("ping"), "\n", Command("select", "0"),
         Command("PUBLISH", "", ""), Command("REPLCONF", "GETACK", "*"), Command("SPUBLISH", "chan", new string('x', 5000)),
-        Command("EXPIREAT", "ab", "cd"), Command("RPUSH", [.. Enumerable.Range(0, 50).Select(i => i.ToString(System.Globalization.CultureInfo.InvariantCulture))]),
+        Command("EXPIREAT", "ab", "cd"), Command(["RPUSH", .. Enumerable.Range(0, 50).Select(i => $"{i}")]),
         Command("SET", "", ""), Command("EXEC"), Command("FLUSHALL"),
     ];
 
