@@ -139,7 +139,7 @@ public sealed class RedisProbeTests
                     new Thread(() => Talk(client, answer)) { IsBackground = true }.Start();
                 }
             }
-            catch (SocketException)
+            catch (Exception e) when (e is SocketException or InvalidOperationException or ObjectDisposedException)
             {
             }
         }
