@@ -1,5 +1,6 @@
 // The entry point of `slogger serve`: puts the parts together, and takes them apart in order.
 using System.Net;
+using System.Net.Security;
 using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -32,6 +33,17 @@ public static class ProxyHost
                 sockets.Add(socket!);
                 bound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
             }
+            SslServerAuthenticationOptions? tls = options.ClientTls is { } clientTls ? TlsBridge.ServerOptions(clientTls) : null;
+            var tlsSockets = new List<Socket>();
+            var tlsBound = new List<ListenAddress>();
+            foreach (ListenAddress address in options.ClientTls?.Listen ?? [])
+            {
+                (Socket? socket, ProxyExit? failed) = Bind(address);
+                if (failed is not null) { return failed; }
+                sockets.Add(socket!);
+                tlsSockets.Add(socket!);
+                tlsBound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
+            }
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();
@@ -42,7 +54,7 @@ public static class ProxyHost
                 ClientOutputBytes = options.ClientOutputLimitBytes,
                 TotalOutputBytes = options.OutputMemoryLimitBytes,
             };
-            using var loop = new FrontEndLoop(poller, new StoreConnector(options.Redis!), shard, limits);
+            using var loop = new FrontEndLoop(poller, Connector(options.Redis!, options.RedisTls, log), shard, limits);
             var ended = new TaskCompletionSource<ProxyExit>(TaskCreationOptions.RunContinuationsAsynchronously);
             var thread = new Thread(() =>
             {
@@ -60,26 +72,36 @@ public static class ProxyHost
             { Name = "front end", IsBackground = true };
             loop.Post(() =>
             {
-                foreach (Socket socket in sockets) { loop.Listen(socket); }
+                foreach (Socket socket in sockets.Except(tlsSockets)) { loop.Listen(socket); }
                 loop.OpenStore();
             });
             thread.Start();
-            ProxyRecord.Publish(options.DataDirectory, bound, []);
-            log.Info($"ready: listening on {string.Join(", ", bound)} ({poller.Name})");
+            await using TlsListener? tlsListener = tls is not null
+                ? new TlsListener(tlsSockets, tls, options.MaxClients, clear => loop.Post(() => loop.Admit(clear)), log.Warn)
+                : null;
+            ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
+            log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
             await using (stop.Register(loop.Stop).ConfigureAwait(false))
             {
                 return await ended.Task.ConfigureAwait(false);
             }
         }
+        catch (UnusableCertificateException e)
+        {
+            return ProxyExit.Failed(e.Message, "give PEM files that belong together and can be read");
+        }
         finally
         {
             foreach (Socket socket in sockets) { socket.Dispose(); }
-            foreach (ListenAddress address in options.Listen)
+            foreach (ListenAddress address in options.Listen.AddRange(options.ClientTls?.Listen ?? []))
             {
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
             }
         }
     }
+
+    private static StoreConnector Connector(ListenAddress address, RedisTlsOptions? tls, ILogSink log) =>
+        new(address, tls is null ? null : TlsBridge.ClientOptions(tls, address.Host ?? "localhost"), log.Warn);
 
     private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)
     {
