@@ -1,5 +1,6 @@
 // The entry point of `slogger serve`: puts the parts together, and takes them apart in order.
 using System.Net;
+using System.Net.Security;
 using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -23,6 +24,10 @@ public static class ProxyHost
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
         var sockets = new List<Socket>();
+        StoreConnector Connector(RedisEndpoint endpoint) => new(
+            endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port),
+            options.RedisTls is { } tls ? TlsBridge.ClientOptions(tls, options.Redis!.Host ?? "localhost") : null,
+            log.Warn);
         try
         {
             var bound = new List<ListenAddress>();
@@ -32,6 +37,17 @@ public static class ProxyHost
                 if (failed is not null) { return failed; }
                 sockets.Add(socket!);
                 bound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
+            }
+            SslServerAuthenticationOptions? tls = options.ClientTls is { } clientTls ? TlsBridge.ServerOptions(clientTls) : null;
+            var tlsSockets = new List<Socket>();
+            var tlsBound = new List<ListenAddress>();
+            foreach (ListenAddress address in options.ClientTls?.Listen ?? [])
+            {
+                (Socket? socket, ProxyExit? failed) = Bind(address);
+                if (failed is not null) { return failed; }
+                sockets.Add(socket!);
+                tlsSockets.Add(socket!);
+                tlsBound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
             }
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
@@ -75,13 +91,16 @@ public static class ProxyHost
             { Name = "front end", IsBackground = true };
             loop.Post(() =>
             {
-                foreach (Socket socket in sockets) { loop.Listen(socket); }
+                foreach (Socket socket in sockets.Except(tlsSockets)) { loop.Listen(socket); }
                 if (logShard is null) { loop.OpenStore(); }
             });
             thread.Start();
             logShard?.Attach(loop);
-            ProxyRecord.Publish(options.DataDirectory, bound, []);
-            log.Info($"ready: listening on {string.Join(", ", bound)} ({poller.Name})");
+            await using TlsListener? tlsListener = tls is not null
+                ? new TlsListener(tlsSockets, tls, options.MaxClients, clear => loop.Post(() => loop.Admit(clear)), log.Warn)
+                : null;
+            ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
+            log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
             var asked = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
             await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))
             {
@@ -103,26 +122,37 @@ public static class ProxyHost
         {
             return ProxyExit.Failed(e.Message);
         }
+        catch (UnusableCertificateException e)
+        {
+            return ProxyExit.Failed(e.Message, "give PEM files that belong together and can be read");
+        }
         finally
         {
             foreach (Socket socket in sockets) { socket.Dispose(); }
-            foreach (ListenAddress address in options.Listen)
+            foreach (ListenAddress address in options.Listen.AddRange(options.ClientTls?.Listen ?? []))
             {
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
             }
         }
     }
 
-    private static StoreConnector Connector(RedisEndpoint endpoint) => new(
-        endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port));
-
     private static RedisEndpoint EndpointOf(ServeOptions options)
     {
         string? password = options.RedisPasswordFile is { } file ? File.ReadLines(file).FirstOrDefault() : null;
         ListenAddress redis = options.Redis!;
-        return redis.UnixPath is { } path
+        RedisEndpoint endpoint = redis.UnixPath is { } path
             ? RedisEndpoint.Unix(path, password, options.RedisUser)
             : RedisEndpoint.Tcp(redis.Host!, redis.Port, password, options.RedisUser);
+        return options.RedisTls is not { } tls ? endpoint : endpoint with
+        {
+            Tls = new Redis.Connections.RedisTlsOptions
+            {
+                AuthorityFile = tls.CaFile,
+                CertificateFile = tls.CertificateFile,
+                KeyFile = tls.KeyFile,
+                AcceptAnyCertificate = tls.Insecure,
+            },
+        };
     }
 
     private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)

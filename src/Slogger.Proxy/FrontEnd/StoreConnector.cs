@@ -1,17 +1,23 @@
 // How the front end's connections reach Redis.
 using System.Net;
+using System.Net.Security;
 using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.FrontEnd;
 
-/// <summary>Connects to a Redis in clear text, over TCP or a Unix socket.</summary>
-internal sealed class StoreConnector(ListenAddress address) : IStoreConnector
+/// <summary>Connects to a Redis over TCP or a Unix socket, in clear text or by TLS.</summary>
+/// <param name="address">Where Redis is.</param>
+/// <param name="tls">How TLS is spoken; none means clear text. See <see cref="TlsBridge.ClientOptions"/>.</param>
+/// <param name="tlsFailed">Told why a TLS connection failed or broke. Any thread.</param>
+internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticationOptions? tls = null, Action<string>? tlsFailed = null) : IStoreConnector
 {
     private readonly EndPoint _endPoint = Resolve(address);
 
     public Socket BeginConnect()
     {
+        if (tls is not null) { return TlsBridge.Connect(ConnectAsync, tls, why => tlsFailed?.Invoke($"TLS to {this}: {why}")); }
         Socket socket = _endPoint is UnixDomainSocketEndPoint
             ? new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified)
             : new Socket(_endPoint.AddressFamily, SocketType.Stream, ProtocolType.Tcp);
@@ -35,6 +41,23 @@ internal sealed class StoreConnector(ListenAddress address) : IStoreConnector
     public void Connected(Socket socket)
     {
         if (socket.ProtocolType == ProtocolType.Tcp) { socket.NoDelay = true; }
+    }
+
+    private async Task<Socket> ConnectAsync(CancellationToken stop)
+    {
+        var socket = _endPoint is UnixDomainSocketEndPoint
+            ? new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified)
+            : new Socket(_endPoint.AddressFamily, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
+        try
+        {
+            await socket.ConnectAsync(_endPoint, stop).ConfigureAwait(false);
+            return socket;
+        }
+        catch
+        {
+            socket.Dispose();
+            throw;
+        }
     }
 
     public override string ToString() => $"Redis at {address}";

@@ -8,10 +8,7 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard
 {
-    private readonly long _startedAt = MonotonicMicroseconds();
-    private long _lastForwarded;
-    private long _lastForwardedAt = MonotonicMicroseconds();
-    private long _operationsPerSecond;
+    private readonly OperationRate _rate = new();
 
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
@@ -20,13 +17,6 @@ internal sealed partial class LogShard
         lock (_machineLock)
         {
             if (_machine is { } machine) { status = machine.StatusAt(Now()); }
-        }
-        long now = MonotonicMicroseconds();
-        if (now - _lastForwardedAt > 500_000)
-        {
-            _operationsPerSecond = (loop.Forwarded - _lastForwarded) * 1_000_000 / (now - _lastForwardedAt);
-            _lastForwarded = loop.Forwarded;
-            _lastForwardedAt = now;
         }
         var text = new StringBuilder(512);
         void Line(string name, object value) => text.Append(CultureInfo.InvariantCulture, $"{name}:{value}\r\n");
@@ -50,11 +40,11 @@ internal sealed partial class LogShard
         Line("checkpoint_last_bytes", newest?.Bytes ?? 0);
         Line("clients", loop.Clients.Count);
         Line("clients_dedicated", loop.DedicatedCount);
-        Line("ops_per_sec", _operationsPerSecond);
+        Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
         Line("store", _store.Name);
         Line("store_state", _isOpen ? "serving" : _state);
         Line("metadata_state", IsMetadataAvailable ? "available" : "unavailable");
-        Line("uptime_s", (now - _startedAt) / 1_000_000);
+        Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(LogShard).Assembly.GetName().Version?.ToString(3) ?? "");
         return text.ToString();
     }

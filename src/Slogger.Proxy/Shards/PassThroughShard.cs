@@ -7,6 +7,7 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : IShardPort
 {
+    private readonly OperationRate _rate = new();
     private string _lastReason = "";
 
     public bool IsVersioned => false;
@@ -37,8 +38,18 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
     {
     }
 
-    public string InfoText(FrontEndLoop loop) => string.Create(CultureInfo.InvariantCulture,
-        $"mode:none\r\ncluster:{options.Cluster}\r\nshard:{options.Shard}\r\nclients:{loop.Clients.Count}\r\nclients_dedicated:{loop.DedicatedCount}\r\n");
+    public string InfoText(FrontEndLoop loop) => string.Join("\r\n",
+        "mode:none",
+        $"cluster:{options.Cluster}",
+        $"shard:{options.Shard}",
+        string.Create(CultureInfo.InvariantCulture, $"clients:{loop.Clients.Count}"),
+        string.Create(CultureInfo.InvariantCulture, $"clients_dedicated:{loop.DedicatedCount}"),
+        string.Create(CultureInfo.InvariantCulture, $"ops_per_sec:{_rate.PerSecond(loop.Forwarded)}"),
+        $"store:{loop.Store}",
+        $"store_state:{(loop.CanSendMarker || loop.NeedsPassword ? "serving" : "unreachable")}",
+        string.Create(CultureInfo.InvariantCulture, $"uptime_s:{_rate.UptimeSeconds}"),
+        $"version:{typeof(PassThroughShard).Assembly.GetName().Version?.ToString(3)}",
+        "");
 
     public void StoreUnreachable(string reason)
     {

@@ -1,5 +1,6 @@
 // TLS on either side of the proxy. Each TLS connection is deciphered by tasks of its own and joins the loop through a pair
 // of connected sockets: the loop sees clear text, never waits for cryptography, and the pair's buffers bound the memory.
+using System.Buffers;
 using System.Net.Security;
 using System.Net.Sockets;
 using System.Security.Authentication;
@@ -8,14 +9,18 @@ using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Transports;
 
+/// <summary>A file of certificates or keys cannot be used; the text says which and why.</summary>
+internal sealed class UnusableCertificateException(string message, Exception? inner = null) : Exception(message, inner);
+
 /// <summary>Bridges TLS connections to clear ones.</summary>
 internal static class TlsBridge
 {
     private const int BufferBytes = 32 << 10;
+    private const string ServerUse = "1.3.6.1.5.5.7.3.1", ClientUse = "1.3.6.1.5.5.7.3.2";
     private static readonly TimeSpan HandshakeLimit = TimeSpan.FromSeconds(10);
 
     /// <summary>The options with which clients are served.</summary>
-    /// <exception cref="InvalidOperationException">A file cannot be used; the text says which and why.</exception>
+    /// <exception cref="UnusableCertificateException">A file cannot be used; the text says which and why.</exception>
     public static SslServerAuthenticationOptions ServerOptions(ClientTlsOptions tls)
     {
         X509Certificate2 certificate = Load(tls.CertificateFile, tls.KeyFile);
@@ -27,12 +32,12 @@ internal static class TlsBridge
             ServerCertificateContext = SslStreamCertificateContext.Create(certificate, chain, offline: true),
             ClientCertificateRequired = authorities is not null,
             EnabledSslProtocols = SslProtocols.Tls12 | SslProtocols.Tls13,
-            RemoteCertificateValidationCallback = authorities is null ? null : (_, peer, _, _) => IsIssuedBy(peer, authorities),
+            RemoteCertificateValidationCallback = authorities is null ? null : (_, peer, sent, _) => IsIssuedBy(peer, sent, authorities, ClientUse),
         };
     }
 
     /// <summary>The options with which Redis is reached.</summary>
-    /// <exception cref="InvalidOperationException">A file cannot be used; the text says which and why.</exception>
+    /// <exception cref="UnusableCertificateException">A file cannot be used; the text says which and why.</exception>
     public static SslClientAuthenticationOptions ClientOptions(RedisTlsOptions tls, string host)
     {
         var options = new SslClientAuthenticationOptions { TargetHost = host };
@@ -43,8 +48,8 @@ internal static class TlsBridge
         else if (tls.CaFile is { } file)
         {
             X509Certificate2Collection authorities = LoadAuthorities(file);
-            options.RemoteCertificateValidationCallback = (_, peer, _, errors) =>
-                (errors & ~SslPolicyErrors.RemoteCertificateChainErrors) == 0 && IsIssuedBy(peer, authorities);
+            options.RemoteCertificateValidationCallback = (_, peer, sent, errors) =>
+                (errors & ~SslPolicyErrors.RemoteCertificateChainErrors) == 0 && IsIssuedBy(peer, sent, authorities, ServerUse);
         }
         if (tls.CertificateFile is { } own)
         {
@@ -53,12 +58,14 @@ internal static class TlsBridge
         return options;
     }
 
-    /// <summary>Serves one client that has connected: hands the clear end over when the handshake has succeeded.</summary>
+    /// <summary>Serves one client that has connected: hands the clear end over when the handshake has succeeded, and ends
+    /// when either side has.</summary>
     public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, CancellationToken stop)
     {
         try
         {
             socket.NoDelay = true;
+            socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
             using var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
             using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
             {
@@ -69,9 +76,12 @@ internal static class TlsBridge
             admit(clear);
             await PumpAsync(stream, inner, stop).ConfigureAwait(false);
         }
-        catch (Exception e) when (e is IOException or AuthenticationException or SocketException or OperationCanceledException or ObjectDisposedException)
+        catch (Exception e) when (IsExpected(e))
         {
-            // A client that does not speak TLS, or has gone: it harms only itself.
+            // A client that does not speak TLS, has no right certificate, or has gone: it harms only itself.
+        }
+        finally
+        {
             socket.Dispose();
         }
     }
@@ -90,9 +100,9 @@ internal static class TlsBridge
                 await stream.AuthenticateAsClientAsync(options, limit.Token).ConfigureAwait(false);
                 await PumpAsync(stream, inner, CancellationToken.None).ConfigureAwait(false);
             }
-            catch (Exception e) when (e is IOException or AuthenticationException or SocketException or OperationCanceledException or ObjectDisposedException)
+            catch (Exception e) when (IsExpected(e))
             {
-                failed(e.Message);
+                failed(e is OperationCanceledException ? "no TLS handshake in time" : e.InnerException is { } inside ? $"{e.Message} ({inside.Message})" : e.Message);
             }
             finally
             {
@@ -122,16 +132,29 @@ internal static class TlsBridge
         await stream.ShutdownAsync().ConfigureAwait(false);
     }
 
+    // Waits with an empty read, so that an idle connection holds no buffer.
     private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, CancellationToken stop)
     {
-        var buffer = new byte[BufferBytes];
-        int count;
-        while ((count = await from.ReadAsync(buffer, stop).ConfigureAwait(false)) > 0)
+        while (true)
         {
-            await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
+            await from.ReadAsync(Memory<byte>.Empty, stop).ConfigureAwait(false);
+            byte[] buffer = ArrayPool<byte>.Shared.Rent(BufferBytes);
+            try
+            {
+                int count = await from.ReadAsync(buffer, stop).ConfigureAwait(false);
+                if (count == 0) { break; }
+                await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
+            }
+            finally
+            {
+                ArrayPool<byte>.Shared.Return(buffer);
+            }
         }
         atEnd?.Invoke();
     }
+
+    private static bool IsExpected(Exception e) => e is IOException or AuthenticationException or SocketException
+        or OperationCanceledException or ObjectDisposedException or System.Security.Cryptography.CryptographicException;
 
     private static X509Certificate2 Load(string certificateFile, string keyFile)
     {
@@ -143,7 +166,7 @@ internal static class TlsBridge
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException or ArgumentException)
         {
-            throw new InvalidOperationException($"the certificate {certificateFile} with the key {keyFile} cannot be used: {e.Message}", e);
+            throw new UnusableCertificateException($"the certificate {certificateFile} with the key {keyFile} cannot be used: {e.Message}", e);
         }
     }
 
@@ -153,21 +176,24 @@ internal static class TlsBridge
         {
             var authorities = new X509Certificate2Collection();
             authorities.ImportFromPemFile(file);
-            return authorities.Count > 0 ? authorities : throw new InvalidOperationException($"{file} holds no certificate");
+            return authorities.Count > 0 ? authorities : throw new UnusableCertificateException($"{file} holds no certificate");
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException)
         {
-            throw new InvalidOperationException($"the authorities in {file} cannot be used: {e.Message}", e);
+            throw new UnusableCertificateException($"the authorities in {file} cannot be used: {e.Message}", e);
         }
     }
 
-    private static bool IsIssuedBy(X509Certificate? peer, X509Certificate2Collection authorities)
+    // For the authorities given, and for this use if the certificate says what it may be used for.
+    private static bool IsIssuedBy(X509Certificate? peer, X509Chain? sent, X509Certificate2Collection authorities, string use)
     {
-        if (peer is null) { return false; }
+        if (peer is not X509Certificate2 certificate) { return false; }
         using var chain = new X509Chain();
         chain.ChainPolicy.TrustMode = X509ChainTrustMode.CustomRootTrust;
         chain.ChainPolicy.CustomTrustStore.AddRange(authorities);
+        if (sent is not null) { chain.ChainPolicy.ExtraStore.AddRange(sent.ChainPolicy.ExtraStore); }
+        chain.ChainPolicy.ApplicationPolicy.Add(new System.Security.Cryptography.Oid(use));
         chain.ChainPolicy.RevocationMode = X509RevocationMode.NoCheck;
-        return chain.Build(new X509Certificate2(peer));
+        return chain.Build(certificate);
     }
 }
