@@ -281,6 +281,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             client.OnView(refused: false);
             return;
         }
+        if (upstream.IsSpare)
+        {
+            if (upstream.ViewError is not null) { upstream.Close("its database was refused"); }
+            return;
+        }
         if (upstream != Shared) { return; }
         bool refused = upstream.ViewError is not null;
         upstream.ViewError = null;
