@@ -142,6 +142,40 @@ public class WorldLineTests
     }
 
     [Fact]
+    public void Begin_WhoseSyncFailed_OpenedAndInterruptedAnywhere_LeavesOneOfTheHistories()
+    {
+        for (int seed = 1; seed <= 300; seed++)
+        {
+            var disk = new SimulatedDisk(seed);
+            VersionLog log = Begun(disk);
+            Write(log, 60_000, 10);
+            log.Sync();
+            var seeded = new StreamOrigin(OtherReplicationId, 77, 0);
+            disk.SyncFailureRate = seed % 3 == 0 ? 1 : 0;
+            disk.OperationsUntilCrash = seed % 3 == 0 ? -1 : seed % 20;
+            Assert.ThrowsAny<Exception>(() =>
+            {
+                log.Begin(seeded, Second, new Version(30));
+                throw new SimulatedCrashException();
+            });
+            disk.SyncFailureRate = 0;
+            // The process dies, and the machine while the next process opens the log.
+            disk.Kill();
+            disk.OperationsUntilCrash = seed / 3 % 40;
+            try
+            {
+                VersionLog.Open(Options(disk));
+            }
+            catch (SimulatedCrashException)
+            {
+            }
+            disk.Crash();
+            using VersionLog again = VersionLog.Open(Options(disk));
+            Assert.Equal(again.Origin == seeded ? 77 : 61_000, again.EndOffset);
+        }
+    }
+
+    [Fact]
     public void RequireAtLeast_OfALogThatEndsBelow_Throws()
     {
         SimulatedDisk disk = NewDisk();
