@@ -58,7 +58,8 @@ public sealed partial class VersionLog
 
     /// <summary>The end of the last version closed at or below <paramref name="version"/>: the point to which a restore to that
     /// version goes. Inside a run of empty versions its version is the given one; it is lower only if the given one was
-    /// not closed by itself. Null if the log does not hold that point.</summary>
+    /// not closed by itself. The branch of a world-line counts as closed in it. Null if the log does not hold that
+    /// point.</summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
     public Boundary? BoundaryAtOrBelow(Version version)
     {

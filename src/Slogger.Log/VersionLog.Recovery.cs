@@ -74,12 +74,14 @@ public sealed partial class VersionLog
             _last = scan.LastBoundary;
             VerifyNewest(segments);
         }
-        foreach (string path in dropped)
-        {
-            _files.Delete(path);
-        }
-        // Also for names that an earlier process created and never synced.
+        // An earlier process may have created the newest file without making its name durable. That must come before its
+        // predecessors are deleted: a crash could keep the deletions and lose the name.
         _files.SyncDirectory(_options.Directory);
+        if (dropped.Count > 0)
+        {
+            dropped.ForEach(_files.Delete);
+            _files.SyncDirectory(_options.Directory);
+        }
         _view = LogView.Of(segments, 0, _written);
         Segment? tail = segments.LastOrDefault();
         Report = new OpenReport(segments.Count, isTorn, tail?.Path, tail?.DurableEnd ?? 0, dropped);

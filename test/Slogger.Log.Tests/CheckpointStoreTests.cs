@@ -1,0 +1,94 @@
+using Slogger.Core.WorldLines;
+using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
+using Slogger.Log.Tests.Simulation;
+using static Slogger.Log.Tests.LogFixture;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Tests;
+
+public class CheckpointStoreTests
+{
+    private const string Directory = "/checkpoints";
+
+    [Fact]
+    public void Add_ThenCrash_KeepsTheCheckpoint()
+    {
+        SimulatedDisk disk = NewDisk();
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        Checkpoint added = Add(store, disk, 1234);
+        disk.Crash();
+        CheckpointStore again = CheckpointStore.Open(Directory, disk);
+        Assert.Equal([added], again.All);
+        again.Verify(added);
+        disk.Flip(again.PathOf(added), 3, 1);
+        Assert.Throws<LogCorruptException>(() => again.Verify(added));
+    }
+
+    [Fact]
+    public void Add_InterruptedAnywhere_LeavesAllOrNothing()
+    {
+        for (int seed = 1; seed <= 300; seed++)
+        {
+            var disk = new SimulatedDisk(seed);
+            CheckpointStore store = CheckpointStore.Open(Directory, disk);
+            Checkpoint first = Add(store, disk, 1000);
+            disk.OperationsUntilCrash = seed % 15;
+            try
+            {
+                Add(store, disk, 2000);
+            }
+            catch (SimulatedCrashException)
+            {
+            }
+            disk.Crash();
+            CheckpointStore again = CheckpointStore.Open(Directory, disk);
+            Assert.Contains(first, again.All);
+            foreach (Checkpoint checkpoint in again.All)
+            {
+                again.Verify(checkpoint);
+            }
+            Assert.Equal(again.All.Count * 2, disk.List(Directory).Count);
+        }
+    }
+
+    [Fact]
+    public void Latest_SkipsCheckpointsOfAbandonedWorldLines_AndAboveTheOffset()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        Assert.Null(store.Latest(log, 5000));
+        Boundary kept = Write(log, 100, 10);
+        Checkpoint good = Add(store, disk, 1050);
+        Write(log, 100, 11);
+        Checkpoint voided = Add(store, disk, 1150);
+        Assert.Equal(voided, store.Latest(log, 5000));
+        Assert.Equal(good, store.Latest(log, 1149));
+        log.BeginWorldLine(new WorldLine(2), kept, OtherReplicationId);
+        Assert.Equal(good, store.Latest(log, 5000));
+        Checkpoint newer = Add(store, disk, 1150, worldLine: 2);
+        Assert.Equal(newer, store.Latest(log, 5000));
+
+        Assert.Equal(1050, store.Prune(log, keep: 1, offset: 1100));
+        Assert.Equal([good, newer], store.All);
+        Assert.Equal(1150, store.Prune(log, keep: 1, offset: 1150));
+        Assert.Equal([newer], CheckpointStore.Open(Directory, disk).All);
+        log.Begin(new StreamOrigin(OtherReplicationId, 1, 0), new WorldLine(3), new Version(40));
+        Assert.Null(store.Latest(log, 5000));
+    }
+
+    private static Checkpoint Add(CheckpointStore store, SimulatedDisk disk, long offset, long worldLine = 1)
+    {
+        string path = store.NewTemporaryPath();
+        using (ILogFile file = disk.Create(path))
+        {
+            file.Write(Stream(offset, 3000), 0);
+        }
+        return store.Add(path, new Checkpoint
+        {
+            Origin = Origin, ReplicationId = ReplicationId, Offset = offset, Database = 0, WorldLine = worldLine,
+            CreatedAt = DateTimeOffset.UnixEpoch,
+        });
+    }
+}

@@ -1,0 +1,117 @@
+// The real file layer, with real threads: one appends, one syncs, one reads, one trims.
+using Slogger.Core.WorldLines;
+using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
+using static Slogger.Log.Tests.LogFixture;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Tests;
+
+public sealed class RealDiskTests : IDisposable
+{
+    private readonly string _directory = Path.Combine(Path.GetTempPath(), $"slogger-log-{Guid.NewGuid():n}");
+
+    public void Dispose() => Directory.Delete(_directory, recursive: true);
+
+    [Fact]
+    public void AppendSyncReadAndTrim_Together_KeepTheStreamWhole()
+    {
+        const int seed = 7;
+        const int total = 40_000_000;
+        VersionLogOptions options = Options(SystemFileLayer.Instance, _directory) with
+        {
+            SegmentBytes = 2 << 20, BlockBytes = 128 << 10, BufferBytes = 1 << 20, PrepareInBackground = true,
+        };
+        using (VersionLog log = Begun(options))
+        {
+            bool isDone = false;
+            long read = 1000;
+            Exception? failure = null;
+            Thread syncer = Start(() =>
+            {
+                while (!Volatile.Read(ref isDone))
+                {
+                    long target = log.AppendedPosition;
+                    Assert.True(log.Sync() <= log.EndOffset);
+                    Assert.True(log.DurablePosition >= target);
+                }
+            });
+            Thread reader = Start(() =>
+            {
+                using LogReader from = log.OpenReader(1000);
+                byte[] buffer = new byte[300_000];
+                while (from.Position < 1000 + total)
+                {
+                    int count = from.Read(buffer);
+                    if (count == 0)
+                    {
+                        Thread.Sleep(1);
+                    }
+                    Assert.True(buffer.AsSpan(0, count).SequenceEqual(Stream(from.Position - count, count)));
+                    Volatile.Write(ref read, from.Position);
+                }
+            });
+            var random = new Random(seed);
+            long version = 10;
+            while (log.EndOffset < 1000 + total && Volatile.Read(ref failure) is null)
+            {
+                int count = (int)Math.Min(random.Next(1, 200_000), 1000 + total - log.EndOffset);
+                log.Append(Stream(log.EndOffset, count));
+                log.AppendBoundary(Closed(log, version++));
+                log.AppendEmptyRun(new Version(version++), default);
+                if (random.Next(20) == 0)
+                {
+                    log.TrimBefore(Volatile.Read(ref read) - 5_000_000);
+                }
+            }
+            reader.Join();
+            Volatile.Write(ref isDone, true);
+            syncer.Join();
+            Assert.Null(failure);
+            log.Sync();
+
+            Thread Start(Action work)
+            {
+                var thread = new Thread(() =>
+                {
+                    try
+                    {
+                        work();
+                    }
+                    catch (Exception e)
+                    {
+                        failure = e;
+                    }
+                });
+                thread.Start();
+                return thread;
+            }
+        }
+        using VersionLog again = VersionLog.Open(options);
+        Assert.False(again.Report.TornTail);
+        Assert.Equal(1000 + total, again.EndOffset);
+        Assert.True(again.StartOffset > 1_000_000);
+        Assert.True(ReadAll(again, again.StartOffset).AsSpan().SequenceEqual(
+            Stream(again.StartOffset, (int)(again.EndOffset - again.StartOffset))));
+        again.Verify();
+        Assert.Throws<LogFencedException>(() => VersionLog.Open(options));
+    }
+
+    [Fact]
+    public void Checkpoints_OnARealDisk_SurviveReopening()
+    {
+        CheckpointStore store = CheckpointStore.Open(_directory);
+        string path = store.NewTemporaryPath();
+        File.WriteAllBytes(path, Stream(0, 100_000));
+        Checkpoint added = store.Add(path, new Checkpoint
+        {
+            Origin = Origin, ReplicationId = ReplicationId, Offset = 5000, Database = 3, WorldLine = WorldLine.First.Number,
+            CreatedAt = DateTimeOffset.UnixEpoch,
+        });
+        File.WriteAllText(store.NewTemporaryPath(), "unfinished");
+        CheckpointStore again = CheckpointStore.Open(_directory);
+        Assert.Equal([added], again.All);
+        again.Verify(added);
+        Assert.Equal(2, Directory.GetFiles(_directory).Length);
+    }
+}

@@ -1,0 +1,220 @@
+// I5 in the log: nothing of an abandoned world-line is read after its successor has started. I4's neighbour: a log that ends below
+// the recorded cut is an error.
+using Slogger.Core.WorldLines;
+using Slogger.Log.Tests.Simulation;
+using static Slogger.Log.Tests.LogFixture;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log.Tests;
+
+public class WorldLineTests
+{
+    private static readonly WorldLine Second = new(2);
+
+    [Fact]
+    public void BeginWorldLine_VoidsWhatIsAboveTheBranch_Durably()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Boundary kept = Write(log, 40_000, 10);
+        Write(log, 40_000, 11);
+        log.Append("open version"u8);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Assert.Equal((41_000, 41_000), (log.EndOffset, log.DurableOffset));
+        Assert.Equal(new WorldPoint(Second, new Version(10)), log.DurableBoundary?.Point);
+        disk.Crash();
+
+        VersionLog again = VersionLog.Open(Options(disk));
+        Assert.Equal((Second, OtherReplicationId, 41_000L), (again.WorldLine, again.ReplicationId, again.EndOffset));
+        Assert.Equal(Origin, again.Origin);
+        Assert.Equal([new WorldLineBranch(Second, new Version(10), 41_000)], again.Branches);
+        Assert.Equal(Stream(1000, 40_000), ReadAll(again, 1000));
+        again.Append("another future"u8);
+        Boundary other = Closed(again, 11);
+        again.AppendBoundary(other);
+        again.Sync();
+        Assert.Equal([kept, other], again.Boundaries);
+        Assert.Equal(other, again.BoundaryAtOrBelow(new Version(50)));
+        Assert.Equal(kept with { WorldLine = Second }, again.BoundaryAtOrBelow(new Version(10)));
+        Assert.Equal("another future"u8.ToArray(), ReadAll(again, 41_000));
+    }
+
+    [Fact]
+    public void BeginWorldLine_Repeated_ChangesNothing()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(disk);
+        Boundary kept = Write(log, 10, 10);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Write(log, 10, 11);
+        log.Sync();
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Assert.Equal(1020, log.EndOffset);
+        Assert.Throws<ArgumentException>(() => log.BeginWorldLine(Second, Closed(log, 11), OtherReplicationId));
+        Assert.Throws<ArgumentException>(() => log.BeginWorldLine(WorldLine.First, kept, OtherReplicationId));
+    }
+
+    [Fact]
+    public void BeginWorldLine_AtAnUnknownBoundary_IsRefused()
+    {
+        using VersionLog log = Begun(NewDisk());
+        Boundary kept = Write(log, 10, 10);
+        Write(log, 10, 11);
+        Assert.Throws<ArgumentException>(() => log.BeginWorldLine(Second, kept with { Offset = 1009 }, OtherReplicationId));
+        Assert.Throws<ArgumentException>(() => log.BeginWorldLine(Second, kept with { Version = new Version(11) }, OtherReplicationId));
+        Assert.Equal(WorldLine.First, log.WorldLine);
+    }
+
+    [Fact]
+    public void BeginWorldLine_AtTheStart_BeforeAnyVersion_Works()
+    {
+        using VersionLog log = Begun(NewDisk());
+        log.Append("lost"u8);
+        log.BeginWorldLine(Second, new Boundary(WorldLine.First, new Version(9), 1000, 2, default), OtherReplicationId);
+        Assert.Equal(1000, log.EndOffset);
+        Write(log, 5, 10);
+        Assert.Equal(1005, log.Sync());
+    }
+
+    [Fact]
+    public void Reader_OpenedBefore_ReadsNothingAfter()
+    {
+        using VersionLog log = Begun(NewDisk());
+        Boundary kept = Write(log, 10, 10);
+        Write(log, 10, 11);
+        log.Sync();
+        using LogReader reader = log.OpenReader(1000);
+        Assert.Equal(5, reader.Read(new byte[5]));
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Assert.Throws<LogHistoryChangedException>(() => reader.Read(new byte[5]));
+    }
+
+    [Fact]
+    public void ManyWorldLines_KeepWorking()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        for (int line = 2; line < 120; line++)
+        {
+            Boundary kept = Write(log, 20, 10 + line);
+            Write(log, 20, 11 + line);
+            log.BeginWorldLine(new WorldLine(line), kept, OtherReplicationId);
+        }
+        Assert.Equal(64, log.Branches.Count);
+        using VersionLog again = Reopened(disk);
+        Assert.Equal(Stream(1000, 118 * 20), ReadAll(again, 1000));
+        Assert.Equal(new WorldLine(119), again.WorldLine);
+        Assert.False(again.IsInHistory(Origin, WorldLine.First, 1001));
+    }
+
+    [Fact]
+    public void SetReplicationId_KeepsHistory()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Write(log, 10, 10);
+        log.SetReplicationId(OtherReplicationId);
+        using LogReader reader = log.OpenReader(1000);
+        Write(log, 10, 11);
+        log.Sync();
+        Assert.Equal(10, reader.Read(new byte[100]));
+        Assert.Equal(10, reader.Read(new byte[100]));
+        using VersionLog again = Reopened(disk);
+        Assert.Equal((OtherReplicationId, Origin, 1020L), (again.ReplicationId, again.Origin, again.EndOffset));
+    }
+
+    [Fact]
+    public void Begin_Again_DropsWhatWasBefore()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Write(log, 50_000, 10);
+        log.Sync();
+        log.Append("unsynced"u8);
+        var seeded = new StreamOrigin(OtherReplicationId, 77, 0);
+        log.Begin(seeded, Second, new Version(30));
+        Assert.Equal((77, 77), (log.StartOffset, log.EndOffset));
+        Assert.Null(log.LastBoundary);
+        disk.Crash();
+        using VersionLog again = VersionLog.Open(Options(disk));
+        Assert.Equal((seeded, Second, 77L), (again.Origin, again.WorldLine, again.EndOffset));
+        Assert.Single(disk.Paths, p => p.EndsWith(".slog", StringComparison.Ordinal));
+    }
+
+    [Fact]
+    public void Begin_WhoseSyncFailed_OpenedAndInterruptedAnywhere_LeavesOneOfTheHistories()
+    {
+        for (int seed = 1; seed <= 300; seed++)
+        {
+            var disk = new SimulatedDisk(seed);
+            VersionLog log = Begun(disk);
+            Write(log, 60_000, 10);
+            log.Sync();
+            var seeded = new StreamOrigin(OtherReplicationId, 77, 0);
+            disk.SyncFailureRate = seed % 3 == 0 ? 1 : 0;
+            disk.OperationsUntilCrash = seed % 3 == 0 ? -1 : seed % 20;
+            Assert.ThrowsAny<Exception>(() =>
+            {
+                log.Begin(seeded, Second, new Version(30));
+                throw new SimulatedCrashException();
+            });
+            disk.SyncFailureRate = 0;
+            // The process dies, and the machine while the next process opens the log.
+            disk.Kill();
+            disk.OperationsUntilCrash = seed / 3 % 40;
+            try
+            {
+                VersionLog.Open(Options(disk));
+            }
+            catch (SimulatedCrashException)
+            {
+            }
+            disk.Crash();
+            using VersionLog again = VersionLog.Open(Options(disk));
+            Assert.Equal(again.Origin == seeded ? 77 : 61_000, again.EndOffset);
+        }
+    }
+
+    [Fact]
+    public void RequireAtLeast_OfALogThatEndsBelow_Throws()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = VersionLog.Open(Options(disk));
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(1))));
+        log.Begin(Origin, WorldLine.First, new Version(10));
+        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(9)));
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(10))));
+        Boundary kept = Write(log, 10, 12);
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12))));
+        log.Sync();
+        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12)));
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(13))));
+
+        // The cluster moved on to world-line 2, which started at 12, and this shard has not yet.
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(Second, new Version(12))));
+        log.RequireAtLeast(new WorldPoint(Second, new Version(12)), branchCut: new Version(12));
+        Assert.Throws<LogBehindCutException>(
+            () => log.RequireAtLeast(new WorldPoint(Second, new Version(11)), branchCut: new Version(10)));
+
+        Write(log, 10, 20);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(12)));
+        Assert.Throws<LogBehindCutException>(() => log.RequireAtLeast(new WorldPoint(WorldLine.First, new Version(13))));
+    }
+
+    [Fact]
+    public void IsInHistory_KnowsWhatABranchVoided()
+    {
+        using VersionLog log = Begun(NewDisk());
+        Boundary kept = Write(log, 100, 10);
+        Write(log, 100, 11);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Write(log, 100, 11);
+        log.Sync();
+        Assert.True(log.IsInHistory(Origin, WorldLine.First, 1100));
+        Assert.False(log.IsInHistory(Origin, WorldLine.First, 1101));
+        Assert.True(log.IsInHistory(Origin, Second, 1200));
+        Assert.False(log.IsInHistory(Origin, new WorldLine(3), 1100));
+        Assert.False(log.IsInHistory(Origin with { Offset = 500 }, WorldLine.First, 1100));
+    }
+}
