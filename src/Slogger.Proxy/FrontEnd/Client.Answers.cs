@@ -89,7 +89,7 @@ internal sealed unsafe partial class Client
                 Answer(Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
                 break;
             case ReplyKind.Info:
-                Pass(failed ? reply : WithOwnSection(reply));
+                Answer(failed ? reply : WithOwnSection(reply));
                 break;
             case ReplyKind.SlowLog:
                 Pass(reply);

@@ -55,6 +55,13 @@ internal sealed unsafe partial class Client
                 return RefuseCommand("ERR timeout is not an integer or out of range");
             }
         }
+        if (!_loop.Shard.IsOpen && !_loop.NeedsPassword && _question != Question.Wait && IsDrained)
+        {
+            // While the store is being recovered people want to know how it goes; nobody's rights can be asked for then.
+            _input.Consume((nint)_requestBytes);
+            AnswerDpr(failed: false, default);
+            return true;
+        }
         return ForwardProbe(ReplyKind.Probe);
     }
 
@@ -163,7 +170,7 @@ internal sealed unsafe partial class Client
         {
             _addsSection |= ArgumentIs(i, "dpr"u8) || ArgumentIs(i, "all"u8) || ArgumentIs(i, "default"u8) || ArgumentIs(i, "everything"u8);
         }
-        return Forward(needsDedicated: false, ReplyKind.Info, barrier: false);
+        return Forward(needsDedicated: false, ReplyKind.Info, barrier: true);
     }
 
     // The reply is a bulk string, or under RESP3 a verbatim string.

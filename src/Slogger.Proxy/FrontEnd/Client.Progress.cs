@@ -49,7 +49,7 @@ internal sealed unsafe partial class Client
     private void CountLocal()
     {
         if (_progress is null) { return; }
-        _progress.OnForwarded(1, new Version(_loop.Gate.OpenForDedicated));
+        _progress.OnForwarded(1, new Version(_loop.Gate.Open));
         _progress.OnAnswered(1, new Version(_loop.Gate.Open));
     }
 
@@ -68,8 +68,11 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0;
+    private bool IsKept => IsFresh || (_progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0);
+
+    // Nothing was done yet that could be lost.
+    private bool IsFresh => _progress is { Forwarded.Number: 0 } && _pins == Pins.None && !_streaming && !IsClosed && !_closeWhenSent && !_ended;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)
@@ -114,7 +117,10 @@ internal sealed unsafe partial class Client
     public void OnRolledBack(WorldLine next, Version branch)
     {
         if (IsClosed || _progress is null) { return; }
+        bool fresh = IsFresh;
+        if (next <= _progress.WorldLine) { return; }
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
+        if (fresh) { return; }
         string uncertain = outcome.Uncertain.IsEmpty ? "" : outcome.Uncertain.ToString();
         _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={outcome.Survived} uncertain={uncertain}\r\n");
         if (_waiting is Waiting.Commit)

@@ -125,9 +125,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             if (!_channel.WantsRead) { Close(); }
             return;
         }
-        if (_streaming || Shared is null || Dedicated is not null)
+        if (_streaming || Shared is null || Dedicated is not null || _notice is not null)
         {
-            if (!TakesShared) { ReadForDedicated(); return; }
+            if (!TakesShared || _notice is not null) { ReadForDedicated(); return; }
         }
         Upstream? shared = Shared;
         if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)

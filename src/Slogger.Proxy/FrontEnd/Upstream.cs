@@ -177,7 +177,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     private void ExpectView()
     {
         ViewsInFlight++;
-        Expect(null, 1, ReplyKind.View);
+        // It has no effect on data: no version boundary waits for it.
+        Expect(null, 1, ReplyKind.View, inexact: true);
     }
 
     /// <summary>Room at the end of the send buffer for so many bytes, to receive into.</summary>

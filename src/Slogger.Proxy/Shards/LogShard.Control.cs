@@ -18,6 +18,10 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
+    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. It is part of what a commit takes.
+    private static readonly TimeSpan ReadPause = TimeSpan.FromMicroseconds(100);
+    private const long StopCheckpointBytes = 64L << 20;
+    private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
     private readonly SemaphoreSlim _attention = new(0, 1);
     private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
@@ -546,7 +550,7 @@ internal sealed partial class LogShard
 
     private async Task<(AttachResult Result, ReplicationLink Link)> AttachAsync(AttachRequest request, CancellationToken stop)
     {
-        var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers });
+        var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
         return (await link.AttachAsync(request, stop).ConfigureAwait(false), link);
     }
 
@@ -572,13 +576,18 @@ internal sealed partial class LogShard
 
     private async Task MaintainAsync(CancellationToken stop)
     {
-        if (!_isOpen) { return; }
-        long newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset;
-        if (_log.EndOffset - newest < _options.CheckpointEveryBytes) { return; }
+        if (_isOpen && TailBytes >= _options.CheckpointEveryBytes) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
+    }
+
+    // What a restore would have to replay on top of the newest checkpoint.
+    private long TailBytes => _log.EndOffset - (_checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset);
+
+    private async Task TakeCheckpointAsync(CancellationToken stop)
+    {
         string file = _checkpoints.NewTemporaryPath();
         switch (await CheckpointFetcher.FetchAsync(_store.Endpoint, file, cancellation: stop).ConfigureAwait(false))
         {
-            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId && _isOpen:
+            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
                 AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
                 Trim();
@@ -622,6 +631,12 @@ internal sealed partial class LogShard
         {
             await Task.WhenAny(_stopped.Task, Task.Delay(TimeSpan.FromSeconds(10))).ConfigureAwait(false);
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
+        }
+        if (_stopped.Task.IsCompleted && TailBytes >= StopCheckpointBytes)
+        {
+            // The next start is worth some seconds now.
+            using var limit = new CancellationTokenSource(StopCheckpointLimit);
+            await TakeCheckpointAsync(limit.Token).ConfigureAwait(false);
         }
         await _ending.CancelAsync().ConfigureAwait(false);
         _link?.Dispose();
