@@ -5,8 +5,8 @@
 //   - what is recovered is a prefix of what was appended, never with a hole and never with other bytes;
 //   - a change of history (Begin, BeginWorldLine) has happened completely or not at all, and is durable when it returns;
 //   - memory is bounded: an appender that outruns the disk waits.
-// Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. History changes and
-// trimming may come from any thread, but not while another appends.
+// Who calls it: one thread appends (the replication link); one, usually another, syncs; any number read. Trimming may come
+// from any thread at any time; changes of history from any thread, but not while another appends.
 //
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
 // append takes only _gate, unless the buffers are full.
