@@ -137,7 +137,6 @@ def main():
             report(name, *seen)
             failed.append(name)
         sys.stdout.flush()
-    left.reset()
     for seconds, name in sorted(times, reverse=True)[:options.slowest]:
         print("%6.2f s %s" % (seconds, name))
     if failed:
