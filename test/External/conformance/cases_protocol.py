@@ -58,7 +58,7 @@ table("inline", [
     ("looks_like_a_bulk", b"$4\r\nPING\r\n", 2),
     ("mixed_with_arrays", b"PING\r\n" + command("ECHO", "x") + b"ECHO y\n" + command("PING"), 4),
     ("multi", b"MULTI\r\nINCR n\r\nINCR n\r\nEXEC\r\n", 4),
-    ("subscribe", b"SUBSCRIBE a b\r\nUNSUBSCRIBE\r\n", 4),
+    ("subscribe", b"SUBSCRIBE a\r\nPING x\r\nUNSUBSCRIBE\r\n", 3),
     ("post", b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", END),
     ("host", b"Host: example\r\n", END),
     ("get_http", b"GET / HTTP/1.1\r\n\r\n", 1),
