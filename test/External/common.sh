@@ -85,8 +85,8 @@ wait_for_port() { # wait_for_port PORT PID LOGFILE SECONDS
 # Starts a redis-server as the suite wants it. Sets redis_port.
 start_redis() { # start_redis [more options]
     free_port redis_port
-    mkdir -p "$work_dir/redis"
-    redis-server --port "$redis_port" --bind 127.0.0.1 --dir "$work_dir/redis" --save "" --appendonly no \
+    mkdir -p "$work_dir/redis-$redis_port"
+    redis-server --port "$redis_port" --bind 127.0.0.1 --dir "$work_dir/redis-$redis_port" --save "" --appendonly no \
         --enable-protected-configs yes --enable-debug-command yes --enable-module-command yes "$@" \
         >"$work_dir/redis-$redis_port.log" 2>&1 &
     started_pids+=($!)
@@ -103,7 +103,7 @@ start_target() { # start_target raw|forwarder|none|log
             free_port target_port
             cat >"$work_dir/haproxy.cfg" <<CFG
 global
-    maxconn 20000
+    maxconn 8000
 defaults
     mode tcp
     timeout connect 5s

@@ -58,7 +58,7 @@ start_all() {
         return
     fi
     suite_host=127.0.0.1
-    rm -rf "$work_dir/redis" "$work_dir/data"
+    rm -rf "$work_dir/data"
     start_redis "${redis_options[@]}"
     start_target "$target"
 }
