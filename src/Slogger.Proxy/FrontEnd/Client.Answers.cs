@@ -32,7 +32,11 @@ internal sealed unsafe partial class Client
                         Name = _argumentBytes.Length == 0 ? null : _argumentBytes;
                         upstream.Name = Name;
                     }
-                    if (_authenticating) { _pins |= Pins.Auth; }
+                    if (_authenticating)
+                    {
+                        _pins |= Pins.Auth;
+                        _loop.LearnId(upstream);
+                    }
                 }
                 if (upstream.Protocol == 0) { upstream.Protocol = Protocol; }
                 _authenticating = false;
@@ -41,7 +45,11 @@ internal sealed unsafe partial class Client
                 Answer(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply);
                 break;
             case ReplyKind.Auth:
-                if (!failed) { _pins |= Pins.Auth; }
+                if (!failed)
+                {
+                    _pins |= Pins.Auth;
+                    _loop.LearnId(upstream);
+                }
                 Answer(reply);
                 break;
             case ReplyKind.SetName:
@@ -72,6 +80,7 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 break;
             case ReplyKind.Config:
+                if (!failed) { LearnSettings(); }
                 Answer(reply);
                 _loop.CheckRights();
                 break;
@@ -80,6 +89,7 @@ internal sealed unsafe partial class Client
                 if (_transactionTouchesRights)
                 {
                     _transactionTouchesRights = false;
+                    _loop.LearnSettings();
                     _loop.SuspendSharing();
                     _loop.CheckRights();
                 }
@@ -89,16 +99,25 @@ internal sealed unsafe partial class Client
                 Answer(Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
                 break;
             case ReplyKind.Info:
-                Answer(failed ? reply : WithOwnSection(reply));
+                OnInfo(failed, reply);
                 break;
             case ReplyKind.SlowLog:
-                Pass(reply);
+                OnSlowLog(upstream, failed, reply);
                 break;
             case ReplyKind.ClientList:
                 Answer(failed ? reply : WithOwnClients(reply));
                 break;
             case ReplyKind.ClientKill:
                 OnKillChecked(reply);
+                break;
+            case ReplyKind.KillStep:
+                OnKillStep(upstream, reply);
+                break;
+            case ReplyKind.Census:
+                OnCensus(reply);
+                break;
+            case ReplyKind.SlowLogAll:
+                AnswerSlowLog(failed, reply);
                 break;
             case ReplyKind.Probe or ReplyKind.CommitWait:
                 AnswerDpr(failed, reply);
@@ -174,9 +193,6 @@ internal sealed unsafe partial class Client
         int to = from + reply[from..].IndexOf((byte)'\r');
         return [.. reply[..from], .. Encoding.ASCII.GetBytes(VirtualId.ToString(CultureInfo.InvariantCulture)), .. reply[to..]];
     }
-
-    /// <summary>The id of a client that has no connection of its own at Redis: above all that Redis gives out.</summary>
-    public long VirtualId => (1L << 48) + Id;
 
     // After a transaction that may have changed the connection: what does Redis say of it now?
     private void LearnView(Upstream upstream, ReadOnlySpan<byte> reply)

@@ -14,6 +14,10 @@ internal sealed unsafe partial class Client
     private int _owed;
     private string? _notice;
 
+    // Not what the client asked for, but what the proxy needs for its answer.
+    private static bool IsUncounted(ReplyKind kind) =>
+        kind is ReplyKind.Probe or ReplyKind.Exec or ReplyKind.KillStep or ReplyKind.Census or ReplyKind.SlowLogAll;
+
     /// <summary>Requests were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
     {
@@ -22,7 +26,7 @@ internal sealed unsafe partial class Client
         _loop.Forwarded += count;
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
-        if (kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        if (IsUncounted(kind)) { return; }
         if (inexact)
         {
             _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
@@ -37,7 +41,7 @@ internal sealed unsafe partial class Client
     public void OnAnswered(Upstream upstream, int count, ReplyKind kind, bool inexact)
     {
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
-        if (_progress is null || kind is ReplyKind.Probe or ReplyKind.Exec) { return; }
+        if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
     }

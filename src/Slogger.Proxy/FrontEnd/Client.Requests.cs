@@ -38,6 +38,7 @@ internal sealed unsafe partial class Client
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
         {
+            KeepLast(start);
             shared.CommitOut((nint)(next - start));
             shared.Expect(this, count, ReplyKind.Plain);
             _loop.SharedDirty = true;

@@ -36,6 +36,8 @@ internal sealed unsafe partial class Client
             return false;
         }
         _requestBytes = length;
+        // Spelled as the proxy's own requests are it would not show in MONITOR.
+        if (InternalRequest.IsSpelled(Argument(0))) { p[_loop.Arguments[0].Offset] -= 32; }
         if (kind != CommandKind.Dpr && AnswerWithNotice((nint)length)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }
@@ -52,6 +54,11 @@ internal sealed unsafe partial class Client
             }
             _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client
                 or CommandKind.Subscribe or CommandKind.Unsubscribe;
+            if (kind == CommandKind.Client && ArgumentIs(1, "KILL"u8))
+            {
+                return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
+            }
+            if (kind == CommandKind.Client && ArgumentIs(1, "PAUSE"u8) && ArgumentNumber(2, out long pause)) { _transactionPause = Math.Max(_transactionPause, pause); }
             return Forward(needsDedicated: true, ReplyKind.Plain);
         }
         switch (kind)
@@ -91,13 +98,15 @@ internal sealed unsafe partial class Client
             case CommandKind.Replication:
                 return StartRaw();
             case CommandKind.Config or CommandKind.Acl:
+                if (kind == CommandKind.Config && ArgumentIs(1, "RESETSTAT"u8)) { return HandleResetStatistics(); }
                 if (!ChangesRights(kind)) { return Forward(needsDedicated: true, ReplyKind.Plain); }
+                KeepSettings();
                 _loop.SuspendSharing();
                 return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
             case CommandKind.Info:
-                return versioned ? HandleInfo() : Forward(needsDedicated: false, ReplyKind.Plain);
+                return HandleInfo();
             case CommandKind.SlowLog:
-                return Forward(needsDedicated: false, versioned && ArgumentIs(1, "GET"u8) ? ReplyKind.SlowLog : ReplyKind.Plain);
+                return HandleSlowLog();
             case CommandKind.Dpr:
                 return HandleDpr();
             case CommandKind.WaitAof:
@@ -163,6 +172,7 @@ internal sealed unsafe partial class Client
     private void ForwardWritten(Upstream upstream, ReplyKind reply, bool blocking = false, bool barrier = false)
     {
         upstream.Expect(this, 1, reply, blocking);
+        if (upstream.Exclusive is null) { KeepLast(_input.Head, _requestBytes); }
         _input.Consume((nint)_requestBytes);
         if (barrier) { Wait(Waiting.Reply); }
     }
@@ -180,9 +190,11 @@ internal sealed unsafe partial class Client
     private bool EndTransaction(CommandKind kind)
     {
         bool dedicated = (_pins & (Pins.Multi | Pins.Watch)) != 0;
+        if (_transactionPause > 0 && kind == CommandKind.Exec && !IsQuiet(_transactionPause)) { return false; }
         bool touches = _transactionTouchesView && kind == CommandKind.Exec;
         if (!Forward(dedicated, ReplyKind.Plain, unpin: touches ? Pins.None : Pins.Multi | Pins.Watch)) { return false; }
         _transactionTouchesView = false;
+        _transactionPause = 0;
         if (!touches) { return true; }
         // What the transaction has changed of the connection is asked for.
         Upstream upstream = Dedicated!;
@@ -268,9 +280,8 @@ internal sealed unsafe partial class Client
         }
         if (ArgumentIs(1, "PAUSE"u8) && ArgumentCount is 3 or 4 && ArgumentNumber(2, out long milliseconds) && milliseconds >= 0)
         {
-            if (!Forward(needsDedicated: true, ReplyKind.Plain)) { return false; }
-            _loop.Pause(milliseconds);
-            return true;
+            if (!IsQuiet(milliseconds)) { return false; }
+            return Forward(needsDedicated: true, ReplyKind.Plain);
         }
         if (ArgumentIs(1, "UNPAUSE"u8))
         {
@@ -280,13 +291,14 @@ internal sealed unsafe partial class Client
         }
         if (ArgumentIs(1, "KILL"u8)) { return HandleKill(); }
         if (ArgumentIs(1, "LIST"u8)) { return HandleList(); }
+        if (ArgumentIs(1, "INFO"u8)) { return HandleClientInfo(); }
         if (ArgumentIs(1, "TRACKING"u8))
         {
             if (!Forward(needsDedicated: true, ReplyKind.Plain, pin: Pins.Tracking)) { return false; }
             Dedicated!.MayInvalidate = true;
             return true;
         }
-        bool identity = ArgumentIs(1, "ID"u8) || ArgumentIs(1, "NO-EVICT"u8) || ArgumentIs(1, "NO-TOUCH"u8) || ArgumentIs(1, "INFO"u8)
+        bool identity = ArgumentIs(1, "ID"u8) || ArgumentIs(1, "NO-EVICT"u8) || ArgumentIs(1, "NO-TOUCH"u8)
             || ArgumentIs(1, "CACHING"u8);
         return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
     }

@@ -48,6 +48,9 @@ internal enum Waiting : byte
 
     /// <summary>What came of requests whose connection to Redis died.</summary>
     Verdict,
+
+    /// <summary>That nothing is in flight on the shared upstream.</summary>
+    Quiet,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -78,6 +81,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         _loop = loop;
         _channel = channel;
         Id = id;
+        _connectedAt = _lastActive = loop.Now;
         Shared = shared;
         if (shared is not null) { shared.ClientCount++; }
     }
@@ -119,6 +123,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void OnReadable(Channel channel)
     {
+        _lastActive = _loop.Now;
         if (_closeWhenSent || _ended || _waiting != Waiting.Nothing)
         {
             // Not waited for, so this is an error or a hang-up.
@@ -156,6 +161,12 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void Deliver(byte* p, nint count)
     {
         if (_replyMode == ReplyMode.On) { DeliverPush(p, count); }
+    }
+
+    /// <summary>Passes bytes on that are no reply.</summary>
+    public void DeliverPush(ReadOnlySpan<byte> bytes)
+    {
+        fixed (byte* p = bytes) { DeliverPush(p, bytes.Length); }
     }
 
     /// <summary>Passes bytes on that are no reply, so that CLIENT REPLY OFF does not matter.</summary>
@@ -248,6 +259,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Store:
                 _loop.WaitForShared(this);
                 break;
+            case Waiting.Quiet:
+                _loop.WaitForQuiet(this);
+                break;
             case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
                 _loop.WaitForView(this);
                 break;
@@ -267,6 +281,9 @@ internal sealed unsafe partial class Client : IChannelOwner
                 _loop.WaitForRoom(this);
                 return;
             case Waiting.Room when Dedicated is { OutBytes: > DedicatedOutLimitBytes }:
+                return;
+            case Waiting.Quiet when _loop.IsSharedBusy && _loop.Now < _quietDeadline:
+                _loop.WaitForQuiet(this);
                 return;
         }
         _waiting = Waiting.Nothing;
@@ -309,6 +326,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void AfterReply(Upstream upstream)
     {
         if (IsClosed) { return; }
+        _lastActive = _loop.Now;
         if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)
         {
             _pins &= ~Pins.PubSub;
@@ -405,6 +423,11 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
+        if (IsIdleTooLong(now))
+        {
+            Close();
+            return;
+        }
         if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {

@@ -11,9 +11,7 @@ internal sealed unsafe partial class FrontEndLoop
     private const long ProbeIntervalMicroseconds = 500_000;
     private const long RetryMicroseconds = 50_000;
     private const long KeepAliveMicroseconds = 300_000;
-    private static readonly byte[] GreetingCommand = "*3\r\n$6\r\nCLIENT\r\n$8\r\nNO-EVICT\r\n$2\r\nON\r\n"u8.ToArray();
     private readonly List<Client> _waitingForShared = [];
-    private readonly HashSet<string> _internalAddresses = [];
     private Upstream? _probe;
     private bool _sharedReady;
     private readonly List<Upstream> _spares = [];
@@ -94,8 +92,8 @@ internal sealed unsafe partial class FrontEndLoop
         _spareDb = client.Db;
         _spareProtocol = client.Protocol;
         if (client.Shared is null) { return null; }
-        int at = _spares.FindIndex(s => s.IsReady && s.Db == _spareDb && s.Protocol == _spareProtocol);
-        if (at < 0) { at = _spares.FindIndex(s => s.IsReady); }
+        int at = _spares.FindIndex(s => s.IsReady && IsFresh(s) && s.Db == _spareDb && s.Protocol == _spareProtocol);
+        if (at < 0) { at = _spares.FindIndex(s => s.IsReady && IsFresh(s)); }
         Upstream? spare = null;
         if (at >= 0)
         {
@@ -160,13 +158,11 @@ internal sealed unsafe partial class FrontEndLoop
 
     public void OnUpstreamConnected(Upstream upstream)
     {
-        if (upstream.Channel.Socket.LocalEndPoint is IPEndPoint address)
-        {
-            if (upstream.Exclusive is null) { _internalAddresses.Add(address.ToString()); }
-        }
+        KeepAddress(upstream);
         if (upstream == _probe)
         {
-            upstream.Write(GreetingCommand);
+            CountInternal("client|no-evict");
+            upstream.Write(InternalRequest.NoEvict);
             upstream.Expect(null, 1, ReplyKind.Greeting);
         }
         if (upstream.IsSpare) { upstream.ChangeView(_spareDb, _spareProtocol); }
@@ -198,6 +194,8 @@ internal sealed unsafe partial class FrontEndLoop
             Shared = upstream;
             _sharedReady = true;
             upstream.LastUsedMicroseconds = Now;
+            CheckAddress(upstream);
+            LearnSettings();
         }
         else
         {
@@ -210,7 +208,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     public void OnUpstreamClosed(Upstream upstream, string reason)
     {
-        if (upstream.Channel.Socket is { } && upstream.Exclusive is null) { TrimInternalAddresses(); }
+        Unregister(upstream);
         if (upstream.IsSpare)
         {
             _spares.Remove(upstream);
@@ -241,11 +239,6 @@ internal sealed unsafe partial class FrontEndLoop
         }
     }
 
-    private void TrimInternalAddresses()
-    {
-        if (_internalAddresses.Count > 256) { _internalAddresses.Clear(); }
-    }
-
     /// <summary>A client cannot go on before it is known whether there is a shared upstream.</summary>
     public void WaitForShared(Client client) => _waitingForShared.Add(client);
 
@@ -267,12 +260,8 @@ internal sealed unsafe partial class FrontEndLoop
             _nextProbe = Now + RetryMicroseconds;
             StartProbe();
         }
-        if (Shared is { InFlight: 0 } shared && _sharedReady && Now - shared.LastUsedMicroseconds > KeepAliveMicroseconds && Shard.ClosesIdleClients)
-        {
-            shared.Write(GreetingCommand);
-            shared.Expect(null, 1, ReplyKind.Dropped);
-            shared.LastUsedMicroseconds = Now;
-        }
+        SettingsHousekeeping();
+        ForgetGone();
     }
 
     public void SendMarker(ReadOnlySpan<byte> command)
@@ -320,17 +309,4 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>A client stops being read until the shared upstream has room.</summary>
     public void WaitForRoom(Client client) => _fullClients.Add(client);
-
-    /// <summary>Whether a line of MONITOR tells of the proxy's own doing.</summary>
-    public bool IsInternalMonitorLine(ReadOnlySpan<byte> line)
-    {
-        string channel = Shard.MarkerChannel;
-        if (channel.Length > 0)
-        {
-            Span<byte> name = stackalloc byte[64];
-            int length = Encoding.ASCII.GetBytes(channel, name);
-            if (line.IndexOf(name[..length]) >= 0) { return true; }
-        }
-        return false;
-    }
 }

@@ -118,6 +118,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             }
             _readableShared.Clear();
             ReadGranted();
+            if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
             Resume();
@@ -192,7 +193,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     private readonly List<Channel> _pausedListeners = [];
 
     /// <summary>Takes a connected socket as a client.</summary>
-    public void Admit(Socket socket)
+    public void Admit(Socket socket, EndPoint? peer = null, EndPoint? local = null)
     {
         if (socket.ProtocolType == ProtocolType.Tcp)
         {
@@ -205,11 +206,22 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         if (!known) { CheckRights(); }
         var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known);
         channel.Owner = client;
+        if (peer is not null) { client.SetAddresses(peer, local); }
         Clients.Add(client);
         client.Start(refused: Clients.Count > Limits.MaxClients);
     }
 
     public void Forget(Client client) => Clients.Remove(client);
+
+    /// <summary>The client with a <see cref="Client.VirtualId"/>.</summary>
+    public Client? Find(long virtualId)
+    {
+        foreach (Client client in Clients)
+        {
+            if (client.VirtualId == virtualId) { return client; }
+        }
+        return null;
+    }
 
     // ---- Waiting clients ----
 
@@ -401,6 +413,7 @@ internal interface IShardPort : IVersionSource
     /// <summary>Tells the operator.</summary>
     void Warn(string message);
 
-    /// <summary>Redis is set to close clients that are idle.</summary>
-    bool ClosesIdleClients { get; }
+    /// <summary>Whether a connection that Redis lists from this address is one of the shard's own (for control, or for
+    /// the replication stream).</summary>
+    bool IsOwnConnection(string address) => false;
 }

@@ -166,6 +166,11 @@ internal sealed unsafe partial class Upstream
     private void Handle(in Expected e, ReadOnlySpan<byte> reply)
     {
         bool failed = reply[0] == (byte)'-';
+        if (failed && e.Client is null && Exclusive is { } refused && reply.StartsWith("-ERR max number of clients"u8))
+        {
+            // Redis refused the connection itself, as it would have refused the client, and closes it now.
+            refused.Deliver(reply);
+        }
         switch (e.Kind)
         {
             case ReplyKind.Dropped:
@@ -183,6 +188,15 @@ internal sealed unsafe partial class Upstream
                 return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);
+                return;
+            case ReplyKind.OwnId:
+                _loop.OnId(this, reply);
+                return;
+            case ReplyKind.OwnInfo:
+                _loop.OnOwnInfo(this, reply);
+                return;
+            case ReplyKind.Settings:
+                _loop.OnSettings(reply);
                 return;
             case ReplyKind.Marker:
                 _loop.Gate.OnMarkerReply(reply[0] == (byte)':');
@@ -268,7 +282,7 @@ internal sealed unsafe partial class Upstream
             var frame = new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
             if (frame[0] == (byte)'+')
             {
-                if (!_loop.IsInternalMonitorLine(frame)) { Exclusive!.DeliverPush(_capture.Head, _capture.Count); }
+                _loop.DeliverMonitorLine(Exclusive!, frame);
             }
             else
             {

@@ -46,6 +46,24 @@ internal enum ReplyKind : byte
     ClientList,
     ClientKill,
 
+    /// <summary>Of what killing clients takes; see <see cref="Client"/>.</summary>
+    KillStep,
+
+    /// <summary>A list of clients that goes with INFO, to count them.</summary>
+    Census,
+
+    /// <summary>All entries of the slow log, when those asked for were not enough.</summary>
+    SlowLogAll,
+
+    /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
+    OwnId,
+
+    /// <summary>Of CLIENT INFO, asked of the proxy's own accord.</summary>
+    OwnInfo,
+
+    /// <summary>Of CONFIG GET, asked of the proxy's own accord.</summary>
+    Settings,
+
     /// <summary>Not known to Redis, sent in place of a refused command so that a transaction fails.</summary>
     Refused,
     CommitWait,
@@ -91,6 +109,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         Channel.Owner = this;
         _connected = false;
         loop.Poller.Watch(Channel, read: false, write: true);
+        LastUsedMicroseconds = loop.Now;
+        loop.Register(this);
     }
 
     public Channel Channel { get; }
@@ -102,6 +122,14 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public bool IsSpare { get; private set; }
 
     public bool IsClosed { get; private set; }
+
+    public bool IsConnected => _connected;
+
+    /// <summary>Where Redis sees it come from; <c>null</c> when that is not known, or tells nothing.</summary>
+    public string? Address { get; set; }
+
+    /// <summary>Redis's id of it; 0 when not asked for.</summary>
+    public long RedisId { get; set; }
 
     /// <summary>The database that the next command sent would run in; -1 when only a reply will tell.</summary>
     public int Db { get; set; }
@@ -158,15 +186,16 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         bool changes = false;
         if (Protocol != protocol)
         {
-            Write(protocol == 3 ? "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"u8 : "*2\r\n$5\r\nHELLO\r\n$1\r\n2\r\n"u8);
+            Write(InternalRequest.Hello(protocol));
+            _loop.CountInternal("hello");
             Protocol = protocol;
             ExpectView();
             changes = true;
         }
         if (Db != db)
         {
-            string digits = db.ToString(CultureInfo.InvariantCulture);
-            Write(Encoding.ASCII.GetBytes($"*2\r\n$6\r\nSELECT\r\n${digits.Length}\r\n{digits}\r\n"));
+            Write(InternalRequest.Select(db));
+            _loop.CountInternal("select");
             Db = db;
             ExpectView();
             changes = true;

@@ -50,8 +50,6 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
 
     public string MarkerChannel => _markers.Channel;
 
-    public bool ClosesIdleClients => true;
-
     public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
 
     public long OpenVersion

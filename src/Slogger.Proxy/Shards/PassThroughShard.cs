@@ -22,8 +22,6 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
 
     public string MarkerChannel => "";
 
-    public bool ClosesIdleClients => true;
-
     public bool KeepsClients => false;
 
     public long MicrosecondsToNextTick() => -1;

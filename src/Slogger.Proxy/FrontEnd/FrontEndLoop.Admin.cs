@@ -1,0 +1,222 @@
+// Which of the connections that Redis sees are whose: the proxy's own, a client's, or made by others at Redis directly.
+// Redis names a connection by the address it comes from; where that tells nothing (a Unix socket, TLS, a translated
+// address) by its id, which is asked for on each connection when it is made.
+using System.Net;
+using System.Text;
+using Slogger.Proxy.Transports;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    // Redis may show a connection for a moment after the proxy has closed it.
+    private const long GoneMicroseconds = 2_000_000;
+
+    private readonly Dictionary<string, Upstream> _upstreamByAddress = [];
+    private readonly Dictionary<long, Upstream> _upstreamById = [];
+    private readonly Queue<(long Until, string? Address, long Id)> _gone = [];
+    private readonly HashSet<string> _goneAddresses = [];
+    private readonly HashSet<long> _goneIds = [];
+    private readonly Dictionary<string, long> _internalCalls = [];
+    private bool _needsIds;
+
+    /// <summary>How often the proxy has used which command of its own accord since statistics were reset.</summary>
+    public IReadOnlyDictionary<string, long> InternalCalls => _internalCalls;
+
+    public void CountInternal(string command) =>
+        _internalCalls[command] = _internalCalls.GetValueOrDefault(command) + 1;
+
+    /// <summary>CONFIG RESETSTAT is on its way.</summary>
+    public void ResetStatistics()
+    {
+        _internalCalls.Clear();
+        MarkersSent = 0;
+    }
+
+    // ---- Upstreams ----
+
+    /// <summary>A connection attempt has begun.</summary>
+    public void Register(Upstream upstream)
+    {
+        KeepAddress(upstream);
+        if (_needsIds && !NeedsPassword) { AskId(upstream); }
+    }
+
+    private void KeepAddress(Upstream upstream)
+    {
+        if (upstream.Address is not null || upstream.IsClosed) { return; }
+        EndPoint? local = null;
+        try
+        {
+            local = upstream.Channel.Socket.LocalEndPoint;
+        }
+        catch (System.Net.Sockets.SocketException)
+        {
+            // It will be seen that the connection is broken.
+        }
+        if (local is IPEndPoint { Port: > 0 } address && !address.Address.Equals(IPAddress.Any) && !address.Address.Equals(IPAddress.IPv6Any))
+        {
+            upstream.Address = TextOf(address);
+            _upstreamByAddress[upstream.Address] = upstream;
+        }
+        else if (local is not IPEndPoint && upstream.IsConnected)
+        {
+            _needsIds = true;
+        }
+    }
+
+    /// <summary>Asks Redis for the connection's id, where that is needed to know it again.</summary>
+    public void LearnId(Upstream upstream)
+    {
+        if (_needsIds && upstream.RedisId == 0) { AskId(upstream); }
+    }
+
+    private void AskId(Upstream upstream)
+    {
+        CountInternal("client|id");
+        upstream.Write(InternalRequest.ClientId);
+        upstream.Expect(null, 1, ReplyKind.OwnId);
+    }
+
+    /// <summary>A connection's id is known.</summary>
+    public void OnId(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        if (reply[0] != (byte)':' || !System.Buffers.Text.Utf8Parser.TryParse(reply[1..], out long id, out _)) { return; }
+        upstream.RedisId = id;
+        _upstreamById[id] = upstream;
+    }
+
+    // The first thing asked on a new shared upstream: does Redis see it come from where the proxy thinks it does?
+    private void CheckAddress(Upstream upstream)
+    {
+        CountInternal("client|info");
+        upstream.Write(InternalRequest.ClientInfo);
+        upstream.Expect(null, 1, ReplyKind.OwnInfo);
+    }
+
+    /// <summary>What Redis knows of the shared upstream.</summary>
+    public void OnOwnInfo(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        if (reply[0] == (byte)'-' || ClientLine.Parse(reply) is not [ClientLine line]) { return; }
+        upstream.RedisId = line.Id;
+        _upstreamById[line.Id] = upstream;
+        if (line.Address == upstream.Address) { return; }
+        _needsIds = true;
+        foreach (Upstream spare in _spares) { LearnId(spare); }
+    }
+
+    private void Unregister(Upstream upstream)
+    {
+        if (upstream.Address is { } address && _upstreamByAddress.TryGetValue(address, out Upstream? known) && known == upstream)
+        {
+            _upstreamByAddress.Remove(address);
+            _goneAddresses.Add(address);
+        }
+        if (upstream.RedisId != 0)
+        {
+            _upstreamById.Remove(upstream.RedisId);
+            _goneIds.Add(upstream.RedisId);
+        }
+        if (upstream.Address is not null || upstream.RedisId != 0) { _gone.Enqueue((Now + GoneMicroseconds, upstream.Address, upstream.RedisId)); }
+    }
+
+    private void ForgetGone()
+    {
+        while (_gone.TryPeek(out (long Until, string? Address, long Id) oldest) && oldest.Until < Now)
+        {
+            _gone.Dequeue();
+            if (oldest.Address is not null) { _goneAddresses.Remove(oldest.Address); }
+            _goneIds.Remove(oldest.Id);
+        }
+    }
+
+    /// <summary>How many connections the front end has to Redis.</summary>
+    public int UpstreamCount => (Shared is null ? 0 : 1) + _spares.Count + (_probe is null ? 0 : 1) + DedicatedCount;
+
+    /// <summary>Whether a connection that Redis lists is the proxy's own.</summary>
+    /// <param name="line">What Redis says of it.</param>
+    /// <param name="client">The client that it serves alone, if it does.</param>
+    public bool IsOwn(ClientLine line, out Client? client)
+    {
+        long id = line.Id;
+        string address = line.Address;
+        client = null;
+        if (_upstreamById.TryGetValue(id, out Upstream? upstream) || _upstreamByAddress.TryGetValue(address, out upstream))
+        {
+            client = upstream.Exclusive;
+            return true;
+        }
+        return _goneAddresses.Contains(address) || _goneIds.Contains(id) || Shard.IsOwnConnection(address);
+    }
+
+    /// <summary>The client whose own connection comes from an address, as Redis sees it.</summary>
+    public Client? ClientAt(string address) => _upstreamByAddress.TryGetValue(address, out Upstream? upstream) ? upstream.Exclusive : null;
+
+    // ---- Pausing ----
+
+    private readonly List<Client> _waitingForQuiet = [];
+
+    public bool IsSharedBusy => Shared is { IsClosed: false, InFlight: > 0 };
+
+    /// <summary>A client waits until nothing is in flight on the shared upstream, or too long.</summary>
+    public void WaitForQuiet(Client client) => _waitingForQuiet.Add(client);
+
+    private void ResumeQuiet()
+    {
+        foreach (Client client in _waitingForQuiet) { ScheduleResume(client); }
+        _waitingForQuiet.Clear();
+    }
+
+    // ---- MONITOR ----
+
+    /// <summary>Passes a line of MONITOR on: not those of the proxy's own doing, and with the address of the client whose
+    /// request it was, where it came on a connection of that client's own.</summary>
+    public void DeliverMonitorLine(Client monitor, ReadOnlySpan<byte> line)
+    {
+        if (IsInternalMonitorLine(line)) { return; }
+        int open = line.IndexOf((byte)'[');
+        int close = open < 0 ? -1 : line.IndexOf("] \""u8);
+        int space = open < 0 ? -1 : line[open..].IndexOf((byte)' ') + open;
+        if (space > open && close > space && close - space < 80)
+        {
+            Span<char> address = stackalloc char[80];
+            int length = Encoding.Latin1.GetChars(line[(space + 1)..close], address);
+            if (_upstreamByAddress.GetAlternateLookup<ReadOnlySpan<char>>().TryGetValue(address[..length], out Upstream? upstream)
+                && upstream.Exclusive is { } client)
+            {
+                monitor.DeliverPush([.. line[..(space + 1)], .. Encoding.Latin1.GetBytes(client.MonitorAddress), .. line[close..]]);
+                return;
+            }
+        }
+        monitor.DeliverPush(line);
+    }
+
+    /// <summary>Whether a line of MONITOR tells of the proxy's own doing.</summary>
+    public bool IsInternalMonitorLine(ReadOnlySpan<byte> line)
+    {
+        int command = line.IndexOf("] \""u8);
+        if (command < 0) { return false; }
+        ReadOnlySpan<byte> rest = line[(command + 3)..];
+        int end = rest.IndexOf((byte)'"');
+        if (end > 0 && InternalRequest.IsSpelled(rest[..end]) && !line[..command].EndsWith(" lua"u8)) { return true; }
+        return ContainsMarker(rest);
+    }
+
+    /// <summary>Whether bytes name the channel of the markers.</summary>
+    public bool ContainsMarker(ReadOnlySpan<byte> bytes)
+    {
+        string channel = Shard.MarkerChannel;
+        if (channel.Length == 0) { return false; }
+        Span<byte> name = stackalloc byte[64];
+        int length = Encoding.ASCII.GetBytes(channel, name);
+        return bytes.IndexOf(name[..length]) >= 0;
+    }
+
+    /// <summary>An address as Redis writes it.</summary>
+    public static string TextOf(IPEndPoint address)
+    {
+        IPAddress ip = address.Address.IsIPv4MappedToIPv6 ? address.Address.MapToIPv4() : address.Address;
+        if (ip.AddressFamily == System.Net.Sockets.AddressFamily.InterNetworkV6 && ip.ScopeId != 0) { ip = new IPAddress(ip.GetAddressBytes()); }
+        return new IPEndPoint(ip, address.Port).ToString();
+    }
+}
