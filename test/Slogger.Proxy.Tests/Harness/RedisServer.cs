@@ -1,0 +1,85 @@
+// A redis-server of a test's own: a loopback port of its own, its data in a temporary directory, stopped by its process.
+using System.Diagnostics;
+using System.Globalization;
+using System.Net;
+using System.Net.Sockets;
+
+namespace Slogger.Proxy.Tests.Harness;
+
+internal sealed class RedisServer : IDisposable
+{
+    private readonly Process _process;
+
+    /// <summary>Starts a server and waits until it listens.</summary>
+    /// <param name="tls">Its only port takes TLS, with these files.</param>
+    /// <param name="options">Further options of redis-server.</param>
+    public RedisServer(Certificates? tls = null, params string[] options)
+    {
+        string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
+        string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
+        Directory = System.IO.Directory.CreateTempSubdirectory("slogger-px-").FullName;
+        Port = Ports.Free();
+        string port = Port.ToString(CultureInfo.InvariantCulture);
+        string[] where = tls is null
+            ? ["--port", port]
+            : ["--port", "0", "--tls-port", port, "--tls-cert-file", tls.ServerFile, "--tls-key-file", tls.ServerKeyFile, "--tls-ca-cert-file", tls.AuthorityFile];
+        string[] common = ["--bind", "127.0.0.1", "--dir", Directory, "--save", "", "--logfile", "log", "--unixsocket", UnixPath, "--enable-debug-command", "yes"];
+        _process = Process.Start(new ProcessStartInfo(program, [.. where, .. common, .. options]))!;
+        for (int i = 0; i < 1000 && !_process.HasExited; i++)
+        {
+            try
+            {
+                using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+                probe.Connect(IPAddress.Loopback, Port);
+                return;
+            }
+            catch (SocketException)
+            {
+                Thread.Sleep(20);
+            }
+        }
+        throw new InvalidOperationException("redis-server does not listen: " + File.ReadAllText(Path.Combine(Directory, "log")));
+    }
+
+    public string Directory { get; }
+
+    public int Port { get; }
+
+    public string UnixPath => Path.Combine(Directory, "s");
+
+    public RespConnection Connect() => RespConnection.To(Port);
+
+    public void Dispose()
+    {
+        _process.Kill();
+        _process.WaitForExit();
+        _process.Dispose();
+        System.IO.Directory.Delete(Directory, recursive: true);
+    }
+}
+
+internal static class Ports
+{
+    private const int First = 27700, Count = 300;
+    private static int s_next = Environment.ProcessId % Count;
+
+    /// <summary>A loopback port that nobody listens on now.</summary>
+    public static int Free()
+    {
+        for (int i = 0; i < Count; i++)
+        {
+            int port = First + (int)((uint)Interlocked.Increment(ref s_next) % Count);
+            using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+            try
+            {
+                probe.Bind(new IPEndPoint(IPAddress.Loopback, port));
+                return port;
+            }
+            catch (SocketException)
+            {
+                // Taken.
+            }
+        }
+        throw new InvalidOperationException("no free port");
+    }
+}
