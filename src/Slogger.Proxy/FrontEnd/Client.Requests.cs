@@ -336,6 +336,7 @@ internal sealed unsafe partial class Client
         _input.Free();
         _ended = true;
         _streaming = false;
+        upstream.FinishStreaming();
         UpdateWatch();
         return false;
     }
