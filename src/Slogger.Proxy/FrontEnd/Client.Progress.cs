@@ -12,6 +12,11 @@ internal sealed unsafe partial class Client
     private readonly SessionProgress? _progress;
     private bool _usesDpr;
     private int _owed;
+
+    // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
+    // there, died alone.
+    private const long VerdictMicroseconds = 200_000;
+    private long _verdictDue;
     private string? _notice;
 
     // Not what the client asked for, but what the proxy needs for its answer.
@@ -43,6 +48,11 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
+        if (_streaming && upstream.InFlight == 0)
+        {
+            // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
+            _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
+        }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
     }
 
@@ -53,6 +63,7 @@ internal sealed unsafe partial class Client
     private void CountLocal()
     {
         if (_progress is null) { return; }
+        // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
         _progress.OnForwarded(1, new Version(_loop.Gate.Open));
         _progress.OnAnswered(1, new Version(_loop.Gate.Open));
     }
@@ -72,23 +83,25 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
-    private bool IsKept => IsFresh || (_progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0);
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0;
 
-    // Nothing was done yet that could be lost.
-    private bool IsFresh => _progress is { Forwarded.Number: 0 } && _pins == Pins.None && !_streaming && !IsClosed && !_closeWhenSent && !_ended;
+    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it.
+    private bool HasDoneNothing => _progress is { Forwarded.Number: 0 } && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)
     {
         if (IsClosed || _closeWhenSent) { return; }
-        if (!IsKept)
+        if (!IsKept || kind == ReplyKind.Exec)
         {
+            // Of a transaction that may have changed the database nobody can tell where the client stands now.
             LoseReplies();
             return;
         }
         _owed += count;
         _waiting = Waiting.Verdict;
+        _verdictDue = _loop.Now + VerdictMicroseconds;
         UpdateWatch();
     }
 
@@ -100,7 +113,7 @@ internal sealed unsafe partial class Client
         _sharedInFlight = 0;
         Dedicated?.Close("the store was lost");
         Dedicated = null;
-        if (!IsKept)
+        if (!IsKept && !HasDoneNothing)
         {
             if (!IsClosed) { LoseReplies(); }
             return;
@@ -120,11 +133,11 @@ internal sealed unsafe partial class Client
     /// <summary>A new world-line has begun: tells what survived.</summary>
     public void OnRolledBack(WorldLine next, Version branch)
     {
-        if (IsClosed || _progress is null) { return; }
-        bool fresh = IsFresh;
-        if (next <= _progress.WorldLine) { return; }
+        // Who came while the store was being restored may be of the new world-line already.
+        if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }
+        bool tell = !HasDoneNothing;
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
-        if (fresh) { return; }
+        if (!tell) { return; }
         string uncertain = outcome.Uncertain.IsEmpty ? "" : outcome.Uncertain.ToString();
         _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={outcome.Survived} uncertain={uncertain}\r\n");
         if (_waiting is Waiting.Commit)

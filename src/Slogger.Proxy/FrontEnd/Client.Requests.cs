@@ -337,6 +337,7 @@ internal sealed unsafe partial class Client
         _input.Free();
         _ended = true;
         _streaming = false;
+        upstream.FinishStreaming();
         UpdateWatch();
         return false;
     }

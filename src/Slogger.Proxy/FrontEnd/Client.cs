@@ -293,6 +293,9 @@ internal sealed unsafe partial class Client : IChannelOwner
         CloseIfDone();
     }
 
+    /// <summary>It stopped being read until there is room on its upstream.</summary>
+    public bool WaitsForRoom => _waiting == Waiting.Room;
+
     private void EndWait()
     {
         _waiting = Waiting.Nothing;
@@ -417,6 +420,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         Shared = null;
         _undecided = true;
+        _sharedInFlight = 0;
     }
 
     private bool _undecided;
@@ -428,6 +432,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             Close();
             return;
         }
+        if (_waiting == Waiting.Verdict && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
         if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {
