@@ -8,6 +8,12 @@ internal static class HelpText
 {
     private const int Indent = 6;
 
+    private const string RestoreText = "Without --redis and --redis-server the store that the data directory remembers is restored. "
+        + "A Redis that runs is restored in place; it must be empty or this shard's own, unless --seed from-log is given. "
+        + "A redis-server is started if it does not run (a supervised shard's own, else one in DATA/restored), restored and left running: "
+        + "the last lines say how to reach and how to end it. The version log is not changed: a later serve goes on from the newest "
+        + "version, and brings the restored Redis to it; what was written to it meanwhile is then lost.";
+
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
@@ -27,7 +33,10 @@ internal static class HelpText
                 output.WriteLine("  slogger restore --data /var/lib/slogger --latest");
                 output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --redis 127.0.0.1:6379");
                 output.WriteLine();
-                output.WriteLine("Without --redis and --redis-server the store that the data directory remembers is restored.");
+                foreach (string line in Wrap(RestoreText, width))
+                {
+                    output.WriteLine(line);
+                }
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Restore), width);
                 WriteSources(output, width);
                 break;

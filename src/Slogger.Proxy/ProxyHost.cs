@@ -52,7 +52,7 @@ public static class ProxyHost
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();
-            IStore store = options.RedisServerPath is null ? new AttachedStore(EndpointOf(options)) : new SupervisedStore(options, log);
+            IStore store = options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
             LogShard? logShard = null;
             IShardPort shard;
             if (options.Commit == CommitMode.None)
@@ -134,25 +134,6 @@ public static class ProxyHost
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
             }
         }
-    }
-
-    private static RedisEndpoint EndpointOf(ServeOptions options)
-    {
-        string? password = options.RedisPasswordFile is { } file ? File.ReadLines(file).FirstOrDefault() : null;
-        ListenAddress redis = options.Redis!;
-        RedisEndpoint endpoint = redis.UnixPath is { } path
-            ? RedisEndpoint.Unix(path, password, options.RedisUser)
-            : RedisEndpoint.Tcp(redis.Host!, redis.Port, password, options.RedisUser);
-        return options.RedisTls is not { } tls ? endpoint : endpoint with
-        {
-            Tls = new Redis.Connections.RedisTlsOptions
-            {
-                AuthorityFile = tls.CaFile,
-                CertificateFile = tls.CertificateFile,
-                KeyFile = tls.KeyFile,
-                AcceptAnyCertificate = tls.Insecure,
-            },
-        };
     }
 
     private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)

@@ -99,7 +99,7 @@ public static class OptionCatalog
         new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs.", "5ms", nameof(ServeOptions.VersionInterval)),
         new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),
         new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
-        new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up.", "none, refuse to start", nameof(ServeOptions.Seed)),
+        new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up. With restore only from-log has a meaning: the data of the Redis may be replaced.", "none, refuse", nameof(ServeOptions.Seed)) { Commands = Both },
 
         new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Both },
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every system, slower).", "auto", nameof(ServeOptions.Transport)),

@@ -44,6 +44,9 @@ public sealed record RestoreOptions
     /// <summary>Where cuts and world-lines are recorded. Default: sqlite in metadata.db of the data directory.</summary>
     public required MetadataSpec Metadata { get; init; }
 
+    /// <summary>Only from-log has a meaning: a Redis with data of unknown origin may be overwritten. Default: null, it is refused.</summary>
+    public SeedSource? Seed { get; init; }
+
     /// <summary>The cluster's name, from the data directory.</summary>
     public string Cluster { get; init; } = "default";
 

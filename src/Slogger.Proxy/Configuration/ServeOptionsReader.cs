@@ -114,6 +114,7 @@ public static class ServeOptionsReader
             RedisPasswordFile = reader.Optional<string>("redis-password-file", OptionText.ExistingFile),
             RedisTls = ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
+            Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             LogLevel = reader.Value("log-level", Level, LogLevel.Info),
         };
         return Result(reader, options);

@@ -8,7 +8,9 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed class SupervisedStore : IStore
 {
-    private const long BacklogBytes = 16L << 20;
+    /// <summary>Replication backlog of a supervised Redis.</summary>
+    public const long BacklogBytes = 16L << 20;
+
     private readonly RedisSupervisor _supervisor;
     private readonly ILogSink _log;
     private bool _ranBefore;

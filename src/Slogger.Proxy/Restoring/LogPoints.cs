@@ -1,0 +1,88 @@
+// Finds a version in the version log and the checkpoint from which it is restored. Only reads.
+using Slogger.Core.Recovery;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Restoring;
+
+internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints)
+{
+    /// <summary>The newest durable version that is part of the current world-line.</summary>
+    /// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
+    /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
+    public FoundPoint Latest(WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    {
+        if (Newest(recorded, lastValid) is not { } newest)
+        {
+            return FoundPoint.None("the version log holds no version of the current world-line", "give the data directory and the metadata that belong together");
+        }
+        if (newest.Version < recorded.Version)
+        {
+            return FoundPoint.None(
+                $"version {recorded.Version} was committed, but the version log ends at version {newest.Version}: files are missing",
+                $"bring the complete data directory; or restore what there is with --version {newest.Version}");
+        }
+        return PointAt(newest);
+    }
+
+    /// <summary>Exactly this version.</summary>
+    public FoundPoint At(Version version, WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    {
+        Boundary? newest = Newest(recorded, lastValid);
+        if (newest is null || version > newest.Value.Version)
+        {
+            string have = newest is { } n ? $"the newest durable version is {n.Version}" : "the version log holds none";
+            return FoundPoint.None($"version {version} does not exist: {have}", "give a version that exists, or --latest");
+        }
+        Boundary? below = newest.Value.Version == version ? newest : log.BoundaryAtOrBelow(version);
+        if (below is { } exact && exact.Version == version && checkpoints.Latest(log, exact.Offset) is not null) { return PointAt(exact); }
+        Boundary? above = null;
+        foreach (Boundary boundary in log.Boundaries)
+        {
+            if (boundary.Version > version && boundary.Version <= newest.Value.Version && checkpoints.Latest(log, boundary.Offset) is not null)
+            {
+                above = boundary;
+                break;
+            }
+        }
+        bool isTrimmed = below is null || checkpoints.Latest(log, below.Value.Offset) is null;
+        string after = above is { } a ? $"the next one is {a.Version}" : "there is none after it";
+        return isTrimmed
+            ? FoundPoint.None($"version {version} is no longer kept: the log was trimmed, and {(above is { } first ? $"the oldest version that can be restored is {first.Version}" : "nothing older than the newest version can be restored")}", "give a later version, or --latest; --log-budget decides how far back the log reaches")
+            : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}", "give one of these");
+    }
+
+    private Boundary? Newest(WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    {
+        if (log.IsEmpty) { return null; }
+        Boundary last = log.DurableBoundary ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
+        if (last.WorldLine >= recorded.WorldLine) { return last; }
+        // What lies above the branch of a later world-line is void.
+        Version valid = lastValid(last.WorldLine);
+        return last.Version <= valid ? last : log.BoundaryAtOrBelow(valid);
+    }
+
+    private FoundPoint PointAt(Boundary boundary)
+    {
+        if (checkpoints.Latest(log, boundary.Offset) is not { } checkpoint)
+        {
+            return FoundPoint.None($"there is no checkpoint at or below offset {boundary.Offset} of version {boundary.Version}: its file was removed", "bring the complete data directory");
+        }
+        checkpoints.Verify(checkpoint);
+        return new FoundPoint(
+            new RestorePoint
+            {
+                Point = new WorldPoint(boundary.WorldLine, boundary.Version),
+                Time = boundary.Time,
+                BaseFile = checkpoints.PathOf(checkpoint),
+                BaseOffset = checkpoint.Offset,
+                TargetOffset = boundary.Offset,
+                History = new LogHistory(log),
+                // The log's own: a later serve finds a Redis on its own history, at this offset.
+                ReplicationId = log.ReplicationId,
+            }, "", "");
+    }
+}
