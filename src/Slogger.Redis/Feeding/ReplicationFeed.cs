@@ -31,6 +31,13 @@ public sealed record FeedPlan
 
     /// <summary>Where to stop: a command boundary outside a transaction. <see cref="ReplicationFeed.ExtendTo"/> moves it.</summary>
     public required long TargetOffset { get; init; }
+
+    /// <summary>Identity of the stream served: 40 lower-case hex characters, fresh for each feed. Default: drawn here. Give one
+    /// from <see cref="NewReplicationId"/> to record it durably before Redis can know it.</summary>
+    public string ReplicationId { get; init; } = NewReplicationId();
+
+    /// <summary>Draws a fresh identity.</summary>
+    public static string NewReplicationId() => Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
 }
 
 /// <summary>Settings of a feed.</summary>
@@ -136,11 +143,13 @@ public sealed class ReplicationFeed : IAsyncDisposable
         ArgumentOutOfRangeException.ThrowIfNegative(plan.BaseOffset);
         if (plan.TargetOffset < plan.BaseOffset)
             throw new ArgumentException("The target lies below the base.", nameof(plan));
+        if (plan.ReplicationId.Length != 40 || !plan.ReplicationId.All(char.IsAsciiHexDigitLower))
+            throw new ArgumentException("A replication id has 40 lower-case hex characters.", nameof(plan));
         return new ReplicationFeed(plan, options ?? new FeedOptions());
     }
 
-    /// <summary>Identity of the stream that it serves: fresh, 40 hex characters.</summary>
-    public string ReplicationId { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
+    /// <summary>Identity of the stream that it serves: the plan's.</summary>
+    public string ReplicationId => _plan.ReplicationId;
 
     /// <summary>The one-time password that Redis needs.</summary>
     public string Secret { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(24));
