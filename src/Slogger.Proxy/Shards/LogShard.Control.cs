@@ -26,6 +26,7 @@ internal sealed partial class LogShard
     private readonly SemaphoreSlim _attention = new(0, 1);
     private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
     private readonly string _restoreUndoFile;
+    private readonly string _attachUndoFile;
     private readonly List<Thread> _threads = [];
     private CheckpointStore _checkpoints = null!;
     private WorldPoint _recordedAtStart;
@@ -44,6 +45,7 @@ internal sealed partial class LogShard
         _store = store;
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
         _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
+        _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
         _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
     }
 
@@ -436,8 +438,13 @@ internal sealed partial class LogShard
     private async Task<bool> BeginAsync(WorldLine line, Slogger.Core.Versions.Version version, string what, CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
-        (AttachResult result, ReplicationLink link) = await AttachAsync(
-            new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, stop).ConfigureAwait(false);
+        ReplicationLink link = NewLink();
+        AttachResult result;
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        {
+            result = await QuickAttach.AttachAsync(
+                control, link, new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, _attachUndoFile, stop).ConfigureAwait(false);
+        }
         if (result is not AttachResult.Full full)
         {
             link.Dispose();
@@ -579,9 +586,12 @@ internal sealed partial class LogShard
 
     private async Task<(AttachResult Result, ReplicationLink Link)> AttachAsync(AttachRequest request, CancellationToken stop)
     {
-        var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
+        ReplicationLink link = NewLink();
         return (await link.AttachAsync(request, stop).ConfigureAwait(false), link);
     }
+
+    private ReplicationLink NewLink() =>
+        new(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
 
     private async Task<T> RetryMetadataAsync<T>(Func<Task<T>> call, CancellationToken stop)
     {
@@ -614,7 +624,8 @@ internal sealed partial class LogShard
     private async Task TakeCheckpointAsync(CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
-        switch (await CheckpointFetcher.FetchAsync(_store.Endpoint, file, cancellation: stop).ConfigureAwait(false))
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop).ConfigureAwait(false))
         {
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
                 AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));

@@ -1,6 +1,6 @@
 // The control connection: a few commands now and then (INFO, ROLE, CONFIG, REPLICAOF). One command at a time, RESP2, bounded
 // replies. Redis's `timeout` may close it while it is idle, so it connects again by itself before a command; a command whose
-// reply was lost is never sent twice.
+// reply was lost is never sent twice. So it keeps no state in Redis (SELECT, MULTI, SUBSCRIBE): that would be gone without notice.
 using System.Globalization;
 using System.Net.Sockets;
 using System.Text;
@@ -20,6 +20,7 @@ public sealed class RedisConnection : IAsyncDisposable
     private byte[] _buffer = new byte[16 << 10];
     private int _start;
     private int _end;
+    private bool _fresh; // no reply has been read yet: with TLS, session tickets may be waiting
 
     private RedisConnection(RedisEndpoint endpoint, TimeSpan timeout)
     {
@@ -123,6 +124,7 @@ public sealed class RedisConnection : IAsyncDisposable
     {
         Drop();
         (_socket, _stream) = await RedisTransport.OpenAsync(Endpoint, _timeout, cancellation).ConfigureAwait(false);
+        _fresh = true;
         if (Endpoint.Password is null)
             return;
         RedisReply reply = await ExchangeAsync(Endpoint.User is null
@@ -149,7 +151,9 @@ public sealed class RedisConnection : IAsyncDisposable
         try
         {
             await _stream!.WriteAsync(RedisTransport.Encode(words), limited.Token).ConfigureAwait(false);
-            return await ReadReplyAsync(limited.Token).ConfigureAwait(false);
+            RedisReply reply = await ReadReplyAsync(limited.Token).ConfigureAwait(false);
+            _fresh = false;
+            return reply;
         }
         catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException or OperationCanceledException)
         {
@@ -251,11 +255,11 @@ public sealed class RedisConnection : IAsyncDisposable
         CultureInfo.InvariantCulture, out long value) ? value : throw Malformed();
 
     // Readable without a command in flight means that the other side has closed (or sent what nobody asked for).
-    private static bool IsDead(Socket socket)
+    private bool IsDead(Socket socket)
     {
         try
         {
-            return socket.Poll(0, SelectMode.SelectRead);
+            return socket.Poll(0, SelectMode.SelectRead) && !(_fresh && Endpoint.Tls is not null && socket.Available > 0);
         }
         catch (Exception e) when (e is SocketException or ObjectDisposedException)
         {

@@ -124,6 +124,7 @@ public static class RedisRestore
         var wanted = new Dictionary<string, string>
         {
             ["replica-read-only"] = "yes",          // a client's write in between would be lost, or worse, kept
+            ["replica-ignore-maxmemory"] = "yes",   // evictions come with the history; more of them would be a difference
             ["notify-keyspace-events"] = "",        // replayed writes must not be announced again
             ["repl-diskless-load"] = options.SwapDatabases ? "swapdb" : "disabled",
             ["tls-replication"] = "no",             // the feed speaks plain TCP

@@ -19,10 +19,6 @@ public sealed record FeedPlan
     /// <summary>RDB file that holds history up to <see cref="BaseOffset"/>; null: the empty data set.</summary>
     public string? BaseFile { get; init; }
 
-    /// <summary>The identity of the stream served, 40 hexadecimal digits; null: a fresh one. Give one that was recorded before,
-    /// so that a restore that is cut short leaves nothing of unknown origin.</summary>
-    public string? ReplicationId { get; init; }
-
     /// <summary>Bytes of history that the base holds; the tail begins here. A command boundary outside a transaction.</summary>
     public required long BaseOffset { get; init; }
 
@@ -35,6 +31,13 @@ public sealed record FeedPlan
 
     /// <summary>Where to stop: a command boundary outside a transaction. <see cref="ReplicationFeed.ExtendTo"/> moves it.</summary>
     public required long TargetOffset { get; init; }
+
+    /// <summary>Identity of the stream served: 40 lower-case hex characters, fresh for each feed. Default: drawn here. Give one
+    /// from <see cref="NewReplicationId"/> to record it durably before Redis can know it.</summary>
+    public string ReplicationId { get; init; } = NewReplicationId();
+
+    /// <summary>Draws a fresh identity.</summary>
+    public static string NewReplicationId() => Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
 }
 
 /// <summary>Settings of a feed.</summary>
@@ -105,7 +108,6 @@ public sealed class ReplicationFeed : IAsyncDisposable
         _plan = plan;
         _options = options;
         _target = plan.TargetOffset;
-        ReplicationId = plan.ReplicationId ?? Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
         _base = plan.BaseFile is null ? RdbFile.Empty() : [];
         _baseBytes = plan.BaseFile is null ? _base.Length : new FileInfo(plan.BaseFile).Length;
         // A SELECT in front of the tail must not move the offsets behind it: the base is announced to end that much earlier.
@@ -141,11 +143,13 @@ public sealed class ReplicationFeed : IAsyncDisposable
         ArgumentOutOfRangeException.ThrowIfNegative(plan.BaseOffset);
         if (plan.TargetOffset < plan.BaseOffset)
             throw new ArgumentException("The target lies below the base.", nameof(plan));
+        if (plan.ReplicationId.Length != 40 || !plan.ReplicationId.All(char.IsAsciiHexDigitLower))
+            throw new ArgumentException("A replication id has 40 lower-case hex characters.", nameof(plan));
         return new ReplicationFeed(plan, options ?? new FeedOptions());
     }
 
-    /// <summary>Identity of the stream that it serves: 40 hex characters.</summary>
-    public string ReplicationId { get; }
+    /// <summary>Identity of the stream that it serves: the plan's.</summary>
+    public string ReplicationId => _plan.ReplicationId;
 
     /// <summary>The one-time password that Redis needs.</summary>
     public string Secret { get; } = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(24));

@@ -215,7 +215,9 @@ public sealed class ReplicationLink : IDisposable
         }
         catch (RedisException e)
         {
-            return new AttachResult.Failed(e.Problem, e.Message);
+            return _socket.IsDisposed
+                ? new AttachResult.Failed(RedisProblem.Cancelled, $"Attaching to Redis at {_options.Endpoint} was given up.")
+                : new AttachResult.Failed(e.Problem, e.Message);
         }
         catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException)
         {

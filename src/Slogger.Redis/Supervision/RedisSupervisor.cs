@@ -19,6 +19,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
     private readonly RedisSupervisorOptions _options;
     private readonly CancellationTokenSource _stop = new();
     private readonly string _directory;
+    private TimeSpan _nextDelay = TimeSpan.Zero;
+    private long _lastStartTicks = long.MinValue;
 
     /// <summary>Makes one; nothing runs before <see cref="StartOrAdoptAsync"/>.</summary>
     public RedisSupervisor(RedisSupervisorOptions options)
@@ -49,7 +51,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
     /// <summary>Ends when the running Redis ends, for whatever reason. Renewed by each successful start.</summary>
     public Task Exited { get; private set; } = Task.CompletedTask;
 
-    /// <summary>Adopts the Redis that runs in the directory, or starts one. May be called again whenever <see cref="Exited"/> has ended.</summary>
+    /// <summary>Adopts the Redis that runs in the directory, or starts one. To be called again whenever <see cref="Exited"/> has
+    /// ended; starts that follow one another within 10 s are delayed by 20 ms, 40 ms ... 5 s.</summary>
     public async Task<SupervisedStart> StartOrAdoptAsync(CancellationToken cancellation = default)
     {
         try
@@ -187,6 +190,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
 
     private async Task<SupervisedStart> StartAsync(CancellationToken cancellation)
     {
+        await RestAsync(cancellation).ConfigureAwait(false);
         File.Delete(PidPath);
         // A dump that somebody's SAVE left behind is older than the log: never load it. It bears a name of its own, so that no
         // dump of another origin is touched.
@@ -247,6 +251,15 @@ public sealed class RedisSupervisor : IAsyncDisposable
         }
         return new SupervisedStart.Failed(RedisProblem.Timeout,
             $"Redis did not answer within {_options.StartTimeMax.TotalSeconds:0} s of its start: {Shorten(LogSince(logBefore))}");
+    }
+
+    // A Redis that dies again and again right after its start is started ever more slowly, up to every 5 s.
+    private async Task RestAsync(CancellationToken cancellation)
+    {
+        bool quick = _lastStartTicks != long.MinValue && Environment.TickCount64 - _lastStartTicks < 10_000;
+        _nextDelay = !quick ? TimeSpan.Zero : TimeSpan.FromMilliseconds(Math.Clamp(_nextDelay.TotalMilliseconds * 2, 20, 5000));
+        await Task.Delay(_nextDelay, cancellation).ConfigureAwait(false);
+        _lastStartTicks = Environment.TickCount64;
     }
 
     // "4711:M 01 Jan 2025 ..." of the last line that is not the launcher's.

@@ -98,7 +98,9 @@ public sealed class RestoreTests(ITestOutputHelper output)
         // A base that ends where no SELECT follows: history without data at all, then with the database given.
         long middle = (await client.RoleAsync()).Offset;
         string rdb = Path.Combine(redis.Directory, "dump.rdb");
-        await client.ExpectAsync("SAVE");
+        // The child of the attaching counts as a background save until Redis notices its end, up to 100 ms later.
+        while ((await client.CommandAsync("SAVE")).IsError)
+            await Task.Delay(20);
         for (int i = 0; i < 50; i++)
             await client.ExpectAsync("INCR", "n");
         Point point = await TakeAsync(client);
@@ -110,7 +112,26 @@ public sealed class RestoreTests(ITestOutputHelper output)
         }
         var whole = new FeedPlan { BaseOffset = full.Offset, History = sink, TargetOffset = point.Offset };
         Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, whole, new() { BeforePromotion = Equals(point) }));
+        await client.ExpectAsync("SELECT", "3");
         Assert.Equal("100", (await client.ExpectAsync("GET", "n")).Text);
+    }
+
+    [Fact]
+    public async Task Restore_MemoryLimitOfTheTarget_EvictsNothingBeforePromotion()
+    {
+        await using TestRedis redis = await TestRedis.StartAsync();
+        await using RedisConnection client = await redis.ConnectAsync();
+        using var link = new ReplicationLink(new() { Endpoint = redis.Endpoint });
+        var full = Assert.IsType<AttachResult.Full>(await link.AttachAsync(new()));
+        var sink = new RecordingSink(full.Offset);
+        link.Start(sink);
+        await client.ExpectAsync("EVAL", "for i=1,2000 do redis.call('SET','t'..i,string.rep('v',1000)) end", "0");
+        Point point = await TakeAsync(client);
+        await sink.WaitForAsync(point.Offset);
+        await client.ExpectAsync("CONFIG", "SET", "maxmemory", "2mb", "maxmemory-policy", "allkeys-lru", "replica-ignore-maxmemory", "no");
+        var plan = new FeedPlan { BaseOffset = full.Offset, History = sink, TargetOffset = point.Offset };
+        Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, plan, new() { BeforePromotion = Equals(point) }));
+        Assert.Equal("no", (await client.ExpectAsync("CONFIG", "GET", "replica-ignore-maxmemory")).Items[1].Text);
     }
 
     [Fact]

@@ -246,6 +246,50 @@ public sealed class ReplicationLinkTests
         Assert.Equal(RedisProblem.Cancelled, failed.Problem);
     }
 
+    [Fact]
+    public async Task QuickAttach_DelayConfigured_IsBypassedAndPutBack()
+    {
+        await using TestRedis redis = await TestRedis.StartAsync(null, "--repl-diskless-sync-delay", "100");
+        await using RedisConnection client = await redis.ConnectAsync();
+        using var link = new ReplicationLink(new() { Endpoint = redis.Endpoint });
+        string undo = Path.Combine(redis.Directory, "undo");
+        Assert.IsType<AttachResult.Full>(await QuickAttach.AttachAsync(client, link, new(), undo).WaitAsync(TimeSpan.FromSeconds(60)));
+        Assert.IsType<CheckpointResult.Fetched>(await QuickAttach.FetchAsync(client, Path.Combine(redis.Directory, "c.rdb"), undo).WaitAsync(TimeSpan.FromSeconds(60)));
+        Assert.Equal("100", (await client.ExpectAsync("CONFIG", "GET", "repl-diskless-sync-delay")).Items[1].Text);
+        Assert.False(File.Exists(undo));
+    }
+
+    [Fact]
+    public async Task Tls_LinkProbeAndCheckpoint_Work()
+    {
+        string directory = TestRedis.NewDirectory();
+        (string certificate, string key) = Certificates.Write(directory);
+        int port = TestRedis.FreePort();
+        await using TestRedis redis = await TestRedis.StartAsync("pw", "--tls-port", $"{port}", "--tls-cert-file", certificate,
+            "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-replication", "yes");
+        RedisEndpoint endpoint = RedisEndpoint.Tcp("127.0.0.1", port, "pw") with
+        {
+            Tls = new() { AuthorityFile = certificate, CertificateFile = certificate, KeyFile = key, ServerName = "localhost" },
+        };
+        Assert.True((await RedisProbe.InspectAsync(endpoint)).IsUsable);
+        await using RedisConnection client = await RedisConnection.ConnectAsync(endpoint);
+        using var link = new ReplicationLink(new() { Endpoint = endpoint });
+        var full = Assert.IsType<AttachResult.Full>(await link.AttachAsync(new()));
+        var sink = new RecordingSink(full.Offset);
+        link.Start(sink);
+        await client.ExpectAsync("SET", "a", new string('x', 3_000_000));
+        long offset = (await client.RoleAsync()).Offset;
+        await sink.WaitForAsync(offset);
+        Assert.IsType<CheckpointResult.Fetched>(await CheckpointFetcher.FetchAsync(endpoint, Path.Combine(redis.Directory, "c.rdb")));
+        var plan = new Slogger.Redis.Feeding.FeedPlan { BaseOffset = full.Offset, History = sink, TargetOffset = offset };
+        Assert.IsType<Slogger.Redis.Feeding.RestoreResult.Restored>(await Slogger.Redis.Feeding.RedisRestore.RunAsync(client, plan));
+        Assert.Equal("yes", (await client.ExpectAsync("CONFIG", "GET", "tls-replication")).Items[1].Text);
+        Assert.Equal(RedisProblem.Tls, (await RedisProbe.InspectAsync(endpoint with { Tls = new() })).Problem);
+        ProbeResult plain = await RedisProbe.InspectAsync(endpoint with { Tls = null });
+        Assert.False(plain.IsUsable);
+        Directory.Delete(directory, recursive: true);
+    }
+
     [Theory]
     [InlineData("yes")]
     [InlineData("no")]

@@ -62,6 +62,9 @@ internal sealed class RecordingSink(long startOffset) : IStreamSink, IHistorySou
         }
     }
 
+    /// <summary>Of an earlier sink whose bytes were copied into this one.</summary>
+    public void TakeMarkers(StreamMarker[] markers) => _markers.AddRange(markers);
+
     public void OnKeepalive(long offset) => Keepalives++;
 
     public void OnClosed(LinkClosed reason) => _closed.SetResult(reason);
