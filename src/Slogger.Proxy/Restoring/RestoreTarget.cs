@@ -62,7 +62,7 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogSink log) : IAsy
             BaseOffset = point.BaseOffset,
             TargetOffset = point.TargetOffset,
             History = point.History,
-            ReplicationId = point.ReplicationId,
+            ReplicationId = point.ReplicationId ?? FeedPlan.NewReplicationId(),
         };
         var how = new Redis.Feeding.RestoreOptions
         {

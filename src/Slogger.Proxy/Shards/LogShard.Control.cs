@@ -492,7 +492,7 @@ internal sealed partial class LogShard
         long began = MonotonicMicroseconds();
         await CloseFrontEndAsync().ConfigureAwait(false);
         if (!await BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
-        string replid = NewReplicationId();
+        string replid = FeedPlan.NewReplicationId();
         lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
         await RetryMetadataAsync(
@@ -608,8 +608,6 @@ internal sealed partial class LogShard
             }
         }
     }
-
-    private static string NewReplicationId() => Convert.ToHexStringLower(System.Security.Cryptography.RandomNumberGenerator.GetBytes(20));
 
     // ---- Upkeep ----
 
