@@ -94,7 +94,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         while (!_stopping)
         {
-            int count = Poller.Wait(Timeout());
+            int count = Poller.Wait(Timeout(), Yields());
             Now = Microseconds();
             for (int i = 0; i < count; i++)
             {
@@ -146,6 +146,14 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         long gate = Gate.MicrosecondsToNextTurn(now);
         return gate >= 0 ? Math.Min(gate, timeout) : timeout;
     }
+
+    // While replies are on their way the next event is near. With few clients latency is all that counts; with many each
+    // turn's batch is what makes the proxy cheap, and looking too often makes batches small.
+    private int Yields() => !AnythingInFlight ? 0 : Clients.Count <= FewClients ? YieldsForFew : YieldsForMany;
+
+    private static readonly int YieldsForFew = int.Parse(Environment.GetEnvironmentVariable("X_FEW") ?? "20");
+    private static readonly int YieldsForMany = int.Parse(Environment.GetEnvironmentVariable("X_MANY") ?? "2");
+    private const int FewClients = 4;
 
     // ---- Clients ----
 

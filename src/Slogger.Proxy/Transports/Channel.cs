@@ -59,9 +59,12 @@ internal interface IPoller : IDisposable
     /// <summary>Stops waiting on a channel and closes it. Events of it that are already collected are dropped.</summary>
     void Close(Channel channel);
 
-    /// <summary>Collects events and waits for the first at most so long. Unit: microseconds; negative means for ever.</summary>
+    /// <summary>Collects events and waits for the first at most so long.</summary>
+    /// <param name="timeoutMicroseconds">Negative means for ever.</param>
+    /// <param name="yields">How often to look again, giving the core away in between, before the thread sleeps: an event
+    /// that is a few microseconds away is had sooner, and cheaper, than by being woken.</param>
     /// <returns>How many events there are.</returns>
-    int Wait(long timeoutMicroseconds);
+    int Wait(long timeoutMicroseconds, int yields);
 
     /// <summary>One of the events collected by the last <see cref="Wait"/>; no channel if it was closed meanwhile.</summary>
     Channel? Event(int index, out bool readable, out bool writable);

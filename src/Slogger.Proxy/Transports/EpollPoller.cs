@@ -25,7 +25,6 @@ internal sealed unsafe partial class EpollPoller : IPoller
     private readonly byte* _events;
     private EpollChannel?[] _byDescriptor = new EpollChannel?[1024];
     private bool _hasPwait2 = true;
-    private bool _spinning;
     private int _wakePending;
     private int _disposed;
 
@@ -89,22 +88,18 @@ internal sealed unsafe partial class EpollPoller : IPoller
         channel.Socket.Dispose();
     }
 
-    public int Wait(long timeoutMicroseconds)
+    public int Wait(long timeoutMicroseconds, int yields)
     {
         int count = epoll_poll(_epoll, _events, MaxEvents, 0);
         if (count != 0 || timeoutMicroseconds == 0)
         {
             return Math.Max(count, 0);
         }
-        if (_spinning)
+        for (int i = 0; i < yields; i++)
         {
-            // Under load the next event is a few microseconds away: sleeping and being woken costs more than that.
-            for (int i = 0; i < 2; i++)
-            {
-                sched_yield();
-                count = epoll_poll(_epoll, _events, MaxEvents, 0);
-                if (count != 0) { return Math.Max(count, 0); }
-            }
+            _ = sched_yield();
+            count = epoll_poll(_epoll, _events, MaxEvents, 0);
+            if (count != 0) { return Math.Max(count, 0); }
         }
         if (_hasPwait2 && timeoutMicroseconds > 0)
         {
@@ -119,9 +114,6 @@ internal sealed unsafe partial class EpollPoller : IPoller
         long milliseconds = timeoutMicroseconds < 0 ? -1 : (timeoutMicroseconds + 999) / 1000;
         return Math.Max(epoll_wait(_epoll, _events, MaxEvents, (int)Math.Min(milliseconds, int.MaxValue)), 0);
     }
-
-    /// <summary>Whether <see cref="Wait"/> yields the core a few times before it sleeps.</summary>
-    public void SetSpinning(bool on) => _spinning = on;
 
     public Channel? Event(int index, out bool readable, out bool writable)
     {

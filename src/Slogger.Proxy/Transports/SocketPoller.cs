@@ -47,7 +47,7 @@ internal sealed unsafe class SocketPoller : IPoller
         channel.Socket.Dispose();
     }
 
-    public int Wait(long timeoutMicroseconds)
+    public int Wait(long timeoutMicroseconds, int yields)
     {
         _events.Clear();
         _reading.Clear();
