@@ -86,9 +86,9 @@ script("server", "small", "DBSIZE", "ECHO a", "PING", "PING a", "PING a b", "TIM
        "SLOWLOG LEN", "SLOWLOG RESET", "MODULE LIST", "ACL CAT nosuch", "ACL GETUSER nobody", "ACL LIST", "ACL USERS", "ACL WHOAMI", "ACL GENPASS x", "SWAPDB 0 99", "SWAPDB a b", "WAIT 0 0",
        "FLUSHDB SYNC", "FLUSHALL ASYNC", "FLUSHALL NOSUCH", "DEBUG SLEEP 0", "DEBUG JMAP", "LATENCY HELP", "CONFIG HELP", "RESTORE-ASKING k 0 x", "MIGRATE x", "PFSELFTEST x", "READONLY", "SHUTDOWN ABORT",
        "SHUTDOWN NOSUCH", "FAILOVER ABORT", "REPLICAOF a", "REPLICAOF x notaport", "SAVE x", "BGSAVE NOSUCH", "LASTSAVE x", "BGREWRITEAOF x", "PSYNC", "REPLCONF a", "CLUSTER NODES", "WAITAOF 0 0 0")
-script("server", "config", "CONFIG GET maxmemory", "CONFIG GET max*-policy", "CONFIG GET nosuch", "CONFIG GET maxmemory hz", "CONFIG SET hz 15", "CONFIG GET hz", "CONFIG SET hz 10", "CONFIG SET nosuch 1", "CONFIG SET hz abc",
+script("server", "config", "CONFIG GET maxmemory", "CONFIG GET max*-policy", "CONFIG GET nosuch", "CONFIG SET hz 15", "CONFIG GET hz", "CONFIG SET hz 10", "CONFIG SET nosuch 1", "CONFIG SET hz abc",
        "CONFIG SET maxmemory 100mb timeout 0", "CONFIG GET maxmemory", "CONFIG SET maxmemory 0 maxmemory 1", "CONFIG SET port 0x", "CONFIG GET databases", "CONFIG SET databases 3", "CONFIG GET save", "CONFIG GET appendonly",
-       "CONFIG GET requirepass", "CONFIG GET client-output-buffer-limit", "CONFIG SET client-output-buffer-limit 'x'", "CONFIG REWRITE", "CONFIG GET a b c", "CONFIG RESETSTAT")
+       "CONFIG GET requirepass", "CONFIG GET client-output-buffer-limit", "CONFIG SET client-output-buffer-limit 'x'", "CONFIG REWRITE", "CONFIG RESETSTAT")
 
 
 @case("server")

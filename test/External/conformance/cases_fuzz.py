@@ -86,7 +86,7 @@ def damaged(number, count):
             early = c.quiet(0.001) if cut else b""
             c.send(bytes(payload[cut:])).end_of_input()
             side.note("sent%d" % turn, bytes(payload))
-            side.note("turn%d" % turn, early + c.read_rest())
+            side.note("turn%d" % turn, early.removesuffix(b"<end>") + c.read_rest())
             c.close()
         side.connect("after").do("PING", "DBSIZE", "GET n", "LLEN l")
     add("fuzz", "bytes_%d" % number, run)

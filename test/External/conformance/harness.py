@@ -15,7 +15,11 @@ class Gone(Exception):
 
 
 class Slow(Exception):
-    """No whole reply within READ_SECONDS_MAX."""
+    """No whole reply within READ_SECONDS_MAX. Ends the case: what follows would only be waited for as well."""
+
+
+class CaseTooLong(BaseException):
+    """The runner's limit on a whole case; not to be caught by one."""
 
 
 def command(*arguments):
@@ -49,6 +53,7 @@ class Connection:
     def send(self, *items, pieces=None, pause=0.0005):
         """Sends items (see encode). pieces: None = in one go; N = in pieces of N bytes with a pause after each."""
         data = b"".join(encode(item) for item in items)
+        self.socket.settimeout(60)
         try:
             if pieces is None:
                 self.socket.sendall(data)
@@ -56,7 +61,7 @@ class Connection:
                 for start in range(0, len(data), pieces):
                     self.socket.sendall(data[start:start + pieces])
                     time.sleep(pause)
-        except (ConnectionError, BrokenPipeError):
+        except (ConnectionError, socket.timeout):
             pass  # what the peer said before it closed is still to be read; read() tells
         return self
 
@@ -170,7 +175,9 @@ class Connection:
                 reply = str(error).encode()
             if note:
                 self.side.note(self.name, reply)
-            if reply in (b"<end>", b"<slow>"):
+            if reply == b"<slow>":
+                raise Slow(self.name)
+            if reply == b"<end>":
                 break
         return reply
 
