@@ -87,6 +87,7 @@ internal sealed unsafe partial class Client
                     if (AnswerWithNotice((nint)ScanOne())) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
+                    KeepLast(p, next - p);
                     upstream.Write(p, (nint)(next - p));
                     upstream.Expect(this, count, ReplyKind.Plain);
                 }

@@ -383,13 +383,23 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
-        if (upstream.WasIdle || _waiting == Waiting.Verdict || IsKept)
+        // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
+        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
+        if (wasIdle || _waiting == Waiting.Verdict || IsKept)
         {
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
             return;
         }
         LoseReplies();
+    }
+
+    /// <summary>Redis has refused the connection that this client needs, as it would have refused the client.</summary>
+    public void OnRefused(ReadOnlySpan<byte> error)
+    {
+        if (IsClosed) { return; }
+        Deliver(error);
+        if (!IsClosed) { LoseReplies(); }
     }
 
     private void LoseReplies()

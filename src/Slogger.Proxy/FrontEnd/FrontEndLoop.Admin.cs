@@ -18,6 +18,7 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly HashSet<string> _goneAddresses = [];
     private readonly HashSet<long> _goneIds = [];
     private readonly Dictionary<string, long> _internalCalls = [];
+    private readonly HashSet<Upstream> _connecting = [];
     private bool _needsIds;
 
     /// <summary>How often the proxy has used which command of its own accord since statistics were reset.</summary>
@@ -38,13 +39,22 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>A connection attempt has begun.</summary>
     public void Register(Upstream upstream)
     {
-        KeepAddress(upstream);
+        _connecting.Add(upstream);
         if (_needsIds && !NeedsPassword) { AskId(upstream); }
+    }
+
+    // Redis may list a connection of which the loop has not heard yet that it is made.
+    private void KeepNewAddresses()
+    {
+        foreach (Upstream upstream in _connecting.ToArray())
+        {
+            if (upstream.Channel.Socket.Poll(0, System.Net.Sockets.SelectMode.SelectWrite)) { KeepAddress(upstream); }
+        }
     }
 
     private void KeepAddress(Upstream upstream)
     {
-        if (upstream.Address is not null || upstream.IsClosed) { return; }
+        _connecting.Remove(upstream);
         EndPoint? local = null;
         try
         {
@@ -54,12 +64,12 @@ internal sealed unsafe partial class FrontEndLoop
         {
             // It will be seen that the connection is broken.
         }
-        if (local is IPEndPoint { Port: > 0 } address && !address.Address.Equals(IPAddress.Any) && !address.Address.Equals(IPAddress.IPv6Any))
+        if (local is IPEndPoint address)
         {
             upstream.Address = TextOf(address);
             _upstreamByAddress[upstream.Address] = upstream;
         }
-        else if (local is not IPEndPoint && upstream.IsConnected)
+        else
         {
             _needsIds = true;
         }
@@ -107,6 +117,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void Unregister(Upstream upstream)
     {
+        _connecting.Remove(upstream);
         if (upstream.Address is { } address && _upstreamByAddress.TryGetValue(address, out Upstream? known) && known == upstream)
         {
             _upstreamByAddress.Remove(address);
@@ -141,6 +152,7 @@ internal sealed unsafe partial class FrontEndLoop
         long id = line.Id;
         string address = line.Address;
         client = null;
+        if (_connecting.Count > 0) { KeepNewAddresses(); }
         if (_upstreamById.TryGetValue(id, out Upstream? upstream) || _upstreamByAddress.TryGetValue(address, out upstream))
         {
             client = upstream.Exclusive;

@@ -168,8 +168,8 @@ internal sealed unsafe partial class Upstream
         bool failed = reply[0] == (byte)'-';
         if (failed && e.Client is null && Exclusive is { } refused && reply.StartsWith("-ERR max number of clients"u8))
         {
-            // Redis refused the connection itself, as it would have refused the client, and closes it now.
-            refused.Deliver(reply);
+            // Before anything of the client's own: with that the error is simply its reply.
+            refused.OnRefused(reply);
         }
         switch (e.Kind)
         {
