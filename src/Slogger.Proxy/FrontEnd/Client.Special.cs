@@ -73,7 +73,7 @@ internal sealed unsafe partial class Client
                 bool blocks = HasArgument("BLOCK"u8);
                 return Forward(blocks, ReplyKind.Plain, blocks);
             case CommandKind.Multi:
-                return Forward(needsDedicated: true, ReplyKind.Plain, pin: ArgumentCount == 1 ? Pins.Multi : Pins.None);
+                return HandleMulti();
             case CommandKind.Watch:
                 return Forward(needsDedicated: true, ReplyKind.Plain, pin: (_pins & Pins.Multi) != 0 ? Pins.None : Pins.Watch);
             case CommandKind.Exec or CommandKind.Discard:
@@ -308,6 +308,18 @@ internal sealed unsafe partial class Client
         return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
     }
 
+    // Whether a transaction begins must be known before what follows: in RESP2 a subscriber may not begin one.
+    private bool HandleMulti()
+    {
+        if ((_pins & Pins.PubSub) != 0 && !IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        bool refused = ArgumentCount != 1 || (Protocol == 2 && Dedicated is { IsSubscribed: true });
+        return Forward(needsDedicated: true, ReplyKind.Plain, pin: refused ? Pins.None : Pins.Multi);
+    }
+
     private bool HandleReset()
     {
         if (Dedicated is not null && _pins != Pins.None)
@@ -320,9 +332,10 @@ internal sealed unsafe partial class Client
             return false;
         }
         _input.Consume((nint)_requestBytes);
+        bool skipped = IsSkipping;
         BecomeNew();
         CountLocal();
-        Deliver("+RESET\r\n"u8);
+        if (!skipped) { Deliver("+RESET\r\n"u8); }
         return true;
     }
 
