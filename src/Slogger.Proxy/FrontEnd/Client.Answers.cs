@@ -67,6 +67,7 @@ internal sealed unsafe partial class Client
                 SetReplyMode(failed, reply);
                 break;
             case ReplyKind.Reset:
+                bool skipped = IsSkipping;
                 if (!failed)
                 {
                     BecomeNew();
@@ -77,7 +78,7 @@ internal sealed unsafe partial class Client
                     upstream.IsMonitor = false;
                     upstream.MayInvalidate = false;
                 }
-                Answer(reply);
+                if (skipped) { EndWait(); } else { Answer(reply); }
                 break;
             case ReplyKind.Config:
                 if (!failed) { LearnSettings(); }

@@ -20,6 +20,17 @@ internal sealed unsafe partial class Client
         return false;
     }
 
+    // Queued in a transaction, CLIENT REPLY OFF would silence Redis in the middle of the reply to EXEC, and the proxy with
+    // it. Redis is asked to reply ON instead: the transaction is answered whole, and so is what follows.
+    private bool QueueReplyMode()
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.Write("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n"u8);
+        ForwardWritten(upstream, ReplyKind.Plain);
+        return true;
+    }
+
     // Redis's words for a command that it does not know, for one that it must not be asked about.
     private string UnknownCommandError()
     {

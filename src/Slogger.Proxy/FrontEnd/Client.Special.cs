@@ -59,6 +59,7 @@ internal sealed unsafe partial class Client
                 return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
             }
             if (kind == CommandKind.Client && ArgumentIs(1, "PAUSE"u8) && ArgumentNumber(2, out long pause)) { _transactionPause = Math.Max(_transactionPause, pause); }
+            if (kind == CommandKind.Client && ArgumentIs(1, "REPLY"u8)) { return QueueReplyMode(); }
             return Forward(needsDedicated: true, ReplyKind.Plain);
         }
         switch (kind)
@@ -72,13 +73,13 @@ internal sealed unsafe partial class Client
                 bool blocks = HasArgument("BLOCK"u8);
                 return Forward(blocks, ReplyKind.Plain, blocks);
             case CommandKind.Multi:
-                return Forward(needsDedicated: true, ReplyKind.Plain, pin: Pins.Multi);
+                return HandleMulti();
             case CommandKind.Watch:
                 return Forward(needsDedicated: true, ReplyKind.Plain, pin: (_pins & Pins.Multi) != 0 ? Pins.None : Pins.Watch);
             case CommandKind.Exec or CommandKind.Discard:
                 return EndTransaction(kind);
             case CommandKind.Unwatch:
-                return Forward(needsDedicated: false, ReplyKind.Plain, unpin: Pins.Watch);
+                return Forward(needsDedicated: false, ReplyKind.Plain, unpin: ArgumentCount == 1 ? Pins.Watch : Pins.None);
             case CommandKind.Subscribe or CommandKind.Unsubscribe:
                 return HandleSubscription(kind);
             case CommandKind.Monitor:
@@ -189,10 +190,14 @@ internal sealed unsafe partial class Client
 
     private bool EndTransaction(CommandKind kind)
     {
-        bool dedicated = (_pins & (Pins.Multi | Pins.Watch)) != 0;
+        // Without a transaction both are errors, and what is watched stays so; a DISCARD that Redis does not understand
+        // leaves the transaction as it is, an EXEC ends it.
+        bool ends = (_pins & Pins.Multi) != 0 && (kind == CommandKind.Exec || ArgumentCount == 1);
+        bool touches = ends && _transactionTouchesView && kind == CommandKind.Exec;
         if (_transactionPause > 0 && kind == CommandKind.Exec && !IsQuiet(_transactionPause)) { return false; }
-        bool touches = _transactionTouchesView && kind == CommandKind.Exec;
-        if (!Forward(dedicated, ReplyKind.Plain, unpin: touches ? Pins.None : Pins.Multi | Pins.Watch)) { return false; }
+        Pins unpin = ends && !touches ? Pins.Multi | Pins.Watch : Pins.None;
+        if (!Forward((_pins & (Pins.Multi | Pins.Watch)) != 0, ReplyKind.Plain, unpin: unpin)) { return false; }
+        if (!ends) { return true; }
         _transactionTouchesView = false;
         _transactionPause = 0;
         if (!touches) { return true; }
@@ -303,6 +308,18 @@ internal sealed unsafe partial class Client
         return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
     }
 
+    // Whether a transaction begins must be known before what follows: in RESP2 a subscriber may not begin one.
+    private bool HandleMulti()
+    {
+        if ((_pins & Pins.PubSub) != 0 && !IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        bool refused = ArgumentCount != 1 || (Protocol == 2 && Dedicated is { IsSubscribed: true });
+        return Forward(needsDedicated: true, ReplyKind.Plain, pin: refused ? Pins.None : Pins.Multi);
+    }
+
     private bool HandleReset()
     {
         if (Dedicated is not null && _pins != Pins.None)
@@ -315,9 +332,10 @@ internal sealed unsafe partial class Client
             return false;
         }
         _input.Consume((nint)_requestBytes);
+        bool skipped = IsSkipping;
         BecomeNew();
         CountLocal();
-        Deliver("+RESET\r\n"u8);
+        if (!skipped) { Deliver("+RESET\r\n"u8); }
         return true;
     }
 
@@ -328,6 +346,7 @@ internal sealed unsafe partial class Client
         Name = null;
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
+        _transactionTouchesView = _transactionTouchesRights = false;
     }
 
     private bool HandleQuit()

@@ -100,7 +100,14 @@ public sealed partial class IsolationTests(BothTransports servers, ITestOutputHe
                 using RespConnection client = i == 0 ? servers.Fresh(transport) : servers.Redis.Connect();
                 if (i == 1) { client.Call("FLUSHALL"); }
                 client.SendRaw(bytes);
-                answers[i] = Ids().Replace(client.ReadToEnd(), "id\r\n:N");
+                try
+                {
+                    answers[i] = Ids().Replace(client.ReadToEnd(), "id\r\n:N");
+                }
+                catch (IOException e)
+                {
+                    Assert.Fail($"seed {seed}, {(i == 0 ? "proxy" : "redis")}: {e.Message}\n{bytes}\n--- came\n{client.Unread}");
+                }
             }
             Assert.True(answers[0] == answers[1], $"seed {seed}\n--- sent\n{bytes}\n--- redis\n{answers[1]}\n--- proxy\n{answers[0]}");
         }

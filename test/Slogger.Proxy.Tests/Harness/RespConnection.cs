@@ -10,7 +10,7 @@ namespace Slogger.Proxy.Tests.Harness;
 internal sealed class RespConnection : IDisposable
 {
     /// <summary>Ends a test that hangs; decides nothing.</summary>
-    public const int PatienceMilliseconds = 30_000;
+    public const int PatienceMilliseconds = 8_000;
 
     private readonly Stream _stream;
     private byte[] _buffer = new byte[4096];
@@ -108,6 +108,9 @@ internal sealed class RespConnection : IDisposable
         }
         return length;
     }
+
+    /// <summary>What has come and was not read.</summary>
+    public string Unread => Encoding.Latin1.GetString(_buffer, _start, _end - _start);
 
     public void EndSending() => Socket.Shutdown(SocketShutdown.Send);
 
