@@ -106,6 +106,7 @@ internal sealed unsafe partial class Client
         }
         var shown = new List<ClientLine>();
         var listed = new HashSet<Client>();
+        ClientLine? shared = lines.Find(l => _loop.Shared?.Address == l.Address);
         foreach (ClientLine line in lines)
         {
             if (!_loop.IsOwn(line, out Client? client)) { shown.Add(line); }
@@ -124,7 +125,7 @@ internal sealed unsafe partial class Client
                 else if (id >= FirstVirtualId && _loop.Find(id) is { } client)
                 {
                     ClientLine? own = shown.Find(l => _loop.IsOwn(l, out Client? its) && its == client);
-                    own ??= client.MakeLine();
+                    own ??= client.MakeLine(shared);
                     chosen.Add(own);
                 }
             }
@@ -136,7 +137,7 @@ internal sealed unsafe partial class Client
             {
                 if (!listed.Contains(client) && !client.IsUnrecognizable && !client.IsClosed && (_listType is null || client.Dedicated is null))
                 {
-                    shown.Add(client.MakeLine());
+                    shown.Add(client.MakeLine(shared));
                 }
             }
         }
@@ -163,14 +164,15 @@ internal sealed unsafe partial class Client
 
     private string Seconds(long since) => Math.Max(0, (_loop.Now - since) / 1_000_000).ToString(CultureInfo.InvariantCulture);
 
-    // The line of a client that Redis does not know.
-    private ClientLine MakeLine()
+    // The line of a client that Redis does not know; its replies' buffer is that of the connection it shares.
+    private ClientLine MakeLine(ClientLine? shared)
     {
+        string Shared(string field) => shared is null || shared[field].Length == 0 ? "0" : shared[field];
         string name = Name is null ? "" : Encoding.Latin1.GetString(Name);
         string flags = PeerAddress.StartsWith('/') ? "U" : "N";
         long total = _input.Capacity + _output.Capacity + 1024;
         return new ClientLine(string.Create(CultureInfo.InvariantCulture,
-            $"id={VirtualId} addr={PeerAddress} laddr={LocalAddress} fd={_channel.Socket.Handle} name={name} age={Seconds(_connectedAt)} idle={Seconds(_lastActive)} flags={flags} db={Db} sub=0 psub=0 ssub=0 multi=-1 qbuf={_input.Count} qbuf-free={_input.Capacity - _input.Count} argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={(_output.Count > 0 ? 1 : 0)} omem={_output.Capacity} tot-mem={total} events={(_output.Count > 0 ? "rw" : "r")} cmd={LastCommand} user=default redir=-1 resp={Protocol}"));
+            $"id={VirtualId} addr={PeerAddress} laddr={LocalAddress} fd={_channel.Socket.Handle} name={name} age={Seconds(_connectedAt)} idle={Seconds(_lastActive)} flags={flags} db={Db} sub=0 psub=0 ssub=0 multi=-1 qbuf={_input.Count} qbuf-free={_input.Capacity - _input.Count} argv-mem=0 multi-mem=0 rbs={Shared("rbs")} rbp={Shared("rbp")} obl=0 oll={(_output.Count > 0 ? 1 : 0)} omem={_output.Capacity} tot-mem={total} events={(_output.Count > 0 ? "rw" : "r")} cmd={LastCommand} user=default redir=-1 resp={Protocol}"));
     }
 
     // ---- CLIENT KILL ----

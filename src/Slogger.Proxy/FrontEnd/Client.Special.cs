@@ -118,7 +118,7 @@ internal sealed unsafe partial class Client
     }
 
     private bool ChangesRights(CommandKind kind) => kind == CommandKind.Config
-        ? ArgumentIs(1, "SET"u8)
+        ? ArgumentIs(1, "SET"u8) && HasArgument("requirepass"u8)
         : ArgumentIs(1, "SETUSER"u8) || ArgumentIs(1, "DELUSER"u8) || ArgumentIs(1, "LOAD"u8);
 
     // ---- Arguments of the request at the head of the input ----
