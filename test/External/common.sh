@@ -32,15 +32,20 @@ make_work_dir() {
 # A port of loopback that nobody listens on now. SLOGGER_EXTERNAL_PORTS=FIRST-LAST (default 24000-24999) bounds it.
 next_port=
 free_port() { # free_port NAME_OF_VARIABLE
-    local range=${SLOGGER_EXTERNAL_PORTS:-24000-24999} first last tries
+    local range=${SLOGGER_EXTERNAL_PORTS:-24000-24999} first last tries lock locks
+    locks=${TMPDIR:-/tmp}/slogger-external-ports-$(id -u)
+    mkdir -p "$locks"
     first=${range%-*} last=${range#*-}
     [ -n "$next_port" ] || next_port=$((first + $$ % (last - first)))
     for ((tries = 0; tries <= last - first; tries++)); do
         next_port=$((next_port >= last ? first : next_port + 1))
-        if ! (exec 3<>"/dev/tcp/127.0.0.1/$next_port") 2>/dev/null; then
+        # The lock is held as long as this script or the server it starts lives: runs side by side never share a port.
+        exec {lock}>"$locks/$next_port.lock" || fail "cannot write $locks"
+        if flock -n "$lock" && ! (exec 3<>"/dev/tcp/127.0.0.1/$next_port") 2>/dev/null; then
             printf -v "$1" '%s' "$next_port"
             return
         fi
+        exec {lock}>&-
     done
     fail "no free port in $range"
 }
