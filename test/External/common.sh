@@ -127,7 +127,8 @@ CFG
             mkdir -p "$work_dir/data"
             # SLOGGER_EXTRA_OPTIONS: more options of `slogger serve`, for experiments.
             # shellcheck disable=SC2086
-            dotnet "$dll" serve --listen "127.0.0.1:$target_port" --redis "127.0.0.1:$redis_port" \
+            env -u SLOGGER_DLL -u SLOGGER_EXTRA_OPTIONS -u SLOGGER_EXTERNAL_PORTS -u SLOGGER_EXTERNAL_CACHE \
+                dotnet "$dll" serve --listen "127.0.0.1:$target_port" --redis "127.0.0.1:$redis_port" \
                 --data "$work_dir/data" --commit "$target" ${SLOGGER_EXTRA_OPTIONS:-} >"$work_dir/target.log" 2>&1 & ;;
         *) fail "unknown target $target (raw, forwarder, none, log)" ;;
     esac
