@@ -32,15 +32,20 @@ make_work_dir() {
 # A port of loopback that nobody listens on now. SLOGGER_EXTERNAL_PORTS=FIRST-LAST (default 24000-24999) bounds it.
 next_port=
 free_port() { # free_port NAME_OF_VARIABLE
-    local range=${SLOGGER_EXTERNAL_PORTS:-24000-24999} first last tries
+    local range=${SLOGGER_EXTERNAL_PORTS:-24000-24999} first last tries lock locks
+    locks=${TMPDIR:-/tmp}/slogger-external-ports-$(id -u)
+    mkdir -p "$locks"
     first=${range%-*} last=${range#*-}
     [ -n "$next_port" ] || next_port=$((first + $$ % (last - first)))
     for ((tries = 0; tries <= last - first; tries++)); do
         next_port=$((next_port >= last ? first : next_port + 1))
-        if ! (exec 3<>"/dev/tcp/127.0.0.1/$next_port") 2>/dev/null; then
+        # The lock is held as long as this script or the server it starts lives: runs side by side never share a port.
+        exec {lock}>"$locks/$next_port.lock" || fail "cannot write $locks"
+        if flock -n "$lock" && ! (exec 3<>"/dev/tcp/127.0.0.1/$next_port") 2>/dev/null; then
             printf -v "$1" '%s' "$next_port"
             return
         fi
+        exec {lock}>&-
     done
     fail "no free port in $range"
 }
@@ -122,7 +127,8 @@ CFG
             mkdir -p "$work_dir/data"
             # SLOGGER_EXTRA_OPTIONS: more options of `slogger serve`, for experiments.
             # shellcheck disable=SC2086
-            dotnet "$dll" serve --listen "127.0.0.1:$target_port" --redis "127.0.0.1:$redis_port" \
+            env -u SLOGGER_DLL -u SLOGGER_EXTRA_OPTIONS -u SLOGGER_EXTERNAL_PORTS -u SLOGGER_EXTERNAL_CACHE \
+                dotnet "$dll" serve --listen "127.0.0.1:$target_port" --redis "127.0.0.1:$redis_port" \
                 --data "$work_dir/data" --commit "$target" ${SLOGGER_EXTRA_OPTIONS:-} >"$work_dir/target.log" 2>&1 & ;;
         *) fail "unknown target $target (raw, forwarder, none, log)" ;;
     esac

@@ -399,7 +399,7 @@ def password_needed(side):
     admin.do("CONFIG SET requirepass pw1")
     before.do("GET k", "PING")  # who was there stays
     attempts = ["PING", "GET k", "NOSUCH", "GET", "MULTI", "EXEC", "SUBSCRIBE a", "HELLO", "HELLO 3", "HELLO 3 AUTH default wrong", "AUTH wrong",
-                "AUTH default wrong", "AUTH nobody pw1", "CLIENT SETNAME x", "SELECT 1", "RESET", "COMMAND COUNT", "INFO", "DPR.INFO", "MONITOR",
+                "AUTH default wrong", "AUTH nobody pw1", "CLIENT SETNAME x", "SELECT 1", "RESET", "COMMAND COUNT", "INFO", "MONITOR",
                 "CLIENT REPLY ON", "WATCH k", "EVAL x 0", "BLPOP l 0", "CONFIG GET requirepass", "ACL WHOAMI", "AUTH", ("EVAL", "return 1", "0")]
     for attempt in attempts:
         side.connect("one").do(attempt, "PING")
@@ -460,7 +460,7 @@ def rights_of_a_user(side):
              "CONFIG GET *", "SELECT 1", "PUBLISH ch:1 x", "PUBLISH no:1 x", "SPUBLISH no:1 x", "CLIENT KILL ID 1", "CLIENT GETNAME", "ACL LIST", "NOSUCH",
              "RENAME a:1 b:1", "RENAME a:1 a:3", "SORT a:1 BY w_*", "KEYS *", "DBSIZE", "DEBUG SLEEP 0", "MONITOR", "SHUTDOWN", "RPUSH a:l 1", "BLPOP a:l 0", "BLPOP b:l 0",
              "XREAD STREAMS b:x 0", ("EVAL", "return redis.call('GET', 'b:1')", "0"), ("EVAL", "return redis.call('GET', KEYS[1])", "1", "a:3"),
-             ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "a:3"), "MULTI", "SET a:4 x", "SET b:4 x", "GET a:4", "EXEC", "MULTI", "SET a:4 x", "EXEC", "DPR.INFO", "WAIT 0 0"]
+             ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "a:3"), "MULTI", "SET a:4 x", "SET b:4 x", "GET a:4", "EXEC", "MULTI", "SET a:4 x", "EXEC", "WAIT 0 0"]
     c.do(("AUTH", "alice", "wrong"), ("AUTH", "alice", "p"))
     for one in tries:
         c.do(one)
