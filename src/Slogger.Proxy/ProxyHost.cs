@@ -97,7 +97,7 @@ public static class ProxyHost
             thread.Start();
             logShard?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
-                ? new TlsListener(tlsSockets, tls, options.MaxClients, clear => loop.Post(() => loop.Admit(clear)), log.Warn)
+                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), log.Warn)
                 : null;
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");

@@ -3,7 +3,7 @@
 // address) by its id, which is asked for on each connection when it is made.
 using System.Net;
 using System.Text;
-using Slogger.Proxy.Transports;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -158,7 +158,9 @@ internal sealed unsafe partial class FrontEndLoop
             client = upstream.Exclusive;
             return true;
         }
-        return _goneAddresses.Contains(address) || _goneIds.Contains(id) || Shard.IsOwnConnection(address);
+        // No replica reaches Redis over a Unix socket, but the proxy's own link may.
+        return _goneAddresses.Contains(address) || _goneIds.Contains(id) || OwnConnections.Contains(address)
+            || (line.Type == ClientType.Replica && address.StartsWith('/'));
     }
 
     /// <summary>The client whose own connection comes from an address, as Redis sees it.</summary>
@@ -199,6 +201,7 @@ internal sealed unsafe partial class FrontEndLoop
                 monitor.DeliverPush([.. line[..(space + 1)], .. Encoding.Latin1.GetBytes(client.MonitorAddress), .. line[close..]]);
                 return;
             }
+            if (OwnConnections.Contains(new string(address[..length]))) { return; }
         }
         monitor.DeliverPush(line);
     }

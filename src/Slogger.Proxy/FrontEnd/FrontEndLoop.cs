@@ -420,8 +420,4 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>Tells the operator.</summary>
     void Warn(string message);
-
-    /// <summary>Whether a connection that Redis lists from this address is one of the shard's own (for control, or for
-    /// the replication stream).</summary>
-    bool IsOwnConnection(string address) => false;
 }

@@ -1,6 +1,7 @@
 // Accepts clients that speak TLS. Their handshakes and ciphers run on the thread pool, bounded in number; the loop gets the
 // clear end of each and knows nothing of TLS.
 using System.Collections.Concurrent;
+using System.Net;
 using System.Net.Security;
 using System.Net.Sockets;
 
@@ -14,7 +15,7 @@ internal sealed class TlsListener : IAsyncDisposable
     private readonly ConcurrentDictionary<Connection, byte> _connections = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly SslServerAuthenticationOptions _options;
-    private readonly Action<Socket> _admit;
+    private readonly Action<Socket, EndPoint?, EndPoint?> _admit;
     private readonly Action<string> _warn;
     private readonly int _most;
     private readonly List<Task> _loops = [];
@@ -23,9 +24,9 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <param name="sockets">Bound and listening; they stay the caller's.</param>
     /// <param name="tls">Certificates; see <see cref="TlsBridge.ServerOptions"/>.</param>
     /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once.</param>
-    /// <param name="admit">Takes the clear end of a client. Any thread.</param>
+    /// <param name="admit">Takes the clear end of a client, and the addresses of both ends of its connection. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
-    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket> admit, Action<string> warn)
+    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Action<string> warn)
     {
         _options = tls;
         _most = most;
@@ -69,12 +70,13 @@ internal sealed class TlsListener : IAsyncDisposable
     {
         var connection = new Connection(_stop.Token);
         _connections[connection] = 0;
+        EndPoint? peer = socket.RemoteEndPoint, local = socket.LocalEndPoint;
         connection.Ended = Task.Run(async () =>
         {
             await TlsBridge.ServeAsync(socket, _options, clear =>
             {
                 connection.Clear = clear;
-                _admit(clear);
+                _admit(clear, peer, local);
             }, connection.Stop.Token).ConfigureAwait(false);
             _connections.TryRemove(connection, out _);
             connection.Stop.Dispose();

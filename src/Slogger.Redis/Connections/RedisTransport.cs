@@ -25,6 +25,7 @@ internal static class RedisTransport
             try
             {
                 socket.Connect(target);
+                OwnConnections.Add(socket);
                 giveUp.Change(Timeout.Infinite, Timeout.Infinite);
                 socket.ReceiveTimeout = Milliseconds(timeout);
                 socket.SendTimeout = Milliseconds(timeout);
@@ -57,6 +58,7 @@ internal static class RedisTransport
             try
             {
                 await socket.ConnectAsync(target, limited.Token).ConfigureAwait(false);
+                OwnConnections.Add(socket);
                 var network = new NetworkStream(socket, ownsSocket: true);
                 if (endpoint.Tls is null)
                     return (socket, network);
