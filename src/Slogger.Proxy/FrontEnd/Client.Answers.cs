@@ -77,6 +77,7 @@ internal sealed unsafe partial class Client
                     upstream.Name = null;
                     upstream.IsMonitor = false;
                     upstream.MayInvalidate = false;
+                    upstream.ForgetSubscriptions();
                 }
                 if (skipped) { EndWait(); } else { Answer(reply); }
                 break;

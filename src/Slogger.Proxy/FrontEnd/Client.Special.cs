@@ -347,6 +347,7 @@ internal sealed unsafe partial class Client
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
         _transactionTouchesView = _transactionTouchesRights = false;
+        _transactionPause = 0;
     }
 
     private bool HandleQuit()

@@ -21,6 +21,9 @@ internal sealed unsafe partial class Upstream
 
     public int ShardChannels { get; private set; }
 
+    /// <summary>The connection was reset, and with it all subscriptions, without a word.</summary>
+    public void ForgetSubscriptions() => Channels = Patterns = ShardChannels = 0;
+
     public bool IsSubscribed => Channels + Patterns + ShardChannels > 0;
 
     /// <summary>Invalidations of client-side caching come between replies.</summary>
@@ -351,6 +354,7 @@ internal sealed unsafe partial class Upstream
             bool inexact = e.Inexact;
             Pop(ref e);
             client.OnConfirmed();
+            if (client.IsSkipping) { client.EndSkip(); }
             client.OnAnswered(this, 1, ReplyKind.Subscribe, inexact);
             client.AfterReply(this);
         }

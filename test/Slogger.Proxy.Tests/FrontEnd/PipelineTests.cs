@@ -102,6 +102,18 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
 
     [Theory]
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void ClientReplyOff_AsASubscriber_StillGetsMessages(TransportKind transport)
+    {
+        using RespConnection client = servers.Fresh(transport), other = servers.Proxy(transport).Connect();
+        client.Send("CLIENT", "REPLY", "OFF");
+        client.Send("SUBSCRIBE", "c");
+        Assert.Equal("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", client.Read());
+        Assert.Equal(":1\r\n", other.Call("PUBLISH", "c", "m"));
+        Assert.Equal("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", client.Read());
+    }
+
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void Reset_InAnyState_MakesTheConnectionNew(TransportKind transport)
     {
         string[][] commands =

@@ -10,7 +10,7 @@ namespace Slogger.Proxy.Tests.Harness;
 internal sealed class RespConnection : IDisposable
 {
     /// <summary>Ends a test that hangs; decides nothing.</summary>
-    public const int PatienceMilliseconds = 8_000;
+    public const int PatienceMilliseconds = 30_000;
 
     private readonly Stream _stream;
     private byte[] _buffer = new byte[4096];
