@@ -14,7 +14,7 @@ using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
+internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposable
 {
     private const long BusyPollMicroseconds = 250;
     private readonly ServeOptions _options;
