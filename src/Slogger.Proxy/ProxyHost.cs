@@ -53,7 +53,7 @@ public static class ProxyHost
                 ? new SocketPoller()
                 : new EpollPoller();
             IStore store = options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
-            LogShard? logShard = null;
+            IVersionedShard? versioned = null;
             IShardPort shard;
             if (options.Commit == CommitMode.None)
             {
@@ -64,8 +64,10 @@ public static class ProxyHost
             }
             else
             {
-                shard = logShard = new LogShard(options, log, store, Connector);
-                if (await logShard.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
+                shard = versioned = options.Commit == CommitMode.BgSave
+                    ? new BgsaveShard(options, log, store, Connector)
+                    : new LogShard(options, log, store, Connector);
+                if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
             var limits = new FrontEndLimits
             {
@@ -92,10 +94,10 @@ public static class ProxyHost
             loop.Post(() =>
             {
                 foreach (Socket socket in sockets.Except(tlsSockets)) { loop.Listen(socket); }
-                if (logShard is null) { loop.OpenStore(); }
+                if (versioned is null) { loop.OpenStore(); }
             });
             thread.Start();
-            logShard?.Attach(loop);
+            versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
                 ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), log.Warn)
                 : null;
@@ -104,15 +106,15 @@ public static class ProxyHost
             var asked = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
             await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))
             {
-                Task failure = logShard?.Failure ?? Task.Delay(Timeout.Infinite, CancellationToken.None);
+                Task failure = versioned?.Failure ?? Task.Delay(Timeout.Infinite, CancellationToken.None);
                 await Task.WhenAny(asked.Task, ended.Task, failure).ConfigureAwait(false);
             }
             // In order: no more requests, the last version committed, then the connections.
-            if (logShard is not null) { await logShard.StopAsync().ConfigureAwait(false); }
+            if (versioned is not null) { await versioned.StopAsync().ConfigureAwait(false); }
             else { await store.StopAsync().ConfigureAwait(false); }
             loop.Stop();
             ProxyExit exit = await ended.Task.ConfigureAwait(false);
-            return logShard is { Failure.IsCompleted: true } ? await logShard.Failure.ConfigureAwait(false) : exit;
+            return versioned is { Failure.IsCompleted: true } ? await versioned.Failure.ConfigureAwait(false) : exit;
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {

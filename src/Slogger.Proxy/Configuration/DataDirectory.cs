@@ -22,7 +22,7 @@ public sealed class DataDirectory : IDisposable
     public const string PidFileName = "proxy.pid";
 
     // What the log and the checkpoints leave behind: with these, a missing store.json is a loss, not a first start.
-    private static readonly string[] Remains = ["log", "checkpoints"];
+    private static readonly string[] Remains = ["log", "checkpoints", "bgsave"];
 
     private readonly FileStream _lock;
 

@@ -275,7 +275,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         Shared!.Write(command);
         Shared.Expect(null, 1, ReplyKind.Marker);
-        MarkersSent++;
+        if (Shard.MarkerChannel.Length > 0) { MarkersSent++; } else { CountInternal("bgsave"); }
     }
 
     /// <summary>Markers sent since statistics were last reset.</summary>

@@ -202,7 +202,7 @@ internal sealed unsafe partial class Upstream
                 _loop.OnSettings(reply);
                 return;
             case ReplyKind.Marker:
-                _loop.Gate.OnMarkerReply(reply[0] == (byte)':');
+                _loop.Gate.OnMarkerReply(reply[0]);
                 return;
             case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
                 // Confirmations come as pushes; what arrives here is an error.

@@ -6,7 +6,11 @@
 namespace Slogger.Proxy.FrontEnd;
 
 /// <summary>The decision to close a version now: the marker's two arguments.</summary>
-internal readonly record struct MarkerToSend(byte[] Command, long NextOpen);
+internal readonly record struct MarkerToSend(byte[] Command, long NextOpen)
+{
+    /// <summary>How a reply begins that says it was done: an integer, or a status.</summary>
+    public byte Accepts { get; init; } = (byte)':';
+}
 
 /// <summary>What the loop needs of the shard. Called by the loop's thread.</summary>
 internal interface IVersionSource
@@ -38,6 +42,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     private MarkerToSend? _pending;
     private long _pendingSince;
     private bool _inFlight;
+    private byte _accepts;
     private bool _busy;
 
     /// <summary>The version of what is forwarded now on the shared upstream.</summary>
@@ -102,14 +107,16 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             return;
         }
         loop.SendMarker(_pending.Value.Command);
+        _accepts = _pending.Value.Accepts;
         _pending = null;
         _inFlight = true;
         _busy = false;
         Open = _pendingNext;
     }
 
-    public void OnMarkerReply(bool counts)
+    public void OnMarkerReply(byte first)
     {
+        bool counts = first == _accepts;
         _inFlight = false;
         source.MarkerAnswered(counts);
         if (counts) { Answered = Open; } else { _busy = true; }

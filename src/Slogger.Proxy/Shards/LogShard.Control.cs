@@ -29,7 +29,6 @@ internal sealed partial class LogShard
     private readonly string _attachUndoFile;
     private readonly List<Thread> _threads = [];
     private CheckpointStore _checkpoints = null!;
-    private WorldPoint _recordedAtStart;
     private RedisFacts? _facts;
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
@@ -54,21 +53,20 @@ internal sealed partial class LogShard
     {
         try
         {
-            _metadata = MetadataStoreFactory.Create(_options.Metadata.Text);
-            await _metadata.InitializeAsync(stop).ConfigureAwait(false);
-            await JoinClusterAsync(stop).ConfigureAwait(false);
+            _seat = await ClusterSeat.TakeAsync(_options, _report, stop).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
+        _cuts = new CutRecorder(_seat, _report, OnRecordAnswered, exit => _failure.TrySetResult(exit));
         try
         {
             _log = VersionLog.Open(new VersionLogOptions
             {
                 Directory = Path.Combine(_options.DataDirectory, "log"),
                 Shard = _options.Shard,
-                Epoch = _epoch,
+                Epoch = _seat.Epoch,
             });
             _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
         }
@@ -77,7 +75,7 @@ internal sealed partial class LogShard
             return ProxyExit.Failed($"the version log cannot be used: {e.Message}", "");
         }
         if (_log.LastBoundary is { } last) { _clock.Resume(last.Time); }
-        Interlocked.Exchange(ref _worldLine, _recordedAtStart.WorldLine.Number);
+        Interlocked.Exchange(ref _worldLine, _seat.RecordedAtStart.WorldLine.Number);
         try
         {
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
@@ -87,7 +85,7 @@ internal sealed partial class LogShard
             return ProxyExit.Failed(e.Message, "");
         }
         StartThread("log sync", SyncLoop);
-        _recorder = Task.Run(RecordLoopAsync, CancellationToken.None);
+        _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
         return null;
     }
 
@@ -104,24 +102,6 @@ internal sealed partial class LogShard
         var thread = new Thread(body) { Name = name, IsBackground = true };
         thread.Start();
         _threads.Add(thread);
-    }
-
-    private async Task JoinClusterAsync(CancellationToken stop)
-    {
-        long interval = (long)_options.VersionInterval.TotalMicroseconds;
-        var proposal = new ClusterSettings { GridEpochs = [new GridEpoch(new(1), WallMicroseconds(), interval)] };
-        ClusterSettings settings = await _metadata.GetOrCreateClusterAsync(_options.Cluster, proposal, stop).ConfigureAwait(false);
-        if (settings.GridEpochs[^1].IntervalMicroseconds != interval)
-        {
-            await _metadata.ChangeIntervalAsync(_options.Cluster, interval, WallMicroseconds(), stop).ConfigureAwait(false);
-            settings = (await _metadata.FindClusterAsync(_options.Cluster, stop).ConfigureAwait(false))!;
-        }
-        _grid = new VersionGrid(settings.GridEpochs.Select(e => new GridStretch(e.FirstVersion, e.StartMicroseconds, e.IntervalMicroseconds)));
-        ShardRecord record = await _metadata.RegisterShardAsync(
-            _options.Cluster, _options.Shard, _options.Listen.FirstOrDefault()?.ToString() ?? "", "redis", stop).ConfigureAwait(false);
-        _epoch = await _metadata.TakeShardEpochAsync(
-            _options.Cluster, _options.Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
-        _recordedAtStart = record.RecordedCut;
     }
 
     // ---- Losing the store ----
@@ -288,9 +268,7 @@ internal sealed partial class LogShard
             await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
             if (!_log.IsEmpty || !atStart) { lock (_logLock) { _log.Sync(); } }
             (StoreSituation situation, string text) = await LookAsync(atStart, stop).ConfigureAwait(false);
-            ShardRecord record = (await RetryMetadataAsync(() => _metadata.ShardsAsync(_options.Cluster, stop), stop).ConfigureAwait(false))
-                .First(s => s.Shard == _options.Shard);
-            IReadOnlyList<WorldLineRecord> lines = await RetryMetadataAsync(() => _metadata.WorldLinesAsync(_options.Cluster, stop), stop).ConfigureAwait(false);
+            (ShardRecord record, IReadOnlyList<WorldLineRecord> lines) = await _seat.LookAsync(stop).ConfigureAwait(false);
             Boundary? last = LastProved();
             RecoveryFacts facts = new()
             {
@@ -329,7 +307,7 @@ internal sealed partial class LogShard
                     continue;
                 case RecoveryDecision.TakeOverByCheckpoint takeOver:
                     await CloseFrontEndAsync().ConfigureAwait(false);
-                    if (takeOver.NewWorldLine is { } line && !await BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
+                    if (takeOver.NewWorldLine is { } line && !await _seat.BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
                     _seedUsed = true;
                     if (await BeginAsync(takeOver.NewWorldLine ?? record.RecordedCut.WorldLine, takeOver.Branch, "the data it held", stop).ConfigureAwait(false)) { return; }
                     continue;
@@ -403,7 +381,7 @@ internal sealed partial class LogShard
     private ShardBoundary? BelowBranch(Boundary? last, WorldLine current, IReadOnlyList<WorldLineRecord> lines)
     {
         if (last is not { } b || b.WorldLine >= current) { return null; }
-        Slogger.Core.Versions.Version valid = WorldLineBranches.LastValid(b.WorldLine, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchCut)));
+        Slogger.Core.Versions.Version valid = ClusterSeat.LastValid(b.WorldLine, lines);
         return _log.BoundaryAtOrBelow(valid) is { } found ? FromLog(found) : null;
     }
 
@@ -467,21 +445,6 @@ internal sealed partial class LogShard
         return true;
     }
 
-    private async Task<bool> BeginWorldLineAsync(WorldLine next, Slogger.Core.Versions.Version branch, CancellationToken stop)
-    {
-        WorldLineResult result = await RetryMetadataAsync(
-            () => _metadata.BeginWorldLineAsync(_options.Cluster, next, branch, _epoch, stop), stop).ConfigureAwait(false);
-        switch (result.Outcome)
-        {
-            case WorldLineOutcome.Started:
-                return true;
-            case WorldLineOutcome.StaleWorldLine:
-                return false;
-            default:
-                throw new RecoveryRefusedException($"shard {_options.Shard}: the metadata refused world-line {next} at version {branch}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now.");
-        }
-    }
-
     private async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
     {
         ShardBoundary branch = restore.Branch;
@@ -491,16 +454,11 @@ internal sealed partial class LogShard
         }
         long began = MonotonicMicroseconds();
         await CloseFrontEndAsync().ConfigureAwait(false);
-        if (!await BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
+        if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
         string replid = FeedPlan.NewReplicationId();
         lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
-        await RetryMetadataAsync(
-            async () =>
-            {
-                await _metadata.RecordOriginAsync(_options.Cluster, _options.Shard, replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
-                return true;
-            }, stop).ConfigureAwait(false);
+        await _seat.RecordOriginAsync(replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             var plan = new FeedPlan
@@ -550,7 +508,7 @@ internal sealed partial class LogShard
         {
             if (_machine is null)
             {
-                _machine = new ShardMachine(new ShardOptions { Shard = _options.Shard }, new ShardStart(_grid, start, recorded, Now()));
+                _machine = new ShardMachine(new ShardOptions { Shard = _options.Shard }, new ShardStart(_seat.Grid, start, recorded, Now()));
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, recorded.Version.Number);
             }
@@ -592,22 +550,6 @@ internal sealed partial class LogShard
 
     private ReplicationLink NewLink() =>
         new(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
-
-    private async Task<T> RetryMetadataAsync<T>(Func<Task<T>> call, CancellationToken stop)
-    {
-        while (true)
-        {
-            try
-            {
-                return await call().ConfigureAwait(false);
-            }
-            catch (MetadataUnavailableException e)
-            {
-                _report.Warn($"shard {_options.Shard}: recovery waits for the metadata: {e.Message}");
-                await Task.Delay(TimeSpan.FromMilliseconds(500), stop).ConfigureAwait(false);
-            }
-        }
-    }
 
     // ---- Upkeep ----
 
@@ -690,7 +632,7 @@ internal sealed partial class LogShard
         }
         await _store.StopAsync().ConfigureAwait(false);
         _log.Dispose();
-        await _metadata.DisposeAsync().ConfigureAwait(false);
+        await _seat.DisposeAsync().ConfigureAwait(false);
     }
 
     public void Dispose()

@@ -43,7 +43,7 @@ internal sealed partial class LogShard
         Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
         Line("store", _store.Name);
         Line("store_state", _isOpen ? "serving" : _state);
-        Line("metadata_state", IsMetadataAvailable ? "available" : "unavailable");
+        Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
         Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(LogShard).Assembly.GetName().Version?.ToString(3) ?? "");
         return text.ToString();

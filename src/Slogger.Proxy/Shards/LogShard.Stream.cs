@@ -1,5 +1,4 @@
 // The way of a version to its commit: stream -> log -> disk -> SQL.
-using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -13,13 +12,11 @@ internal sealed partial class LogShard
 {
     private readonly object _logLock = new();
     private readonly AutoResetEvent _syncWanted = new(false);
-    private readonly Channel<WorldPoint> _recordWanted = Channel.CreateBounded<WorldPoint>(
-        new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly CancellationTokenSource _ending = new();
     private VersionLog _log = null!;
-    private IMetadataStore _metadata = null!;
-    private long _epoch;
+    private ClusterSeat _seat = null!;
+    private CutRecorder _cuts = null!;
     private ReplicationLink? _link;
 
     // ---- The replication link's thread ----
@@ -120,53 +117,13 @@ internal sealed partial class LogShard
 
     // ---- The recorder ----
 
-    private async Task RecordLoopAsync()
+    private void OnRecordAnswered(WorldPoint point, CutRecordResult? result)
     {
-        bool unavailable = false;
-        await foreach (WorldPoint point in _recordWanted.Reader.ReadAllAsync(_ending.Token).ConfigureAwait(false))
+        lock (_machineLock)
         {
-            CutRecordResult? result;
-            try
-            {
-                result = await _metadata.RecordCutAsync(_options.Cluster, _options.Shard, point, _epoch, _ending.Token).ConfigureAwait(false);
-                if (unavailable) { _report.Info("the metadata is back: commits are reported again"); }
-                unavailable = false;
-            }
-            catch (MetadataUnavailableException e)
-            {
-                result = null;
-                if (!unavailable) { _report.Warn($"the metadata cannot be reached: operations go on, commits are reported when it is back ({e.Message})"); }
-                unavailable = true;
-            }
-            catch (OperationCanceledException)
-            {
-                return;
-            }
-            catch (MetadataException e)
-            {
-                _failure.TrySetResult(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
-                return;
-            }
-            IsMetadataAvailable = !unavailable;
-            lock (_machineLock)
-            {
-                if (_machine is not { } machine) { continue; }
-                switch (result)
-                {
-                    case CutRecordResult.Recorded:
-                        machine.CutRecorded(point, _effects);
-                        break;
-                    case null:
-                        machine.CutUnavailable(point);
-                        break;
-                    default:
-                        machine.CutRefused(point, $"the metadata answered {result}", _effects);
-                        break;
-                }
-                Perform();
-            }
+            if (_machine is not { } machine) { return; }
+            CutRecorder.Tell(machine, point, result, _effects);
+            Perform();
         }
     }
-
-    private bool IsMetadataAvailable { get; set; } = true;
 }

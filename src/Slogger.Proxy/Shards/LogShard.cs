@@ -14,7 +14,7 @@ using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
+internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposable
 {
     private const long BusyPollMicroseconds = 250;
     private readonly ServeOptions _options;
@@ -25,7 +25,6 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
     private readonly ShardEffects _effects = new();
     private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
     private ShardMachine? _machine;
-    private VersionGrid _grid = null!;
     private FrontEndLoop? _loop;
     private Marker _pendingMarker;
     private byte[] _markerCommand = [];
@@ -67,7 +66,7 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
             if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return 100_000; }
             if (machine.MarkerInFlight) { return BusyPollMicroseconds; }
             if (machine.Mode == ShardMode.Stopping) { return 0; }
-            long due = _grid.StartOf(machine.OpenVersion.Next) - Now().Microseconds;
+            long due = _seat.Grid.StartOf(machine.OpenVersion.Next) - Now().Microseconds;
             return Math.Max(due, 0);
         }
     }
@@ -131,7 +130,7 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
                     _syncWanted.Set();
                     break;
                 case ShardEffectKind.RecordCut:
-                    _recordWanted.Writer.TryWrite(effect.Point);
+                    _cuts.Record(effect.Point);
                     break;
                 case ShardEffectKind.Committed:
                     Volatile.Write(ref _worldLine, effect.Point.WorldLine.Number);

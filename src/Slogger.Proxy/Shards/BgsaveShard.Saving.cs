@@ -1,0 +1,260 @@
+// From a BGSAVE that was started to a version that is durable: wait for its end, make sure that the file is its own, keep and
+// check it. One task does this; it also extends the newest snapshot over versions in which nothing was done, and deletes old ones.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Rdb;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class BgsaveShard
+{
+    private const int KeptAtCut = 2;
+    private static readonly TimeSpan PollMin = TimeSpan.FromMilliseconds(5);
+    private static readonly TimeSpan PollMax = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan NotReadyPeriod = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan IdlePeriod = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan FailurePauseMin = TimeSpan.FromMilliseconds(200);
+    private static readonly TimeSpan FailurePauseMax = TimeSpan.FromSeconds(10);
+    private readonly SemaphoreSlim _savesWanted = new(0, 1);
+
+    // Under the machine's lock.
+    private SaveBase? _ready;              // a BGSAVE may be sent; what Redis said of its saving before it
+    private SaveBase? _before;             // the same, of the one on its way
+    private StartedSave? _started;         // Redis has begun to save
+    private ShardBoundary? _emptyRun;
+    private WorldPoint? _prune;
+
+    private IReadOnlyList<WorldLineRecord> _lines = [];
+    private string _replicationId = "";
+    private int _changed;
+    private long _savesFailed;
+    private long _refusedSince;
+    private bool _refusalTold;
+    private TimeSpan _failurePause = FailurePauseMin;
+    private Task _saving = Task.CompletedTask;
+
+    /// <summary>A save that Redis has begun, and what Redis said before.</summary>
+    private sealed record StartedSave(Marker Marker, SaveBase Before);
+
+    private void Wake()
+    {
+        try
+        {
+            _savesWanted.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Already awake.
+        }
+        catch (ObjectDisposedException)
+        {
+            // The end.
+        }
+    }
+
+    // Somebody else's save, or a rewrite of the append-only file, is under way.
+    private void OnRefused()
+    {
+        long now = MonotonicMicroseconds();
+        if (_refusedSince == 0) { _refusedSince = now; }
+        if (!_refusalTold && now - _refusedSince > 10_000_000)
+        {
+            _refusalTold = true;
+            _report.Warn($"shard {_options.Shard}: {_store.Name} has refused BGSAVE for 10 s, since it saves or rewrites its append-only file all the time: nothing is committed meanwhile");
+        }
+    }
+
+    private async Task SaveLoopAsync(CancellationToken stop)
+    {
+        SaveWatch? watch = null;
+        RedisEndpoint? watched = null;
+        try
+        {
+            while (!stop.IsCancellationRequested)
+            {
+                await _savesWanted.WaitAsync(_ready is null ? NotReadyPeriod : IdlePeriod, stop).ConfigureAwait(false);
+                try
+                {
+                    if (!_isAttached) { continue; }
+                    if (watched != _store.Endpoint)
+                    {
+                        if (watch is not null) { await watch.DisposeAsync().ConfigureAwait(false); }
+                        watched = _store.Endpoint;
+                        watch = new SaveWatch(await RedisConnection.ConnectAsync(watched, cancellation: stop).ConfigureAwait(false));
+                    }
+                    await StepAsync(watch!, stop).ConfigureAwait(false);
+                }
+                catch (RedisException)
+                {
+                    // The front end notices by itself when the store is gone; else the next step succeeds.
+                    watched = null;
+                    await Task.Delay(NotReadyPeriod, stop).ConfigureAwait(false);
+                }
+                catch (Exception e) when (e is LogException or IOException or UnauthorizedAccessException)
+                {
+                    OnSaveFailed($"the snapshot could not be kept: {e.Message}");
+                    EndSave(ok: false);
+                    await Task.Delay(_failurePause, stop).ConfigureAwait(false);
+                }
+            }
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            // As asked.
+        }
+        catch (Exception e)
+        {
+            _failure.TrySetResult(ProxyExit.Failed($"shard {_options.Shard}: following Redis's saves failed: {e.Message}"));
+        }
+        finally
+        {
+            if (watch is not null) { await watch.DisposeAsync().ConfigureAwait(false); }
+        }
+    }
+
+    private async Task StepAsync(SaveWatch watch, CancellationToken stop)
+    {
+        StartedSave? started;
+        lock (_machineLock) { started = _started; }
+        if (started is not null) { await FollowAsync(watch, started, stop).ConfigureAwait(false); }
+        ExtendOverEmptyRun();
+        PruneBelowCut();
+        bool isReady;
+        lock (_machineLock)
+        {
+            isReady = _ready is not null;
+            if (_machine is not { MarkerInFlight: false }) { return; }
+        }
+        SaveBase? fresh = await watch.BaseAsync(stop).ConfigureAwait(false);
+        // What was written to Redis directly is no session's, yet belongs into a snapshot some day.
+        if (fresh is { State.Changes: > 0 }) { Volatile.Write(ref _changed, 1); }
+        lock (_machineLock)
+        {
+            // Not while a BGSAVE is on its way: it would be compared with itself.
+            if (_machine is not { MarkerInFlight: false } || (isReady && _ready is null)) { return; }
+            _ready = fresh;
+        }
+        if (fresh is null) { OnRefused(); }
+    }
+
+    private async Task FollowAsync(SaveWatch watch, StartedSave started, CancellationToken stop)
+    {
+        _refusedSince = 0;
+        _refusalTold = false;
+        TimeSpan pause = PollMin;
+        SaveState state;
+        while ((state = await watch.LookAsync(stop).ConfigureAwait(false)).InProgress)
+        {
+            lock (_machineLock)
+            {
+                if (_machine is not { MarkerInFlight: true } machine) { break; }
+                machine.Tick(Now(), busy: false, _effects);
+                Perform();
+            }
+            await Task.Delay(pause, stop).ConfigureAwait(false);
+            if (pause < PollMax) { pause *= 2; }
+        }
+        lock (_machineLock)
+        {
+            if (_started != started) { return; }
+        }
+        string file = _snapshots.NewTemporaryPath();
+        string? problem = await watch.KeepAsync(started.Before, state, file, stop).ConfigureAwait(false);
+        problem ??= Register(file, started.Marker);
+        if (problem is not null)
+        {
+            File.Delete(file);
+            OnSaveFailed(problem);
+            EndSave(ok: false);
+            await Task.Delay(_failurePause, stop).ConfigureAwait(false);
+            if (_failurePause < FailurePauseMax) { _failurePause *= 2; }
+            return;
+        }
+        _failurePause = FailurePauseMin;
+        EndSave(ok: true);
+    }
+
+    // Checks the file and makes it a snapshot; null, or what is wrong with it.
+    private string? Register(string file, in Marker marker)
+    {
+        if (CheckFile(file, out RdbInfo? info) is { } problem) { return problem; }
+        _snapshots.Add(file, Describe(info!, new ShardBoundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
+        return null;
+    }
+
+    private string? CheckFile(string file, out RdbInfo? info)
+    {
+        info = null;
+        if (RdbFile.Verify(file) == RdbIntegrity.Broken) { return "the file is broken"; }
+        info = RdbFile.Inspect(file);
+        return info.ReplicationId is { } id && id != _replicationId ? "the file is another Redis's: the directory in which this one saves is not the one that is seen here" : null;
+    }
+
+    private static Snapshot Describe(RdbInfo info, in ShardBoundary boundary) => new()
+    {
+        WorldLine = boundary.WorldLine.Number,
+        Version = boundary.Version.Number,
+        LastVersion = boundary.Version.Number,
+        ClosedAt = boundary.Time.Bits,
+        ReplicationId = info.ReplicationId,
+        Offset = info.Offset ?? 0,
+        CreatedAt = DateTimeOffset.UtcNow,
+    };
+
+    private void EndSave(bool ok)
+    {
+        lock (_machineLock)
+        {
+            if (_started is not { } started) { return; }
+            _started = null;
+            _machine?.SaveCompleted(started.Marker, ok, _effects);
+            Perform();
+            if (!ok) { return; }
+            _machine?.LogDurable(new WorldPoint(started.Marker.WorldLine, started.Marker.Closed), _effects);
+            Perform();
+        }
+    }
+
+    private void OnSaveFailed(string why)
+    {
+        _savesFailed++;
+        _report.Warn($"shard {_options.Shard}: a BGSAVE did not count: {why}. It is tried again; nothing is committed before one succeeds");
+    }
+
+    // Versions in which nothing was done: the newest snapshot stands for them too.
+    private void ExtendOverEmptyRun()
+    {
+        ShardBoundary run;
+        lock (_machineLock)
+        {
+            if (_emptyRun is not { } wanted) { return; }
+            run = wanted;
+            _emptyRun = null;
+        }
+        if (_snapshots.All.LastOrDefault(s => s.WorldLine == run.WorldLine.Number) is not { } newest || newest.LastVersion >= run.Version.Number) { return; }
+        _snapshots.Extend(newest, run.Version, run.Time);
+        lock (_machineLock)
+        {
+            _machine?.LogDurable(run.Point, _effects);
+            Perform();
+        }
+    }
+
+    private void PruneBelowCut()
+    {
+        WorldPoint cut;
+        lock (_machineLock)
+        {
+            if (_prune is not { } wanted) { return; }
+            cut = wanted;
+            _prune = null;
+        }
+        _snapshots.Prune(KeptAtCut, cut, line => ClusterSeat.LastValid(line, _lines));
+    }
+}
