@@ -9,7 +9,8 @@ namespace Slogger.Integration.Tests.Chaos;
 /// <param name="Name">For messages and for <see cref="IDeployment.InjectAsync"/>.</param>
 /// <param name="LosesNothing">By contract every answered command survives it.</param>
 /// <param name="NewWorldLine">By contract the world-line has moved on after it.</param>
-internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false)
+/// <param name="EndsProxy">No client connection outlives it.</param>
+internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false, bool EndsProxy = false)
 {
     /// <summary>Nobody is killed: the writers are told to stop.</summary>
     public static readonly Fault None = new("none", LosesNothing: true);

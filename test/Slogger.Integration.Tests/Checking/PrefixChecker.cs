@@ -42,10 +42,9 @@ internal static class PrefixChecker
     {
         ulong wanted = observed.Fingerprint(history.Writer);
         var afterwards = history.Commands.Where(c => c.Fate == Fate.AnsweredAfterRollback).ToArray();
-        // A connection that is told of a rollback goes on in its database or in database 0: both are tried.
-        bool keepDatabase = afterwards.Length > 0 && FitsWithNewWorldLine(history, wanted, afterwards, keepDatabase: true).Count > 0;
+        int database = afterwards.Length > 0 ? LastAnsweredDatabase(history) : 0;
         var fits = afterwards.Length > 0
-            ? FitsWithNewWorldLine(history, wanted, afterwards, keepDatabase)
+            ? FitsWithNewWorldLine(history, wanted, afterwards, database)
             : [.. Enumerable.Range(0, history.Fingerprints.Count).Where(k => history.Fingerprints[k] == wanted)];
         if (fits.Count == 0)
         {
@@ -62,10 +61,22 @@ internal static class PrefixChecker
         }
 
         fits = RequireSurvivor(history, fits, rules, violations);
-        return Replay(history, observed, fits, state => After(state, afterwards, keepDatabase), violations);
+        return Replay(history, observed, fits, state => After(state, afterwards, database), violations);
     }
 
-    private static List<int> FitsWithNewWorldLine(WriterHistory history, ulong wanted, Issued[] afterwards, bool keepDatabase)
+    // The database is the connection's own, not data: it stays what the last answered command made it.
+    private static int LastAnsweredDatabase(WriterHistory history)
+    {
+        var state = history.Start.Clone();
+        foreach (var command in history.Commands.Take(history.Acknowledged))
+        {
+            state.Apply(command.Arguments, command.Expired);
+        }
+
+        return state.Database;
+    }
+
+    private static List<int> FitsWithNewWorldLine(WriterHistory history, ulong wanted, Issued[] afterwards, int database)
     {
         var fits = new List<int>();
         var state = history.Start.Clone();
@@ -82,7 +93,7 @@ internal static class PrefixChecker
                 state.Apply(history.Commands[k - 1].Arguments, history.Commands[k - 1].Expired);
             }
 
-            if (k >= survived && After(state, afterwards, keepDatabase).Fingerprint == wanted)
+            if (k >= survived && After(state, afterwards, database).Fingerprint == wanted)
             {
                 fits.Add(k);
             }
@@ -91,13 +102,13 @@ internal static class PrefixChecker
         return fits;
     }
 
-    /// <summary>The state after the rollback and the commands that ran in the new world-line, on a connection that starts anew.</summary>
-    private static KeyspaceModel After(KeyspaceModel state, Issued[] afterwards, bool keepDatabase)
+    /// <summary>The state after the rollback and the commands that ran in the new world-line.</summary>
+    private static KeyspaceModel After(KeyspaceModel state, Issued[] afterwards, int database)
     {
         var after = state.Clone();
         if (afterwards.Length > 0)
         {
-            after.ResetConnection(keepDatabase);
+            after.ResetConnection(database);
         }
 
         foreach (var command in afterwards)

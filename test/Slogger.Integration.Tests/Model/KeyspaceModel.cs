@@ -69,10 +69,10 @@ internal sealed partial class KeyspaceModel
         return copy;
     }
 
-    /// <summary>The writer's connection is gone or new: no transaction, and database 0 unless it is kept.</summary>
-    public void ResetConnection(bool keepDatabase = false)
+    /// <summary>The writer's connection is new, or was kept over a rollback: no transaction; database 0, or the one it has.</summary>
+    public void ResetConnection(int database = 0)
     {
-        Database = keepDatabase ? Database : 0;
+        Database = database;
         _inTransaction = false;
         _queued.Clear();
     }

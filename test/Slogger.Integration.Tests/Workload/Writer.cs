@@ -96,14 +96,15 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
 
     /// <summary>After a round: a connection that still stands is either given up or put in order for the next round; its
     /// sequence numbers must have gone on, over a rollback too.</summary>
-    public async Task SettleAsync()
+    /// <param name="serverEnded">Whoever it was connected to has been ended: it does not stand any more.</param>
+    public async Task SettleAsync(bool serverEnded)
     {
         if (_client is null)
         {
             return;
         }
 
-        if (_random.Next(2) == 0)
+        if (_random.Next(2) == 0 || serverEnded)
         {
             Disconnect();
             return;
@@ -269,12 +270,12 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         if (_history.Rollback is not null)
         {
-            Answer(command, reply.IsError && !IsExpectedError(command) ? Fate.Refused : Fate.AnsweredAfterRollback);
+            Answer(command, IsRefusal(command, reply) ? Fate.Refused : Fate.AnsweredAfterRollback);
             return;
         }
 
         string compact = reply.Compact;
-        if (reply.IsError && !IsExpectedError(command))
+        if (IsRefusal(command, reply))
         {
             Answer(command, Fate.Refused);
             _history.Complaints.AddRange(FaultInjected ? [] : [$"{_history.Name}: command {index} ({command}) was refused: {reply}"]);
@@ -334,7 +335,9 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         }
     }
 
-    private static bool IsExpectedError(Issued command) => command.ExpectedReply?.StartsWith('-') == true;
+    /// <summary>An error that is not the command's own: some commands are made to fail, and yet have an effect.</summary>
+    private static bool IsRefusal(Issued command, RespValue reply) => reply.IsError
+        && (command.ExpectedReply?.StartsWith('-') != true || reply.Text.StartsWith("ERR SLOGGER", StringComparison.Ordinal));
 
     private void Commit(int index)
     {
