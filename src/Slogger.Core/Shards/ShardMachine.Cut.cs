@@ -63,7 +63,9 @@ public sealed partial class ShardMachine
     {
         if (_recording != point) return;
         _recording = null;
-        if (IsOver || point.WorldLine != _worldLine) return;
+        // While the store is lost the refusal may come from the world-line that this very process has begun to start. If
+        // it is not, the start fails, or the next record does.
+        if (IsOver || point.WorldLine != _worldLine || !_storeAttached) return;
         Violate($"the metadata refused to record the cut {point}: {reason}", effects);
     }
 

@@ -12,6 +12,11 @@ internal sealed unsafe partial class Client
     private readonly SessionProgress? _progress;
     private bool _usesDpr;
     private int _owed;
+
+    // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
+    // there, died alone.
+    private const long VerdictMicroseconds = 200_000;
+    private long _verdictDue;
     private string? _notice;
 
     // Not what the client asked for, but what the proxy needs for its answer.
@@ -43,6 +48,11 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
+        if (_streaming && upstream.InFlight == 0)
+        {
+            // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
+            _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
+        }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
     }
 
@@ -82,13 +92,15 @@ internal sealed unsafe partial class Client
     public void OnReplyLost(int count, ReplyKind kind)
     {
         if (IsClosed || _closeWhenSent) { return; }
-        if (!IsKept)
+        if (!IsKept || kind == ReplyKind.Exec)
         {
+            // Of a transaction that may have changed the database nobody can tell where the client stands now.
             LoseReplies();
             return;
         }
         _owed += count;
         _waiting = Waiting.Verdict;
+        _verdictDue = _loop.Now + VerdictMicroseconds;
         UpdateWatch();
     }
 
@@ -105,6 +117,7 @@ internal sealed unsafe partial class Client
             if (!IsClosed) { LoseReplies(); }
             return;
         }
+        _losesTransaction |= (_pins & Pins.Multi) != 0;
         _pins = Pins.None;
         _transactionTouchesView = _transactionTouchesRights = false;
     }
@@ -159,12 +172,26 @@ internal sealed unsafe partial class Client
     }
 
     // The first request after a rollback is not done: its answer is the notice. True when that has happened.
-    private bool AnswerWithNotice(nint requestBytes)
+    private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
     {
-        if (_notice is null) { return false; }
+        if (_notice is null && !_losesTransaction) { return false; }
         _input.Consume(requestBytes);
         CountLocal();
-        GiveNotice();
+        if (_notice is not null)
+        {
+            GiveNotice();
+        }
+        else
+        {
+            Deliver(kind == CommandKind.Exec
+                ? "-EXECABORT SLOGGER Transaction discarded because of a rollback\r\n"u8
+                : "-ERR SLOGGER lost: its transaction was under way when the store was lost\r\n"u8);
+        }
+        if (kind is CommandKind.Exec or CommandKind.Discard or CommandKind.Reset) { _losesTransaction = false; }
+        else { _losesTransaction |= kind == CommandKind.Multi; }
         return true;
     }
+
+    // What is left of a transaction that a rollback ended, up to its EXEC, must not run as commands of their own.
+    private bool _losesTransaction;
 }

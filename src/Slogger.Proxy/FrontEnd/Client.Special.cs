@@ -38,7 +38,7 @@ internal sealed unsafe partial class Client
         _requestBytes = length;
         // Spelled as the proxy's own requests are it would not show in MONITOR.
         if (InternalRequest.IsSpelled(Argument(0))) { p[_loop.Arguments[0].Offset] -= 32; }
-        if (kind != CommandKind.Dpr && AnswerWithNotice((nint)length)) { return true; }
+        if (kind != CommandKind.Dpr && AnswerWithNotice((nint)length, kind)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }
         if (kind == CommandKind.Impossible) { return RefuseCommand(UnknownCommandError()); }

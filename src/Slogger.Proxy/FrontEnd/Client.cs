@@ -130,9 +130,10 @@ internal sealed unsafe partial class Client : IChannelOwner
             if (!_channel.WantsRead) { Close(); }
             return;
         }
-        if (_streaming || Shared is null || Dedicated is not null || _notice is not null)
+        bool told = _notice is not null || _losesTransaction;
+        if (_streaming || Shared is null || Dedicated is not null || told)
         {
-            if (!TakesShared || _notice is not null) { ReadForDedicated(); return; }
+            if (!TakesShared || told) { ReadForDedicated(); return; }
         }
         Upstream? shared = Shared;
         if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)
@@ -293,6 +294,9 @@ internal sealed unsafe partial class Client : IChannelOwner
         CloseIfDone();
     }
 
+    /// <summary>It stopped being read until there is room on its upstream.</summary>
+    public bool WaitsForRoom => _waiting == Waiting.Room;
+
     private void EndWait()
     {
         _waiting = Waiting.Nothing;
@@ -417,6 +421,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         Shared = null;
         _undecided = true;
+        _sharedInFlight = 0;
     }
 
     private bool _undecided;
@@ -428,6 +433,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             Close();
             return;
         }
+        if (_waiting == Waiting.Verdict && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
         if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {

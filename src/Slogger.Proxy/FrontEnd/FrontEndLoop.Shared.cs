@@ -21,6 +21,9 @@ internal sealed unsafe partial class FrontEndLoop
     private long _nextProbe = long.MaxValue;
     private long _pausedUntil;
 
+    // Closed from above: what breaks now tells nothing new.
+    private bool _storeClosed;
+
     /// <summary>The upstream that all clients share who need nothing of their own; <c>null</c> while there is none, or
     /// while Redis lets nobody in without a password.</summary>
     public Upstream? Shared { get; private set; }
@@ -41,7 +44,9 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
     public void OpenStore()
     {
-        Gate.Restart();
+        _storeClosed = false;
+        // With the shared upstream still there the gate goes on: a marker may be on its way on it.
+        if (Shared is null) { Gate.Restart(); }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         _nextProbe = Now;
         StartProbe();
@@ -50,6 +55,7 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>The store is gone: every client of the old world-line is told or closed.</summary>
     public void CloseStore(string reason)
     {
+        _storeClosed = true;
         _rightsKnown = false;
         DropSpares(reason);
         _probe?.Close(reason);
@@ -221,7 +227,7 @@ internal sealed unsafe partial class FrontEndLoop
             {
                 AcceptsSharing = false;
                 _nextProbe = Now + RetryMicroseconds;
-                Shard.StoreUnreachable(reason);
+                if (!_storeClosed) { Shard.StoreUnreachable(reason); }
             }
             return;
         }
@@ -232,8 +238,9 @@ internal sealed unsafe partial class FrontEndLoop
             AcceptsSharing = false;
             _rightsKnown = false;
             foreach (Client client in Clients) { client.OnSharedClosed(); }
+            WakeFullClients();
             Gate.OnMarkerUpstreamClosed();
-            Shard.StoreUnreachable(reason);
+            if (!_storeClosed) { Shard.StoreUnreachable(reason); }
             _nextProbe = Now;
             StartProbe();
         }
@@ -298,9 +305,14 @@ internal sealed unsafe partial class FrontEndLoop
     {
         if (upstream.Exclusive is { } client)
         {
-            ScheduleResume(client);
+            if (client.WaitsForRoom) { ScheduleResume(client); }
             return;
         }
+        WakeFullClients();
+    }
+
+    private void WakeFullClients()
+    {
         foreach (Client full in _fullClients) { ScheduleResume(full); }
         _fullClients.Clear();
     }

@@ -276,6 +276,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>The request expected last, sent piece by piece, is now sent to its end: only from here on can it run.</summary>
     public void FinishStreaming()
     {
+        // Refused, and answered, before its end.
+        if (InFlight == 0) { return; }
         ref Expected e = ref _expected[(_tail - 1) & (_expected.Length - 1)];
         e.Version = _loop.Gate.OpenForDedicated;
         if (BlockingInFlight == 0)
@@ -330,6 +332,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         nint count = _held.Count;
         Write(_held.Head, count);
         _held.Clear(OutKeepBytes);
+        if (!IsClosed) { _loop.OnUpstreamDrained(this); }
     }
 
     /// <summary>Sends what is waiting to be sent.</summary>
@@ -356,8 +359,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         if (Channel.WantsWrite)
         {
             _loop.Poller.Watch(Channel, read: WantsRead, write: false);
-            _loop.OnUpstreamDrained(this);
         }
+        _loop.OnUpstreamDrained(this);
     }
 
     private bool WantsRead => Exclusive is null || !Exclusive.IsOutputFull;

@@ -130,11 +130,29 @@ internal sealed partial class LogShard
     private void Suspect(string reason)
     {
         if (_ending.IsCancellationRequested) { return; }
-        _isOpen = false;
-        _suspected = true;
-        _lastSuspicion = reason;
+        lock (_openLock)
+        {
+            _isOpen = false;
+            _suspected = true;
+            _suspicions++;
+            _lastSuspicion = reason;
+        }
         Wake();
     }
+
+    // Whatever is suspected after this is looked into after what is done now, and keeps the front end shut until then.
+    private void TakeSuspicion()
+    {
+        lock (_openLock)
+        {
+            _suspected = false;
+            _suspicionsTaken = _suspicions;
+        }
+    }
+
+    private readonly object _openLock = new();
+    private long _suspicions;
+    private long _suspicionsTaken;
 
     private volatile string _lastSuspicion = "";
 
@@ -159,7 +177,7 @@ internal sealed partial class LogShard
                 await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
                 if (_suspected)
                 {
-                    _suspected = false;
+                    TakeSuspicion();
                     await ResolveSuspicionAsync(stop).ConfigureAwait(false);
                 }
                 await MaintainAsync(stop).ConfigureAwait(false);
@@ -173,7 +191,12 @@ internal sealed partial class LogShard
                 _failure.TrySetResult(ProxyExit.Failed(e.Message, ""));
                 return;
             }
-            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogIOException)
+            catch (LogIOException e)
+            {
+                OnLogFailure(e);
+                return;
+            }
+            catch (Exception e) when (e is RedisException or MetadataException or IOException)
             {
                 _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
                 _suspected |= !_isOpen;
@@ -185,8 +208,7 @@ internal sealed partial class LogShard
 
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {
-        bool linkAlive = _link is { } link && !link.Completion.IsCompleted;
-        if (linkAlive && await IsSameStoreAsync(stop).ConfigureAwait(false))
+        if (!_linkEnded && await IsSameStoreAsync(stop).ConfigureAwait(false))
         {
             // Only a connection of the front end broke.
             Reopen(rolledBack: null);
@@ -237,14 +259,20 @@ internal sealed partial class LogShard
     {
         if (_loop is not { } loop) { return; }
         IStoreConnector connector = _connectors(_store.Endpoint);
+        long taken = _suspicionsTaken;
+        _state = "serving";
         loop.Post(() =>
         {
             loop.Store = connector;
-            if (rolledBack is { } branch) { loop.OnRolledBack(new WorldLine(WorldLine), branch.Version); }
-            _isOpen = true;
+            if (rolledBack is { } branch) { loop.OnRolledBack(branch.WorldLine, branch.Version); }
+            lock (_openLock)
+            {
+                // The store may be lost again already: nothing is forwarded to what was not restored.
+                if (_suspicions != taken) { return; }
+                _isOpen = true;
+            }
             loop.OpenStore();
         });
-        _state = "serving";
     }
 
     // ---- Recovery ----
@@ -509,6 +537,7 @@ internal sealed partial class LogShard
     private void Run(ReplicationLink link, ShardBoundary start, WorldPoint recorded, long streamOffset, long storeOffset)
     {
         _link = link;
+        _linkEnded = false;
         _cannotContinue = false;
         lock (_machineLock)
         {

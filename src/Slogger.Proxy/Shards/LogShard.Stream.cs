@@ -68,11 +68,11 @@ internal sealed partial class LogShard
 
     void IStreamSink.OnClosed(LinkClosed reason)
     {
-        _linkFailure = reason.Message;
+        _linkEnded = true;
         Suspect($"the replication link ended: {reason.Message}");
     }
 
-    private volatile string? _linkFailure;
+    private volatile bool _linkEnded = true;
 
     // ---- The syncing thread ----
 
@@ -106,8 +106,11 @@ internal sealed partial class LogShard
     // The disk is full or broken: nothing more can be committed. What is in Redis and in the log stays as it is.
     private void OnLogFailure(LogIOException e)
     {
-        _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message}. The proxy stops; give it room or another disk, and start it again: nothing that was committed is lost.");
-        _failure.TrySetResult(ProxyExit.Failed($"the version log cannot be written: {e.Message}", "free space on the disk of --data, or repair it, and start again"));
+        _isOpen = false;
+        if (_failure.TrySetResult(ProxyExit.Failed($"the version log cannot be written: {e.Message}", "free space on the disk of --data, or repair it, and start again")))
+        {
+            _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message}. The proxy stops; give it room or another disk, and start it again: nothing that was committed is lost.");
+        }
     }
 
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);

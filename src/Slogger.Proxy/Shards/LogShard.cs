@@ -122,10 +122,10 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
                     marker = true;
                     break;
                 case ShardEffectKind.AppendBoundary:
-                    lock (_logLock) { _log.AppendBoundary(ToLog(effect.Boundary)); }
+                    AppendToLog(effect);
                     break;
                 case ShardEffectKind.AppendEmptyRun:
-                    lock (_logLock) { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
+                    AppendToLog(effect);
                     break;
                 case ShardEffectKind.RequestSync:
                     _syncWanted.Set();
@@ -148,6 +148,23 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
         }
         _effects.Clear();
         return marker;
+    }
+
+    private void AppendToLog(in ShardEffect effect)
+    {
+        try
+        {
+            lock (_logLock)
+            {
+                if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(ToLog(effect.Boundary)); }
+                else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
+            }
+        }
+        catch (LogIOException e)
+        {
+            // The version is never durable, so never committed.
+            OnLogFailure(e);
+        }
     }
 
     // Nothing can be promised any more: better no process than one that commits wrongly.

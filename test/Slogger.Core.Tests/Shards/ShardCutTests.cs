@@ -55,6 +55,39 @@ public class ShardCutTests
     }
 
     [Fact]
+    public void Cut_RefusedWhileTheStoreIsLost_IsLeftToTheRecovery()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        Assert.Equal("RecordCut", h.Durable(1));
+        h.Machine.StoreLost();
+
+        // This process has begun world-line 2 in the metadata before the record on its way got there.
+        Assert.Equal("", h.Do(e => h.Machine.CutRefused(P(1, 1), "stale world-line", e)));
+        Assert.Equal("Committed", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(1), 110, 0, h.Now), e)));
+        Assert.Equal(P(2, 1), h.Machine.Committed);
+    }
+
+    [Fact]
+    public void Cut_RefusedWhileTheStoreIsLost_IsTriedAgainIfTheWorldLineGoesOn()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 110);
+        h.Durable(1);
+        h.Machine.StoreLost();
+        h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e));
+        h.Machine.Attached(110, 110);
+        Assert.Equal("RecordCut", h.TickAfterUs(10));
+        Assert.Equal("Violation", h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e)));
+    }
+
+    [Fact]
     public void Cut_Refused_HaltsForGood()
     {
         ShardHarness h = new();
