@@ -152,6 +152,7 @@ internal sealed partial class LogShard : IShardPort, IStreamSink, IDisposable
 
     private void AppendToLog(in ShardEffect effect)
     {
+        if (_failure.Task.IsCompleted) { return; }
         try
         {
             lock (_logLock)

@@ -7,7 +7,7 @@ using Slogger.Integration.Tests.Workload;
 namespace Slogger.Integration.Tests.Checking;
 
 /// <param name="AcknowledgedIsDurable">The fault may lose nothing that was answered (the proxy alone was killed).</param>
-/// <param name="SharedIsExact">Only blocking or transacting clients may be told of uncertain commands.</param>
+/// <param name="SharedIsExact">Only blocking or transacting clients may be told that answered commands are uncertain.</param>
 internal sealed record CheckRules(int Round, bool AcknowledgedIsDurable = false, bool SharedIsExact = true);
 
 /// <summary>What the check found for one writer: it kept k commands, KMin &lt;= k &lt;= KMax (commands without effect blur it),
@@ -154,9 +154,10 @@ internal static class PrefixChecker
             violations.Add(new(ViolationKind.CommittedLost, $"{history.Name}: told that {survived} survived, {history.Committed} had been reported committed"));
         }
 
-        if (rules.SharedIsExact && !history.Profile.Transactions && !history.Profile.PopsFrom && told.Uncertain.Count > 0)
+        if (rules.SharedIsExact && !history.Profile.Transactions && !history.Profile.PopsFrom
+            && told.Uncertain.Any(r => r.From <= history.SequenceOf(history.Acknowledged)))
         {
-            violations.Add(new(ViolationKind.WrongSurvivor, $"{history.Name}: uncertain commands without a connection of its own: {string.Join(',', told.Uncertain)}"));
+            violations.Add(new(ViolationKind.WrongSurvivor, $"{history.Name}: answered commands (to {history.SequenceOf(history.Acknowledged)}) are uncertain without a connection of its own: {string.Join(',', told.Uncertain)}"));
         }
 
         return kept.Count > 0 ? kept : fits;
