@@ -386,6 +386,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         Dedicated = null;
         if (upstream.WasIdle || _waiting == Waiting.Verdict || IsKept)
         {
+            _losesTransaction |= (_pins & Pins.Multi) != 0;
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
             return;
