@@ -109,7 +109,7 @@ internal sealed unsafe partial class Client
                 break;
             default:
                 _waitVersion = VersionOf(_waitSequence);
-                if (_waitVersion <= shard.CommittedVersion)
+                if (IsCommitted(_waitVersion))
                 {
                     AnswerWait(reached: true);
                     break;
@@ -135,10 +135,10 @@ internal sealed unsafe partial class Client
     }
 
     /// <summary>Looks whether the commit waited for has come, or the time is over. True when the wait has ended.</summary>
-    public bool CheckCommit(long committed, long now)
+    public bool CheckCommit(long now)
     {
         if (IsClosed || _waiting != Waiting.Commit) { return true; }
-        bool reached = _waitVersion <= committed;
+        bool reached = IsCommitted(_waitVersion);
         if (!reached && (WaitDeadline == 0 || now < WaitDeadline)) { return false; }
         AnswerWait(reached);
         return true;

@@ -18,6 +18,7 @@ internal sealed unsafe partial class Client
     private const long VerdictMicroseconds = 200_000;
     private long _verdictDue;
     private string? _notice;
+    private RollbackOutcome _rolledBack;
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
@@ -70,8 +71,23 @@ internal sealed unsafe partial class Client
 
     private long Sequence => _progress?.Forwarded.Number ?? 0;
 
-    private long CommittedSequence => _progress is null ? 0
-        : _progress.OnCommitted(new WorldPoint(new WorldLine(_loop.Shard.WorldLine), new Version(_loop.Shard.CommittedVersion))).Number;
+    private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
+
+    // Both parts as of one moment: a version of the next world-line says nothing of this one.
+    private WorldPoint Cut
+    {
+        get
+        {
+            while (true)
+            {
+                long line = _loop.Shard.WorldLine, version = _loop.Shard.CommittedVersion;
+                if (_loop.Shard.WorldLine == line) { return new WorldPoint(new WorldLine(line), new Version(version)); }
+            }
+        }
+    }
+
+    // In another world-line nothing can be said before the rollback has been looked at.
+    private bool IsCommitted(long version) => Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     private long VersionOf(long sequence)
     {
@@ -138,8 +154,10 @@ internal sealed unsafe partial class Client
         bool tell = !HasDoneNothing;
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
         if (!tell) { return; }
-        string uncertain = outcome.Uncertain.IsEmpty ? "" : outcome.Uncertain.ToString();
-        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={outcome.Survived} uncertain={uncertain}\r\n");
+        // Rolled back twice before it has asked anything: nothing was done in between, and the first time still holds.
+        if (_notice is null) { _rolledBack = outcome; }
+        string uncertain = _rolledBack.Uncertain.IsEmpty ? "" : _rolledBack.Uncertain.ToString();
+        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={_rolledBack.Survived} uncertain={uncertain}\r\n");
         if (_waiting is Waiting.Commit)
         {
             // What was waited for is lost, or is of the past: the notice is the answer.
@@ -172,12 +190,26 @@ internal sealed unsafe partial class Client
     }
 
     // The first request after a rollback is not done: its answer is the notice. True when that has happened.
-    private bool AnswerWithNotice(nint requestBytes)
+    private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
     {
-        if (_notice is null) { return false; }
+        if (_notice is null && !_losesTransaction) { return false; }
         _input.Consume(requestBytes);
-        CountLocal();
-        GiveNotice();
+        if (kind != CommandKind.Dpr) { CountLocal(); }
+        if (_notice is not null)
+        {
+            GiveNotice();
+        }
+        else
+        {
+            Deliver(kind == CommandKind.Exec
+                ? "-EXECABORT SLOGGER Transaction discarded because the connection to Redis broke\r\n"u8
+                : "-ERR SLOGGER lost: the connection to Redis broke during its transaction\r\n"u8);
+        }
+        if (kind is CommandKind.Exec or CommandKind.Discard or CommandKind.Reset) { _losesTransaction = false; }
+        else { _losesTransaction |= kind == CommandKind.Multi; }
         return true;
     }
+
+    // What is left of a transaction whose connection broke, up to its EXEC, must not run as commands of their own.
+    private bool _losesTransaction;
 }

@@ -84,7 +84,7 @@ internal sealed unsafe partial class Client
             {
                 if (count > 0)
                 {
-                    if (AnswerWithNotice((nint)ScanOne())) { continue; }
+                    if (AnswerWithNotice((nint)ScanOne(), CommandKind.Ordinary)) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
                     KeepLast(p, next - p);

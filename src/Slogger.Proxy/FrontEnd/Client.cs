@@ -130,9 +130,10 @@ internal sealed unsafe partial class Client : IChannelOwner
             if (!_channel.WantsRead) { Close(); }
             return;
         }
-        if (_streaming || Shared is null || Dedicated is not null || _notice is not null)
+        bool told = _notice is not null || _losesTransaction;
+        if (_streaming || Shared is null || Dedicated is not null || told)
         {
-            if (!TakesShared || _notice is not null) { ReadForDedicated(); return; }
+            if (!TakesShared || told) { ReadForDedicated(); return; }
         }
         Upstream? shared = Shared;
         if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)
@@ -387,6 +388,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
         if (wasIdle || _waiting == Waiting.Verdict || IsKept)
         {
+            _losesTransaction |= (_pins & Pins.Multi) != 0;
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
             return;

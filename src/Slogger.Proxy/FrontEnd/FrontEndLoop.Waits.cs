@@ -14,10 +14,9 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>More is committed than before.</summary>
     public void OnCommitted()
     {
-        long committed = Shard.CommittedVersion;
         for (int i = _waitingForCommit.Count - 1; i >= 0; i--)
         {
-            if (_waitingForCommit[i].CheckCommit(committed, Now))
+            if (_waitingForCommit[i].CheckCommit(Now))
             {
                 _waitingForCommit[i] = _waitingForCommit[^1];
                 _waitingForCommit.RemoveAt(_waitingForCommit.Count - 1);

@@ -607,7 +607,7 @@ internal sealed partial class LogShard
     {
         lock (_machineLock) { _machine?.Stopping(); }
         _isOpen = false;
-        if (_link is { } link && !link.Completion.IsCompleted && _machine is not null)
+        if (_link is { } link && !link.Completion.IsCompleted && _machine is not null && !_failure.Task.IsCompleted)
         {
             await Task.WhenAny(_stopped.Task, Task.Delay(TimeSpan.FromSeconds(10))).ConfigureAwait(false);
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }

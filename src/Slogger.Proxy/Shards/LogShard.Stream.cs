@@ -23,6 +23,8 @@ internal sealed partial class LogShard
 
     void IStreamSink.OnBytes(ReadOnlySpan<byte> bytes, long startOffset)
     {
+        // After a failure nothing more: a later success would leave a hole.
+        if (_failure.Task.IsCompleted) { return; }
         try
         {
             lock (_logLock) { _log.Append(bytes); }

@@ -151,6 +151,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
 
     private void AppendToLog(in ShardEffect effect)
     {
+        if (_failure.Task.IsCompleted) { return; }
         try
         {
             lock (_logLock)

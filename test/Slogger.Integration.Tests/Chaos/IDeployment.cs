@@ -26,7 +26,7 @@ internal interface IDeployment : IAsyncDisposable
     /// <summary>Whether the DPR.* commands are understood.</summary>
     bool SpeaksDpr { get; }
 
-    /// <summary>Whether a client without blocking or transactions is never told that commands are uncertain.</summary>
+    /// <summary>Whether a client without blocking or transactions is never told that answered commands are uncertain.</summary>
     bool SharedIsExact => true;
 
     IReadOnlyList<Fault> Faults { get; }

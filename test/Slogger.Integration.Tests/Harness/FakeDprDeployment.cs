@@ -70,6 +70,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
         RespClient? upstream = null;
         long sequence = 0;
         bool usesDpr = false;
+        (string Now, string Queued) database = ("0", "0");
         try
         {
             upstream = await RespClient.ConnectAsync(_store.Endpoint);
@@ -87,9 +88,18 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
                 sequence++;
                 try
                 {
-                    await WriteAsync(client, command[0] == "WAITAOF"
+                    var reply = command[0] == "WAITAOF"
                         ? RespValue.Aggregate(RespKind.Array, [RespValue.Of(1), RespValue.Of(0)])
-                        : await upstream.CallAsync(command));
+                        : await upstream.CallAsync(command);
+                    database = (command[0], reply.Compact) switch
+                    {
+                        ("SELECT", "+OK") => (command[1], command[1]),
+                        ("SELECT", "+QUEUED") => (database.Now, command[1]),
+                        ("EXEC", [not ('-' or '_'), ..]) => (database.Queued, database.Queued),
+                        ("MULTI" or "DISCARD", _) => (database.Now, database.Now),
+                        _ => database,
+                    };
+                    await WriteAsync(client, reply);
                 }
                 catch (ConnectionLostException) when (usesDpr)
                 {
@@ -97,6 +107,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
                     string notice = $"ROLLBACK worldline={Interlocked.Read(ref _worldLine)} survived={sequence - 1 + SurvivorLie} uncertain={sequence}";
                     await WriteAsync(client, RespValue.Line(RespKind.Error, Encoding.ASCII.GetBytes(notice)));
                     upstream = await ReconnectAsync();
+                    await upstream.DoAsync("SELECT", database.Now);
                 }
             }
         }

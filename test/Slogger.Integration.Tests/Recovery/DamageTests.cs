@@ -35,7 +35,7 @@ public sealed class DamageTests
         var (segment, used) = LargestSegment(deployment);
         byte[] torn = new byte[700];
         new Random(5).NextBytes(torn);
-        await OverwriteAsync(segment, used, torn);
+        await OverwriteAsync(segment, (used + 63) / 64 * 64, torn); // Where the next block would begin.
 
         await deployment.RecoverAsync();
         using var client = await deployment.ConnectAsync();

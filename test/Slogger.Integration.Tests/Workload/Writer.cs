@@ -114,7 +114,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         {
             if (profile.UsesDpr && speaksDpr && !_model.InTransaction)
             {
-                var reply = await _client.CallAsync("DPR.COMMITTED");
+                var reply = await AskAsync("DPR.COMMITTED");
                 if (reply.IsError || reply.Items[2].AsInteger() != _sequence)
                 {
                     _history.Complaints.Add($"{_history.Name}: the connection's last sequence is {reply}, {_sequence} expected");
@@ -123,7 +123,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
 
             foreach (string[] command in (string[][])[["DISCARD"], ["SELECT", "0"]])
             {
-                await _client.CallAsync(command);
+                await AskAsync(command);
                 _sequence++;
             }
 
@@ -135,11 +135,26 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         }
     }
 
+    // The store may have been killed again since this client was told: then the first answer is that.
+    private async Task<RespValue> AskAsync(params string[] command)
+    {
+        var reply = await _client!.CallAsync(command);
+        if (!reply.IsError || !reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
+        {
+            return reply;
+        }
+
+        OnNotice(RollbackNotice.Parse(reply.Text));
+        _sequence += command[0].StartsWith("DPR.", StringComparison.Ordinal) ? 0 : 1;
+        return await _client.CallAsync(command);
+    }
+
     public void Disconnect()
     {
         _client?.Dispose();
         _client = null;
         _pending.Clear();
+        _out.ResetWrittenCount(); // What could not be sent is not sent on the next connection.
         _sequence = 0;
     }
 
@@ -241,12 +256,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         if (reply.IsError && reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
         {
-            if (_history.Rollback is not null)
-            {
-                _history.Complaints.Add($"{_history.Name}: a second rollback notice: {reply}");
-            }
-
-            _history.Rollback = RollbackNotice.Parse(reply.Text);
+            OnNotice(RollbackNotice.Parse(reply.Text));
             _stopping = true;
             if (pending.Kind == AskedFor.Command)
             {
@@ -263,6 +273,33 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         else
         {
             OnDprReply(pending, reply);
+        }
+    }
+
+    // The first tells what survived of the round. A second, when the store was killed twice, can only be about what was
+    // sent before the first was read and ran after it.
+    private void OnNotice(RollbackNotice notice)
+    {
+        if (_history.Rollback is not { } first)
+        {
+            _history.Rollback = notice;
+            return;
+        }
+
+        if (notice.WorldLine <= first.WorldLine)
+        {
+            _history.Complaints.Add($"{_history.Name}: told of {notice} after {first}");
+        }
+
+        for (int i = 0; i < _history.Commands.Count; i++)
+        {
+            long sequence = _history.SequenceOf(i + 1);
+            if (_history.Commands[i].Fate == Fate.AnsweredAfterRollback && sequence > notice.Survived)
+            {
+                _history.Commands[i].Fate = Fate.Refused;
+                _history.Complaints.AddRange(notice.IsUncertain(sequence)
+                    ? [$"{_history.Name}: the harness cannot judge this course: {notice} after {first}"] : []);
+            }
         }
     }
 

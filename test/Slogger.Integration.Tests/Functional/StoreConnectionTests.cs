@@ -1,0 +1,131 @@
+// Connections to Redis that break, or are refused, alone: every request gets an answer or a closed connection, clients
+// that are kept can go on with every kind of command, and no part of an abandoned transaction is done.
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Functional;
+
+public sealed class StoreConnectionTests
+{
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(30);
+
+    [Fact]
+    public async Task DedicatedConnection_KilledAlone_ItsBlockedRequestIsAnsweredAndTheClientGoesOn()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var client = await deployment.ConnectAsync();
+        using var direct = await deployment.Redis.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.SendAsync("BLPOP", "nothing", "0");
+        string id = "";
+        await Eventually.AsyncTrue("BLPOP is blocked", Generous, async () =>
+        {
+            string list = (await direct.DoAsync("CLIENT", "LIST")).Text;
+            id = list.Split('\n').FirstOrDefault(l => l.Contains("cmd=blpop", StringComparison.Ordinal))?.Split(' ')[0]["id=".Length..] ?? "";
+            return id.Length > 0;
+        });
+        await direct.DoAsync("CLIENT", "KILL", "ID", id);
+
+        Assert.StartsWith("-ERR SLOGGER", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        await GoesOnAsync(client);
+    }
+
+    [Fact]
+    public async Task SharedConnection_KilledAlone_RequestsOnItAreAnsweredAndTheClientGoesOn()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var client = await deployment.ConnectAsync();
+        using var plain = await deployment.ConnectAsync();
+        using var direct = await deployment.Redis.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await plain.DoAsync("PING");
+        await direct.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
+        await client.SendAsync("SET", "a", "1");
+        await plain.SendAsync("SET", "b", "1");
+        await Eventually.AsyncTrue("both requests are held by the pause", Generous, async () =>
+            !(await direct.DoAsync("INFO", "clients")).Text.Contains("blocked_clients:0", StringComparison.Ordinal));
+        await direct.DoAsync("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+        await direct.DoAsync("CLIENT", "UNPAUSE");
+
+        Assert.StartsWith("-ERR SLOGGER", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.True(await plain.IsClosedWithinAsync(Generous));
+        await GoesOnAsync(client);
+    }
+
+    [Fact]
+    public async Task LargeRequest_MalformedInTheMiddle_HarmsOnlyItself()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var other = await deployment.ConnectAsync();
+        await other.DoAsync("PING");
+        using var client = await deployment.ConnectAsync();
+        await client.WriteAsync(System.Text.Encoding.ASCII.GetBytes(
+            $"*4\r\n$3\r\nSET\r\n$1\r\na\r\n$1000000\r\n{new string('x', 1_000_000)}\r\nno length follows but something long enough\r\n"));
+        Assert.StartsWith("-ERR Protocol error", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.True(await client.IsClosedWithinAsync(Generous));
+        await GoesOnAsync(other);
+    }
+
+    [Fact]
+    public async Task Transaction_UnderWayAtARollback_NoPartOfItIsDone()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("MULTI");
+        await client.DoAsync("SET", "a", "1");
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await client.SendAsync("SET", "b", "1");
+        await client.SendAsync("SET", "c", "1");
+        await client.SendAsync("EXEC");
+        Assert.StartsWith("-ROLLBACK", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.StartsWith("-ERR SLOGGER lost", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.StartsWith("-EXECABORT", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.Equal(":0", (await client.CallAsync("EXISTS", "a", "b", "c")).Compact);
+        await GoesOnAsync(client);
+    }
+
+    [Fact]
+    public async Task Transaction_BegunByTheRequestThatGetsTheNotice_NoPartOfItIsDone()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("SET", "before", "1");
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await client.SendAsync("MULTI");
+        await client.SendAsync("SET", "a", "1");
+        await client.SendAsync("EXEC");
+        Assert.StartsWith("-ROLLBACK", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.StartsWith("-ERR SLOGGER lost", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.StartsWith("-EXECABORT", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        Assert.Equal(":0", (await client.CallAsync("EXISTS", "a")).Compact);
+        await GoesOnAsync(client);
+    }
+
+    private static async Task<ProxyDeployment> AttachedAsync(Workspace workspace)
+    {
+        var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        await deployment.StartAsync();
+        return deployment;
+    }
+
+    /// <summary>On the shared connection, on one of its own, and to a commit.</summary>
+    private static async Task GoesOnAsync(RespClient client)
+    {
+        Assert.Equal("+OK", (await client.CallAsync("SET", "k", "1")).Compact);
+        await client.DoAsync("MULTI");
+        await client.DoAsync("INCR", "k");
+        Assert.Equal("[:2]", (await client.CallAsync("EXEC")).Compact);
+        Assert.Equal("$2", (await client.CallAsync("GET", "k")).Compact);
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "20000")).Items[2].AsInteger());
+    }
+}
