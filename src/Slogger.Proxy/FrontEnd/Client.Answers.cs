@@ -86,6 +86,10 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 _loop.CheckRights();
                 break;
+            case ReplyKind.Unlogged:
+                _loop.Shard.AfterUnloggedChange();
+                Answer(reply);
+                break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
                 if (_transactionTouchesRights)

@@ -66,6 +66,9 @@ internal sealed unsafe partial class Client
         }
         switch (kind)
         {
+            case CommandKind.Debug when versioned && IsUnlogged:
+                _loop.Shard.BeforeUnloggedChange();
+                return Forward(needsDedicated: true, ReplyKind.Unlogged, barrier: true);
             case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
                 // SCRIPT KILL and FUNCTION KILL must work while nothing else does.
                 return Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: !ArgumentIs(1, "KILL"u8));
@@ -118,6 +121,9 @@ internal sealed unsafe partial class Client
                 throw new InvalidOperationException($"command kind {kind} is not handled");
         }
     }
+
+    // It changes data in a way that Redis does not tell its replicas. (RELOAD alone saves first: the data stays.)
+    private bool IsUnlogged => ArgumentIs(1, "POPULATE"u8) || ArgumentIs(1, "LOADAOF"u8) || (ArgumentIs(1, "RELOAD"u8) && ArgumentCount > 2);
 
     private bool ChangesRights(CommandKind kind) => kind == CommandKind.Config
         ? ArgumentIs(1, "SET"u8) && HasArgument("requirepass"u8)
@@ -397,9 +403,8 @@ internal sealed unsafe partial class Client
                 return "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
             case CommandKind.Takeover:
                 return $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
-            case CommandKind.Debug when ArgumentIs(1, "POPULATE"u8) || ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "LOADAOF"u8)
-                || ArgumentIs(1, "REPLICATE"u8) || ArgumentIs(1, "RELOAD"u8):
-                return "ERR SLOGGER this DEBUG command changes data, or its history, behind the version log: use ordinary writes, or start the proxy with --commit none";
+            case CommandKind.Debug when ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "REPLICATE"u8):
+                return "ERR SLOGGER this DEBUG command changes the history that the version log keeps: start the proxy with --commit none for it";
             case CommandKind.Config when ArgumentIs(1, "SET"u8):
                 for (int i = 2; i < ArgumentCount; i += 2)
                 {

@@ -418,6 +418,17 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether plain clients are kept over a rollback, and told by an error.</summary>
     bool KeepsClients { get; }
 
+    /// <summary>A client is about to change data in a way that the replication stream does not carry: no version may be
+    /// closed from here on, until a checkpoint holds the change.</summary>
+    void BeforeUnloggedChange()
+    {
+    }
+
+    /// <summary>It has been answered: the checkpoint can be taken.</summary>
+    void AfterUnloggedChange()
+    {
+    }
+
     /// <summary>Tells the operator.</summary>
     void Warn(string message);
 }

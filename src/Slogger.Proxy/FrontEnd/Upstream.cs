@@ -64,6 +64,9 @@ internal enum ReplyKind : byte
     /// <summary>Of CONFIG GET, asked of the proxy's own accord.</summary>
     Settings,
 
+    /// <summary>Of a change that the replication stream does not carry.</summary>
+    Unlogged,
+
     /// <summary>Not known to Redis, sent in place of a refused command so that a transaction fails.</summary>
     Refused,
     CommitWait,

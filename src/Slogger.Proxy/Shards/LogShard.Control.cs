@@ -408,6 +408,7 @@ internal sealed partial class LogShard
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
         Run(link, FromLog(last), recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
         await CaughtUpAsync(stop).ConfigureAwait(false);
+        ResumeUnlogged(storeGoesOn: true);
         Reopen(rolledBack: null);
         return true;
     }
@@ -493,6 +494,7 @@ internal sealed partial class LogShard
         }
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         _report.Info($"shard {_options.Shard}: restored to version {branch.Version} in {(MonotonicMicroseconds() - began) / 1000} ms; world-line {restore.NewWorldLine} begins");
+        ResumeUnlogged(storeGoesOn: false);
         Run(link, start, start.Point, continued.Offset, continued.Offset);
         Reopen(rolledBack: start);
         return true;
@@ -555,13 +557,14 @@ internal sealed partial class LogShard
 
     private async Task MaintainAsync(CancellationToken stop)
     {
+        await KeepUnloggedAsync(stop).ConfigureAwait(false);
         if (_isOpen && TailBytes >= _options.CheckpointEveryBytes) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
     }
 
     // What a restore would have to replay on top of the newest checkpoint.
     private long TailBytes => _log.EndOffset - (_checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset);
 
-    private async Task TakeCheckpointAsync(CancellationToken stop)
+    private async Task<bool> TakeCheckpointAsync(CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
         await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
@@ -571,10 +574,13 @@ internal sealed partial class LogShard
                 AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
                 Trim();
-                break;
+                return true;
             case CheckpointResult.Failed failed:
                 _report.Warn($"shard {_options.Shard}: no checkpoint could be taken: {failed.Message}");
-                break;
+                return false;
+            default:
+                // Of another history: the store was lost meanwhile.
+                return false;
         }
     }
 

@@ -63,7 +63,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
     {
         lock (_machineLock)
         {
-            if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return 100_000; }
+            if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping) || _unlogged != 0) { return 100_000; }
             if (machine.MarkerInFlight) { return BusyPollMicroseconds; }
             if (machine.Mode == ShardMode.Stopping) { return 0; }
             long due = _seat.Grid.StartOf(machine.OpenVersion.Next) - Now().Microseconds;
@@ -75,7 +75,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
     {
         lock (_machineLock)
         {
-            if (_machine is not { } machine) { return null; }
+            if (_machine is not { } machine || _unlogged != 0) { return null; }
             busy |= Interlocked.Exchange(ref _streamed, 0) != 0;
             machine.Tick(Now(), busy, _effects);
             return Perform() ? new MarkerToSend(_markerCommand, _pendingMarker.Next.Number) : null;
