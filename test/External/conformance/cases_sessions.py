@@ -553,3 +553,8 @@ def users_do_not_mix(side):
             c.send("ACL WHOAMI", "SET alice:%d x" % turn, "SET bob:%d x" % turn, "GET alice:1", "GET other")
         for c in clients:
             c.expect(5)
+
+
+# Found by fuzz/commands, shrunk: what was queued before a RESET must not come back with a later EXEC.
+script("reset", "forgets_what_was_queued", "MULTI", "CLIENT SETNAME x", "SELECT 5", "RESET", "SELECT 2", "EXEC", "INCR n", "CLIENT GETNAME", "SELECT 0", "GET n",
+       "MULTI", "SELECT 3", "DISCARD", "SELECT 2", "EXEC", "INCR n", "SELECT 0", "GET n")
