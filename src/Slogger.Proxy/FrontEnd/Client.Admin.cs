@@ -96,6 +96,18 @@ internal sealed unsafe partial class Client
         return Forward(needsDedicated: true, ReplyKind.ClientList, barrier: true, pin: Pins.Identity);
     }
 
+    // A list may hold connections of the proxy that it does not know yet by their ids: it is looked at a moment later.
+    private bool IsPutOff(ReadOnlySpan<byte> reply, Action<byte[]> then)
+    {
+        if (reply[0] is not ((byte)'$' or (byte)'=') || _loop.AreIdsKnown || IsSkipping) { return false; }
+        byte[] copy = reply.ToArray();
+        _loop.WhenIdsKnown(() =>
+        {
+            if (!IsClosed && _waiting == Waiting.Reply) { then(copy); }
+        });
+        return true;
+    }
+
     private ReadOnlySpan<byte> WithOwnClients(ReadOnlySpan<byte> reply)
     {
         List<ClientLine> lines = ClientLine.Parse(reply);
@@ -254,7 +266,7 @@ internal sealed unsafe partial class Client
         if (_kill is { } kill && reply[0] == (byte)'-' && !reply.StartsWith("-ERR No such client"u8)) { kill.Error = reply.ToArray(); }
     }
 
-    private void OnKillStep(Upstream upstream, ReadOnlySpan<byte> reply)
+    private void OnKillStep(ReadOnlySpan<byte> reply)
     {
         if (_kill is not { } kill || Dedicated is null) { return; }
         if (kill.Listed)

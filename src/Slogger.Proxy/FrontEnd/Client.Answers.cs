@@ -111,16 +111,16 @@ internal sealed unsafe partial class Client
                 OnSlowLog(upstream, failed, reply);
                 break;
             case ReplyKind.ClientList:
-                Answer(failed ? reply : WithOwnClients(reply));
+                if (!IsPutOff(reply, later => Answer(WithOwnClients(later)))) { Answer(failed ? reply : WithOwnClients(reply)); }
                 break;
             case ReplyKind.ClientKill:
                 OnKillChecked(reply);
                 break;
             case ReplyKind.KillStep:
-                OnKillStep(upstream, reply);
+                if (!IsPutOff(reply, later => OnKillStep(later))) { OnKillStep(reply); }
                 break;
             case ReplyKind.Census:
-                OnCensus(reply);
+                if (!IsPutOff(reply, later => OnCensus(later))) { OnCensus(reply); }
                 break;
             case ReplyKind.SlowLogAll:
                 AnswerSlowLog(failed, reply);

@@ -19,6 +19,8 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly HashSet<long> _goneIds = [];
     private readonly Dictionary<string, long> _internalCalls = [];
     private readonly HashSet<Upstream> _connecting = [];
+    private readonly List<Action> _whenIdsKnown = [];
+    private int _idsAwaited;
     private bool _needsIds;
 
     /// <summary>How often the proxy has used which command of its own accord since statistics were reset.</summary>
@@ -83,6 +85,9 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void AskId(Upstream upstream)
     {
+        if (upstream.IsIdAwaited) { return; }
+        upstream.IsIdAwaited = true;
+        _idsAwaited++;
         CountInternal("client|id");
         upstream.Write(InternalRequest.ClientId);
         upstream.Expect(null, 1, ReplyKind.OwnId);
@@ -91,10 +96,26 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>A connection's id is known.</summary>
     public void OnId(Upstream upstream, ReadOnlySpan<byte> reply)
     {
+        EndAwaitingId(upstream);
         if (reply[0] != (byte)':' || !System.Buffers.Text.Utf8Parser.TryParse(reply[1..], out long id, out _)) { return; }
         upstream.RedisId = id;
         _upstreamById[id] = upstream;
     }
+
+    private void EndAwaitingId(Upstream upstream)
+    {
+        if (!upstream.IsIdAwaited) { return; }
+        upstream.IsIdAwaited = false;
+        if (--_idsAwaited > 0) { return; }
+        foreach (Action action in _whenIdsKnown) { Post(action); }
+        _whenIdsKnown.Clear();
+    }
+
+    /// <summary>Whether a list from Redis can be read: it may hold connections whose ids are still on their way.</summary>
+    public bool AreIdsKnown => _idsAwaited == 0;
+
+    /// <summary>Has an action run when the ids of all connections that exist now are known.</summary>
+    public void WhenIdsKnown(Action action) => _whenIdsKnown.Add(action);
 
     // The first thing asked on a new shared upstream: does Redis see it come from where the proxy thinks it does?
     private void CheckAddress(Upstream upstream)
@@ -118,6 +139,7 @@ internal sealed unsafe partial class FrontEndLoop
     private void Unregister(Upstream upstream)
     {
         _connecting.Remove(upstream);
+        EndAwaitingId(upstream);
         if (upstream.Address is { } address && _upstreamByAddress.TryGetValue(address, out Upstream? known) && known == upstream)
         {
             _upstreamByAddress.Remove(address);

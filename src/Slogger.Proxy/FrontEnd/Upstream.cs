@@ -134,6 +134,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>Redis's id of it; 0 when not asked for.</summary>
     public long RedisId { get; set; }
 
+    /// <summary>The id was asked for and has not come yet.</summary>
+    public bool IsIdAwaited { get; set; }
+
     /// <summary>The database that the next command sent would run in; -1 when only a reply will tell.</summary>
     public int Db { get; set; }
 
