@@ -31,6 +31,12 @@ internal sealed unsafe partial class Client
         return true;
     }
 
+    // The confirmations come in the middle of the reply to EXEC, more or fewer than it announces: nobody can count replies
+    // on such a connection any more. Without versions bytes just pass from here on.
+    private bool SubscribeInTransaction(bool versioned) => versioned
+        ? RefuseCommand("ERR SLOGGER subscriptions cannot be queued in a transaction: subscribe before it, or start the proxy with --commit none")
+        : StartRaw();
+
     // Redis's words for a command that it does not know, for one that it must not be asked about.
     private string UnknownCommandError()
     {

@@ -48,14 +48,14 @@ internal sealed unsafe partial class Client
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
         {
+            if (kind is CommandKind.Subscribe or CommandKind.Unsubscribe) { return SubscribeInTransaction(versioned); }
             // It is queued, not run: what it changes shows when the transaction has run.
             if (kind is CommandKind.Config or CommandKind.Acl && ChangesRights(kind))
             {
                 _transactionTouchesView = true;
                 _transactionTouchesRights = true;
             }
-            _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client
-                or CommandKind.Subscribe or CommandKind.Unsubscribe;
+            _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client;
             if (kind == CommandKind.Client && ArgumentIs(1, "KILL"u8))
             {
                 return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");

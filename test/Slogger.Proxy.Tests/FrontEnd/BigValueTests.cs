@@ -4,6 +4,7 @@ using Slogger.Proxy.Tests.Harness;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 
+[Collection(nameof(AloneInTheProcess))]
 public sealed class BigValueTests(BothTransports servers, ITestOutputHelper output) : IClassFixture<BothTransports>
 {
     private const long HalfGigabyte = 512L << 20;

@@ -114,6 +114,18 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
 
     [Theory]
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void Subscription_InATransaction_PassesRedissBytes(TransportKind transport)
+    {
+        string bytes = "SET a 1\r\nMULTI\r\nUNSUBSCRIBE c d\r\nPSUBSCRIBE c*\r\nPUBLISH c m\r\nEXEC\r\nPUNSUBSCRIBE\r\nGET a\r\nQUIT\r\n";
+        using RespConnection client = servers.Fresh(transport), raw = servers.Redis.Connect();
+        client.SendRaw(bytes);
+        string answer = client.ReadToEnd();
+        raw.SendRaw(bytes);
+        Assert.Equal(raw.ReadToEnd(), answer);
+    }
+
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void Reset_InAnyState_MakesTheConnectionNew(TransportKind transport)
     {
         string[][] commands =
