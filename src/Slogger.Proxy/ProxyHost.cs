@@ -27,7 +27,8 @@ public static class ProxyHost
         StoreConnector Connector(RedisEndpoint endpoint) => new(
             endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port),
             options.RedisTls is { } tls ? TlsBridge.ClientOptions(tls, options.Redis!.Host ?? "localhost") : null,
-            log.Warn);
+            log.Warn)
+        { Login = StoreEndpoint.LoginOf(endpoint) };
         try
         {
             var bound = new List<ListenAddress>();

@@ -435,6 +435,9 @@ internal sealed unsafe partial class Client : IChannelOwner
         _sharedInFlight = 0;
     }
 
+    /// <summary>Nobody shares any more: from the next request on this client has an upstream of its own.</summary>
+    public void LeaveShared() => Shared = null;
+
     private bool _undecided;
 
     public void Housekeeping(long now)

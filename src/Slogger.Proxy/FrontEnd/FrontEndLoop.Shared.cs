@@ -34,8 +34,6 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Whether it is known that new connections need a password.</summary>
     public bool NeedsPassword { get; private set; }
 
-    public bool CanSendMarker => Shared is { IsClosed: false } && _sharedReady;
-
     /// <summary>A pause of clients is on: it must hit each by itself, so each has a dedicated upstream.</summary>
     public bool IsPaused => _pausedUntil > Now;
 
@@ -45,6 +43,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void OpenStore()
     {
         _storeClosed = false;
+        ForgetMarkerRight();
         // With the shared upstream still there the gate goes on: a marker may be on its way on it.
         if (Shared is null) { Gate.Restart(); }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
@@ -60,6 +59,8 @@ internal sealed unsafe partial class FrontEndLoop
         DropSpares(reason);
         _probe?.Close(reason);
         Shared?.Close(reason);
+        _control?.Close(reason);
+        _retiring?.Close(reason);
         foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
     }
 
@@ -75,6 +76,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         AcceptsSharing = false;
         _rightsKnown = false;
+        ForgetMarkerRight();
         DropSpares("rights may change");
     }
 
@@ -172,6 +174,7 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Expect(null, 1, ReplyKind.Greeting);
         }
         if (upstream.IsSpare) { upstream.ChangeView(_spareDb, _spareProtocol); }
+        if (upstream.IsControl) { OnControlConnected(upstream); }
         upstream.Flush();
     }
 
@@ -186,11 +189,18 @@ internal sealed unsafe partial class FrontEndLoop
             StartProbe();
             return;
         }
+        if (Shared is null && Gate.IsMarkerInFlight)
+        {
+            // The marker is on the control upstream: nothing may be shared beside it.
+            _nextProbe = Now + RetryMicroseconds;
+            upstream.Close("done");
+            return;
+        }
         bool needsPassword = reply.StartsWith("-NOAUTH"u8);
         bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
         _nextProbe = isLoading ? Now + RetryMicroseconds : long.MaxValue;
         NeedsPassword = needsPassword;
-        AcceptsSharing = !needsPassword && !isLoading;
+        AcceptsSharing = !needsPassword && !isLoading && !_mayNotMark;
         _rightsKnown = !isLoading;
         _lastProbe = Now;
         if (needsPassword) { DropSpares("a password is needed now"); }
@@ -208,6 +218,7 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Close("done");
         }
         if (isLoading) { return; }
+        CarrierHousekeeping();
         MakeSpares();
         WakeWaitingForShared();
     }
@@ -220,6 +231,12 @@ internal sealed unsafe partial class FrontEndLoop
             _spares.Remove(upstream);
             return;
         }
+        if (upstream == _control)
+        {
+            OnControlClosed(reason);
+            return;
+        }
+        if (upstream == _retiring) { _retiring = null; }
         if (upstream == _probe)
         {
             _probe = null;
@@ -268,14 +285,8 @@ internal sealed unsafe partial class FrontEndLoop
             StartProbe();
         }
         SettingsHousekeeping();
+        CarrierHousekeeping();
         ForgetGone();
-    }
-
-    public void SendMarker(ReadOnlySpan<byte> command)
-    {
-        Shared!.Write(command);
-        Shared.Expect(null, 1, ReplyKind.Marker);
-        if (Shard.MarkerChannel.Length > 0) { MarkersSent++; } else { CountInternal("bgsave"); }
     }
 
     /// <summary>Markers sent since statistics were last reset.</summary>

@@ -341,7 +341,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    public bool AnythingInFlight => Shared is { InFlight: > 0 } || Gate.DedicatedExactInFlight > 0;
+    public bool AnythingInFlight => Shared is { InFlight: > 0 } || _retiring is { InFlight: > 0 } || Gate.DedicatedExactInFlight > 0;
 
     private int _dedicatedCount;
 
@@ -381,6 +381,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         foreach (Channel listener in _listeners) { Poller.Close(listener); }
         foreach (Client client in Clients.ToArray()) { client.Close(); }
         Shared?.Close("the proxy stops");
+        _control?.Close("the proxy stops");
     }
 }
 
@@ -389,6 +390,9 @@ internal interface IStoreConnector
 {
     /// <summary>Starts a connection attempt and returns at once.</summary>
     Socket BeginConnect();
+
+    /// <summary>The request with which the proxy logs in as itself; empty where it has no credentials.</summary>
+    byte[] Login => [];
 
     /// <summary>A connection attempt has succeeded: sets options.</summary>
     void Connected(Socket socket);

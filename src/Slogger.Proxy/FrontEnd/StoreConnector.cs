@@ -15,6 +15,9 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
 {
     private readonly EndPoint _endPoint = Resolve(address);
 
+    /// <inheritdoc />
+    public byte[] Login { get; init; } = [];
+
     public Socket BeginConnect()
     {
         if (tls is not null) { return TlsBridge.Connect(ConnectAsync, tls, why => tlsFailed?.Invoke($"TLS to {this}: {why}")); }

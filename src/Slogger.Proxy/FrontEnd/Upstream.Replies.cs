@@ -189,6 +189,9 @@ internal sealed unsafe partial class Upstream
                 }
                 if (ViewsInFlight == 0) { _loop.OnViewChanged(this); }
                 return;
+            case ReplyKind.Control:
+                _loop.OnControlReply(this, reply);
+                return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);
                 return;
@@ -202,7 +205,7 @@ internal sealed unsafe partial class Upstream
                 _loop.OnSettings(reply);
                 return;
             case ReplyKind.Marker:
-                _loop.Gate.OnMarkerReply(reply[0]);
+                _loop.OnMarkerReply(this, reply);
                 return;
             case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
                 // Confirmations come as pushes; what arrives here is an error.

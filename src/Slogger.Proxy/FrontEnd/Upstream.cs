@@ -55,6 +55,9 @@ internal enum ReplyKind : byte
     /// <summary>All entries of the slow log, when those asked for were not enough.</summary>
     SlowLogAll,
 
+    /// <summary>Of what begins a control upstream.</summary>
+    Control,
+
     /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
     OwnId,
 
@@ -102,8 +105,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     private NativeBuffer _held;
     private bool _connected;
 
-    public Upstream(FrontEndLoop loop, Client? exclusive, bool isSpare = false)
+    public Upstream(FrontEndLoop loop, Client? exclusive, bool isSpare = false, bool isControl = false)
     {
+        IsControl = isControl;
         _loop = loop;
         IsSpare = isSpare;
         Exclusive = exclusive;
@@ -123,6 +127,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 
     /// <summary>Connected ahead of need, for the next client that needs one of its own.</summary>
     public bool IsSpare { get; private set; }
+
+    /// <summary>Carries markers where nobody shares; see FrontEndLoop.Carrier.</summary>
+    public bool IsControl { get; }
 
     public bool IsClosed { get; private set; }
 
@@ -321,7 +328,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void ScheduleFlush()
     {
         if (!_connected || IsClosed) { return; }
-        if (Exclusive is null && !IsSpare)
+        if (Exclusive is null && !IsSpare && !IsControl)
         {
             _loop.SharedDirty = true;
         }

@@ -39,6 +39,7 @@ internal interface IVersionSource
 internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
 {
     private const long DrainLimitMicroseconds = 20_000;
+    private const long NoCarrierMicroseconds = 1_000;
     private MarkerToSend? _pending;
     private long _pendingSince;
     private bool _inFlight;
@@ -60,6 +61,9 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     /// <summary>Exact entries not yet answered on all dedicated upstreams.</summary>
     public int DedicatedExactInFlight { get; set; }
 
+    /// <summary>A marker was sent and is not answered.</summary>
+    public bool IsMarkerInFlight => _inFlight;
+
     private long _pendingNext;
 
     public bool IsVersioned => source.IsVersioned;
@@ -74,7 +78,10 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         {
             return Math.Max(0, _pendingSince + DrainLimitMicroseconds - now);
         }
-        return _inFlight || !source.IsVersioned ? -1 : source.MicrosecondsToNextTick();
+        if (_inFlight || !source.IsVersioned) { return -1; }
+        long next = source.MicrosecondsToNextTick();
+        // Nothing to send it on: no use in asking all the time.
+        return next >= 0 && next < NoCarrierMicroseconds && !loop.CanSendMarker ? NoCarrierMicroseconds : next;
     }
 
     /// <summary>Does what is due. Called once in each turn of the loop.</summary>

@@ -25,6 +25,7 @@ internal sealed partial class BgsaveShard
     private static readonly TimeSpan StopLimit = TimeSpan.FromSeconds(60);
     private readonly SemaphoreSlim _attention = new(0, 1);
     private readonly string _undoFile;
+    private readonly string _attachUndoFile;
     private RedisFacts? _facts;
     private StoreNote? _note;
     private Task _control = Task.CompletedTask;
@@ -351,9 +352,10 @@ internal sealed partial class BgsaveShard
     // a dump is known again.
     private async Task GiveHistoryAsync(CancellationToken stop)
     {
-        using (var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint }))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            await link.AttachAsync(new AttachRequest { OnFull = OnFullSync.WithoutData }, stop).ConfigureAwait(false);
+            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint });
+            await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);
         }
         ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
         _facts = probe.Facts ?? throw new RedisException(probe.Problem, probe.Message);
@@ -369,7 +371,7 @@ internal sealed partial class BgsaveShard
         long began = MonotonicMicroseconds();
         await CloseFrontEndAsync().ConfigureAwait(false);
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
-        string replid = Convert.ToHexStringLower(System.Security.Cryptography.RandomNumberGenerator.GetBytes(20));
+        string replid = FeedPlan.NewReplicationId();
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, usable.Snapshot.Offset, start.Point, stop).ConfigureAwait(false);
         // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.

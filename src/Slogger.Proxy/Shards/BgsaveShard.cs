@@ -50,6 +50,7 @@ internal sealed partial class BgsaveShard : IVersionedShard, IDisposable
         _store = store;
         _connectors = connectors;
         _undoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+        _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
     }
 
     private static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));

@@ -1,4 +1,5 @@
 // From options to the address, credentials and TLS settings of the proxy's own connections to Redis.
+using System.Text;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 
@@ -6,6 +7,23 @@ namespace Slogger.Proxy.Shards;
 
 internal static class StoreEndpoint
 {
+    /// <summary>The AUTH request with an endpoint's credentials; empty if it has none. Never to be shown.</summary>
+    public static byte[] LoginOf(RedisEndpoint endpoint)
+    {
+        if (endpoint.Password is not { } password) { return []; }
+        string[] words = endpoint.User is { } user ? ["AUTH", user, password] : ["AUTH", password];
+        var request = new List<byte>();
+        request.AddRange(Encoding.ASCII.GetBytes($"*{words.Length}\r\n"));
+        foreach (string word in words)
+        {
+            byte[] bytes = Encoding.UTF8.GetBytes(word);
+            request.AddRange(Encoding.ASCII.GetBytes($"${bytes.Length}\r\n"));
+            request.AddRange(bytes);
+            request.AddRange("\r\n"u8);
+        }
+        return [.. request];
+    }
+
     /// <summary>The endpoint that the options describe. Throws IOException if the password's file cannot be read.</summary>
     public static RedisEndpoint Of(ListenAddress redis, string? user, string? passwordFile, Configuration.RedisTlsOptions? tls)
     {

@@ -15,6 +15,7 @@ internal static class ChaosCommand
           --seed S                      chooses commands, faults and moments (default: SLOGGER_CHAOS_SEED, else the clock)
           --mode supervised|attached|raw   whose Redis (default: supervised; raw: the harness on Redis alone)
           --metadata sqlite|postgres    default: sqlite
+          --commit log|bgsave           default: log
           --version-interval DURATION   default: 5ms
           --on-rollback close|error     default: close
           --fault NAME                  this fault only: redis, proxy, both, redis-twice, redis-then-proxy, sigterm
@@ -72,6 +73,7 @@ internal static class ChaosCommand
             Postgres: given.GetValueOrDefault("metadata") == "postgres",
             VersionInterval: given.GetValueOrDefault("version-interval", "5ms"))
         {
+            Commit = given.GetValueOrDefault("commit", "log"),
             Options = given.TryGetValue("on-rollback", out string? rollback) ? ["--on-rollback", rollback] : [],
         };
         return given.TryGetValue("fault", out string? fault)
@@ -81,7 +83,7 @@ internal static class ChaosCommand
 
     private static Dictionary<string, string> Parse(string[] args)
     {
-        string[] known = ["rounds", "seed", "mode", "metadata", "version-interval", "on-rollback", "fault", "replay-every"];
+        string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every"];
         var given = new Dictionary<string, string>();
         var rest = args.Where(a => a != "--chaos").ToArray();
         for (int i = 0; i < rest.Length; i += 2)

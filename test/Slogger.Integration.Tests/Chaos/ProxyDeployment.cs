@@ -13,6 +13,9 @@ namespace Slogger.Integration.Tests.Chaos;
 /// <param name="VersionInterval">As for --version-interval.</param>
 internal sealed record ProxySetup(bool Attached = false, bool Postgres = false, string VersionInterval = "5ms")
 {
+    /// <summary>As for --commit.</summary>
+    public string Commit { get; init; } = "log";
+
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
 
@@ -77,7 +80,7 @@ internal sealed partial class ProxyDeployment : IDeployment
             ? (string[])["--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
             : ["--redis-server", RedisProcess.Executable, "--redis-directive", "enable-debug-command yes"],
         .. _setup.RedisPassword is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
-        "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", "log", "--version-interval", _setup.VersionInterval,
+        "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", _setup.Commit, "--version-interval", _setup.VersionInterval,
         .. _setup.Options,
     ];
 

@@ -1,0 +1,142 @@
+// Which upstream carries the markers. The shared one, as long as there is one: then each request on it is in a version by
+// its position. Where nobody may share (Redis wants a password, or lets its default user not send markers) all clients are
+// on dedicated upstreams, which the gate drains and holds; then a control upstream, on which nothing else is ever sent and
+// which has logged in as the proxy itself, carries the markers.
+using System.Text;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    private const long ControlRetryMicroseconds = 500_000;
+    private const long WarnAgainMicroseconds = 60_000_000;
+    private Upstream? _control;
+    private bool _controlReady;
+    private long _nextControl;
+    private long _nextControlWarning;
+
+    // Was shared; owes replies still.
+    private Upstream? _retiring;
+
+    // The default user may not send markers.
+    private bool _mayNotMark;
+
+    /// <summary>Whether a marker can be sent now.</summary>
+    public bool CanSendMarker => Shared is { } shared
+        ? !shared.IsClosed && _sharedReady
+        : _control is { IsClosed: false } && _controlReady && _retiring is not { InFlight: > 0 };
+
+    private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && Shard.IsOpen && !_stopping && !_storeClosed;
+
+    /// <summary>Sends a marker.</summary>
+    public void SendMarker(ReadOnlySpan<byte> command)
+    {
+        Upstream carrier = Shared ?? _control!;
+        carrier.Write(command);
+        carrier.Expect(null, 1, ReplyKind.Marker);
+        if (Shard.MarkerChannel.Length > 0) { MarkersSent++; } else { CountInternal("bgsave"); }
+    }
+
+    /// <summary>A marker's reply has come.</summary>
+    public void OnMarkerReply(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        Gate.OnMarkerReply(reply[0]);
+        if (!reply.StartsWith("-NOPERM"u8)) { return; }
+        if (upstream == Shared)
+        {
+            _mayNotMark = true;
+            RetireShared();
+        }
+        else
+        {
+            WarnOfControl($"Redis does not let the proxy's own user send markers, so nothing is committed: {Encoding.UTF8.GetString(reply).Trim()}");
+        }
+    }
+
+    /// <summary>The rights of the default user may have changed: whether it may send markers is tried again.</summary>
+    private void ForgetMarkerRight() => _mayNotMark = false;
+
+    private void CarrierHousekeeping()
+    {
+        if (_retiring is { InFlight: 0 } retired)
+        {
+            _retiring = null;
+            retired.Close("done");
+        }
+        if (!NeedsControl)
+        {
+            if (Shared is not null && _control is { InFlight: 0 } needless) { needless.Close("done"); }
+            return;
+        }
+        if (_control is not null || Now < _nextControl) { return; }
+        _nextControl = Now + ControlRetryMicroseconds;
+        try
+        {
+            _controlReady = false;
+            _control = new Upstream(this, exclusive: null, isControl: true);
+        }
+        catch (Exception e) when (e is System.Net.Sockets.SocketException or InvalidOperationException)
+        {
+            Shard.StoreUnreachable(e.Message);
+        }
+    }
+
+    private void OnControlConnected(Upstream upstream)
+    {
+        if (Store.Login is { Length: > 0 } login)
+        {
+            upstream.Write(login);
+            upstream.Expect(null, 1, ReplyKind.Control);
+            CountInternal("auth");
+        }
+        CountInternal("client|no-evict");
+        upstream.Write(InternalRequest.NoEvict);
+        upstream.Expect(null, 1, ReplyKind.Control);
+    }
+
+    /// <summary>Redis has answered the login of the control upstream, or what came after it.</summary>
+    public void OnControlReply(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        if (upstream != _control) { return; }
+        bool failed = reply.StartsWith("-NOAUTH"u8) || reply.StartsWith("-WRONGPASS"u8) || reply.StartsWith("-LOADING"u8) || reply.StartsWith("-ERR max number"u8);
+        if (failed)
+        {
+            string why = Encoding.UTF8.GetString(reply).Trim();
+            WarnOfControl($"Redis does not let the proxy itself in, so nothing is committed: {why} (see --redis-user and --redis-password-file)");
+            upstream.Close("done");
+            return;
+        }
+        if (upstream.InFlight == 0) { _controlReady = true; }
+    }
+
+    private void OnControlClosed(string reason)
+    {
+        _control = null;
+        _controlReady = false;
+        if (Shared is not null) { return; }
+        Gate.OnMarkerUpstreamClosed();
+        if (reason != "done" && !_storeClosed) { Shard.StoreUnreachable(reason); }
+    }
+
+    private void WarnOfControl(string what)
+    {
+        if (Now < _nextControlWarning) { return; }
+        _nextControlWarning = Now + WarnAgainMicroseconds;
+        Shard.Warn(what);
+    }
+
+    // Nobody shares any more. What is under way on the connection is answered there, and then it is closed.
+    private void RetireShared()
+    {
+        Upstream shared = Shared!;
+        shared.Flush();
+        _retiring = shared;
+        Shared = null;
+        _sharedReady = false;
+        AcceptsSharing = false;
+        DropSpares("nobody shares now");
+        foreach (Client client in Clients) { client.LeaveShared(); }
+        WakeFullClients();
+        Shard.Warn("Redis's default user may not send the proxy's markers: every client gets a connection of its own. Let it SPUBLISH (or BGSAVE, in mode bgsave) for speed");
+    }
+}
