@@ -12,6 +12,40 @@ public class CheckpointStoreTests
     private const string Directory = "/checkpoints";
 
     [Fact]
+    public void CarryForward_ManyWorldLines_TheOnlyCheckpointStaysUsable()
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        string temporary = store.NewTemporaryPath();
+        using (ILogFile file = disk.Create(temporary))
+        {
+            file.Write("data"u8, 0);
+        }
+
+        store.Add(temporary, new Checkpoint
+        {
+            Origin = log.Origin,
+            ReplicationId = log.ReplicationId,
+            Offset = log.Origin.Offset,
+            Database = 0,
+            WorldLine = 1,
+            CreatedAt = DateTimeOffset.UnixEpoch,
+        });
+        for (int line = 2; line < 200; line++)
+        {
+            Boundary kept = Write(log, 20, 10 + line);
+            Write(log, 20, 11 + line);
+            log.BeginWorldLine(new WorldLine(line), kept, OtherReplicationId);
+            store.CarryForward(log);
+            Assert.NotNull(store.Latest(log, log.EndOffset));
+        }
+
+        disk.Crash();
+        Assert.NotNull(CheckpointStore.Open(Directory, disk).Latest(Reopened(disk), long.MaxValue));
+    }
+
+    [Fact]
     public void Add_ThenCrash_KeepsTheCheckpoint()
     {
         SimulatedDisk disk = NewDisk();

@@ -22,7 +22,7 @@ public sealed record Checkpoint
     /// <summary>The database selected in the stream at <see cref="Offset"/>.</summary>
     public required int Database { get; init; }
 
-    /// <summary>Number of the world-line in which it was taken.</summary>
+    /// <summary>Number of a world-line that it belongs to: in which it was taken, or a later one.</summary>
     public required long WorldLine { get; init; }
 
     /// <summary>When it was taken.</summary>

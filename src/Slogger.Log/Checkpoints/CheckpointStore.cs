@@ -102,6 +102,34 @@ public sealed class CheckpointStore
         }
     }
 
+    /// <summary>Notes of every usable checkpoint that fell behind that it belongs to the log's present world-line too. The log
+    /// remembers a limited number of branches, and a checkpoint from before them could not be told from a void one: to be
+    /// called after each new world-line. Durable when it returns.</summary>
+    /// <exception cref="LogIOException">The disk refused; every checkpoint is as it was, or noted.</exception>
+    public void CarryForward(VersionLog log)
+    {
+        lock (_lock)
+        {
+            for (int i = 0; i < _all.Count; i++)
+            {
+                Checkpoint checkpoint = _all[i];
+                if (log.IsEmpty || log.WorldLine.Number - checkpoint.WorldLine < WorldLinesBehindMax || !IsUsable(log, checkpoint)) { continue; }
+                Checkpoint carried = checkpoint with { WorldLine = log.WorldLine.Number };
+                string manifest = Path.Combine(_directory, Path.ChangeExtension(checkpoint.FileName, ManifestExtension));
+                Attempt("note a world-line in", manifest, () =>
+                {
+                    WriteSynced(manifest + TemporaryExtension, JsonSerializer.SerializeToUtf8Bytes(carried, CheckpointJson.Default.Checkpoint));
+                    _files.Rename(manifest + TemporaryExtension, manifest);
+                    _files.SyncDirectory(_directory);
+                });
+                _all[i] = carried;
+            }
+        }
+    }
+
+    // A fraction of what the log remembers, so that a refusal of the disk now and then does no harm.
+    private const int WorldLinesBehindMax = SegmentHeader.BranchesMax / 4;
+
     /// <summary>Deletes all but the newest usable checkpoints at or below an offset. Those above it are kept: an earlier point
     /// may still be the one to restore.</summary>
     /// <param name="log">Tells which are usable; those that are not are deleted.</param>

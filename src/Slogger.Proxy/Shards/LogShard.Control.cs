@@ -458,6 +458,7 @@ internal sealed partial class LogShard
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
         string replid = FeedPlan.NewReplicationId();
         lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
+        _checkpoints.CarryForward(_log);
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))

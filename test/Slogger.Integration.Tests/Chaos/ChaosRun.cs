@@ -122,7 +122,7 @@ internal sealed class ChaosRun
         await EndWritersAsync(running, stop, violations);
         foreach (var writer in _writers)
         {
-            await writer.SettleAsync(fault.EndsProxy);
+            await writer.SettleAsync(fault);
         }
 
         violations.AddRange(await CheckStateAsync(round, fault));

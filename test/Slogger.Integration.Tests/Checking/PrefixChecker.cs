@@ -250,7 +250,7 @@ internal static class PrefixChecker
         for (int i = 0; i < histories.Count; i++)
         {
             int k = histories[i].Commands.FindLastIndex(Math.Max(0, outcomes[i].KMin - 1), c => c.HasEffect);
-            if (outcomes[i].KMin > 0 && k >= 0 && histories[i].Commands[k].SentAt > latest)
+            if (!histories[i].RanAfterRollback && outcomes[i].KMin > 0 && k >= 0 && histories[i].Commands[k].SentAt > latest)
             {
                 latest = histories[i].Commands[k].SentAt;
                 witness = $"{histories[i].Name} #{k + 1} {histories[i].Commands[k]}";
@@ -275,7 +275,7 @@ internal static class PrefixChecker
             var parts = ((StringEntry)entry).Value.Split(':').Select(int.Parse).ToArray();
             int writer = parts[0] == rules.Round ? histories.ToList().FindIndex(h => h.Writer == parts[1]) : -1;
             // Sent before its client learnt of the rollback, run after it: such a client has been told, and may see this.
-            bool ranLater = histories.Any(h => h.Commands.Any(c => c.Fate == Fate.AnsweredAfterRollback && c.Arguments.Contains(((StringEntry)entry).Value)));
+            bool ranLater = histories.Any(h => h.Commands.Any(c => (h.RanAfterRollback || c.Fate == Fate.AnsweredAfterRollback) && c.Arguments.Contains(((StringEntry)entry).Value)));
             if (writer >= 0 && outcomes[writer].KMax < parts[2] && !ranLater)
             {
                 violations.Add(new(ViolationKind.ReferenceBroken, $"{key} refers to command {parts[2]} of {histories[writer].Name}, which kept {outcomes[writer].KMax}"));

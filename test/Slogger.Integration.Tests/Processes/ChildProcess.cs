@@ -22,7 +22,7 @@ internal sealed partial class ChildProcess : IDisposable
 
     public string Name { get; }
 
-    public int Id => _process.Id;
+    public int Id { get; private set; }
 
     public bool HasExited => _process.HasExited;
 
@@ -52,6 +52,7 @@ internal sealed partial class ChildProcess : IDisposable
         process.OutputDataReceived += (_, e) => child.OnLine(e.Data);
         process.ErrorDataReceived += (_, e) => child.OnLine(e.Data);
         process.Start();
+        child.Id = process.Id;
         process.BeginErrorReadLine();
         process.BeginOutputReadLine();
         return child;

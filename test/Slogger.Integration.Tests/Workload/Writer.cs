@@ -4,6 +4,7 @@
 using System.Buffers;
 using System.Diagnostics;
 using System.Net;
+using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Model;
 using Slogger.Integration.Tests.Wire;
 
@@ -96,15 +97,17 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
 
     /// <summary>After a round: a connection that still stands is either given up or put in order for the next round; its
     /// sequence numbers must have gone on, over a rollback too.</summary>
-    /// <param name="serverEnded">Whoever it was connected to has been ended: it does not stand any more.</param>
-    public async Task SettleAsync(bool serverEnded)
+    /// <param name="fault">What was done in the round.</param>
+    public async Task SettleAsync(Fault fault)
     {
         if (_client is null)
         {
             return;
         }
 
-        if (_random.Next(2) == 0 || serverEnded)
+        _history.RanAfterRollback = fault is { NewWorldLine: true, EndsProxy: false } && _history.Rollback is null;
+
+        if (_random.Next(2) == 0 || fault.EndsProxy)
         {
             Disconnect();
             return;

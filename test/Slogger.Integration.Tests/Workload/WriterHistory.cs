@@ -58,6 +58,10 @@ internal sealed class WriterHistory(int writer, WriterProfile profile, KeyspaceM
 
     public RollbackNotice? Rollback { get; set; }
 
+    /// <summary>Its connection outlived a rollback without a notice, as one does on which nothing had been done: all of the
+    /// round's commands ran in the new world-line.</summary>
+    public bool RanAfterRollback { get; set; }
+
     /// <summary>Broken promises seen by the writer itself: wrong replies, a commit that went back.</summary>
     public List<string> Complaints { get; } = [];
 
