@@ -77,7 +77,7 @@ internal sealed partial class ProxyDeployment
         {
             string relative = Path.GetRelativePath(DataDirectory, file);
             if (relative.StartsWith("metadata.db", StringComparison.Ordinal) || relative.StartsWith("redis" + Path.DirectorySeparatorChar, StringComparison.Ordinal)
-                || relative.EndsWith(".sock", StringComparison.Ordinal))
+                || relative.EndsWith(".sock", StringComparison.Ordinal) || Path.GetFileName(relative) == "lock")
             {
                 continue;
             }

@@ -27,6 +27,12 @@ internal sealed record ProxySetup(bool Attached = false, bool Postgres = false, 
 
     /// <summary>Password of an attached Redis, which the proxy reads from a file; default: none.</summary>
     public string? RedisPassword { get; init; }
+
+    /// <summary>Further options of an attached Redis.</summary>
+    public IReadOnlyList<string> RedisOptions { get; init; } = [];
+
+    /// <summary>The proxy's own password at Redis, if it is not <see cref="RedisPassword"/>.</summary>
+    public string? ProxyPassword { get; init; }
 }
 
 internal sealed partial class ProxyDeployment : IDeployment
@@ -79,7 +85,7 @@ internal sealed partial class ProxyDeployment : IDeployment
         .. _setup.Attached
             ? (string[])["--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
             : ["--redis-server", RedisProcess.Executable, "--redis-directive", "enable-debug-command yes"],
-        .. _setup.RedisPassword is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
+        .. (_setup.ProxyPassword ?? _setup.RedisPassword) is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
         "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", _setup.Commit, "--version-interval", _setup.VersionInterval,
         .. _setup.Options,
     ];
@@ -97,8 +103,8 @@ internal sealed partial class ProxyDeployment : IDeployment
         if (_setup.Attached)
         {
             string[] password = _setup.RedisPassword is { } secret ? ["--requirepass", secret] : [];
-            await File.WriteAllTextAsync(_workspace.File("password"), _setup.RedisPassword + "\n");
-            _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), password);
+            await File.WriteAllTextAsync(_workspace.File("password"), (_setup.ProxyPassword ?? _setup.RedisPassword) + "\n");
+            _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), [.. password, .. _setup.RedisOptions]);
         }
 
         await StartProxyAsync();

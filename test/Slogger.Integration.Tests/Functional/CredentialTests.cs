@@ -1,0 +1,160 @@
+// A Redis that asks for passwords: clients must give theirs, the proxy has its own, and versions are committed all the same,
+// although nobody may share a connection that could carry the markers.
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Functional;
+
+public sealed class CredentialTests
+{
+    private const string Password = "correct-horse";
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
+
+    [Theory]
+    [InlineData("log")]
+    [InlineData("bgsave")]
+    public async Task Password_Needed_CommitsAndRecoversExactly(string commit)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
+        await deployment.StartAsync();
+        await CommitManyAsync(deployment, client => client.DoAsync("AUTH", Password));
+        Assert.DoesNotContain(Password, deployment.Proxy.Tail(), StringComparison.Ordinal);
+    }
+
+    [Theory]
+    [InlineData("log", "+psync", "+replconf", "+spublish", "&*", "+info", "+config|get", "+config|set", "+role", "+ping", "+replicaof", "+client|no-evict")]
+    [InlineData("bgsave", "+@all", "~*", "&*")]
+    public async Task OwnUser_OfTheProxy_IsAllThatItNeeds(string commit, params string[] rights)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true)
+        {
+            Commit = commit,
+            ProxyPassword = "own",
+            Options = ["--redis-user", "slogger"],
+            RedisOptions = Users(workspace, $"user default on >{Password} ~* &* +@all", $"user slogger on >own {string.Join(' ', rights)}"),
+        });
+        await deployment.StartAsync();
+        await CommitManyAsync(deployment, client => client.DoAsync("AUTH", Password));
+    }
+
+    [Fact]
+    public async Task DefaultUser_MayNotSendMarkers_NobodySharesAndVersionsAreCommitted()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true)
+        {
+            ProxyPassword = "own",
+            Options = ["--redis-user", "slogger"],
+            RedisOptions = Users(workspace, "user default on nopass ~* &* +@all -spublish", "user slogger on >own +@all ~* &*"),
+        });
+        await deployment.StartAsync();
+        await CommitManyAsync(deployment, _ => Task.CompletedTask);
+    }
+
+    [Fact]
+    public async Task DefaultUser_LosesAndRegainsTheRight_ClientsGoOn()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true)
+        {
+            ProxyPassword = "own",
+            Options = ["--redis-user", "slogger"],
+            RedisOptions = Users(workspace, "user default on nopass ~* &* +@all", "user slogger on >own +@all ~* &*"),
+        });
+        await deployment.StartAsync();
+        using var admin = await RespClient.ConnectAsync(deployment.Redis.Endpoint);
+        await admin.DoAsync("AUTH", "slogger", "own");
+        using var client = await deployment.ConnectAsync();
+        for (int round = 0; round < 4; round++)
+        {
+            for (int i = 0; i < 50; i++) { await client.DoAsync("INCR", "n"); }
+            Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+            await admin.DoAsync("ACL", "SETUSER", "default", round % 2 == 0 ? "-spublish" : "+spublish");
+        }
+        Assert.Equal("$200", (await client.CallAsync("GET", "n")).Compact);
+    }
+
+    [Fact]
+    public async Task Password_SetAndTakenAwayWhileRunning_CommitsGoOn()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true)
+        {
+            ProxyPassword = "own",
+            Options = ["--redis-user", "slogger"],
+            RedisOptions = Users(workspace, "user default on nopass ~* &* +@all", "user slogger on >own +@all ~* &*"),
+        });
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("SET", "a", "1");
+        await client.DoAsync("CONFIG", "SET", "requirepass", Password);
+        using var second = await deployment.ConnectAsync();
+        Assert.StartsWith("-NOAUTH", (await second.CallAsync("GET", "a")).Compact, StringComparison.Ordinal);
+        await second.DoAsync("AUTH", Password);
+        await second.DoAsync("SET", "a", "2");
+        Assert.Equal(1, (await WaitAsync(second)).Items[2].AsInteger());
+        await second.DoAsync("CONFIG", "SET", "requirepass", "");
+        using var third = await deployment.ConnectAsync();
+        await third.DoAsync("SET", "a", "3");
+        Assert.Equal(1, (await WaitAsync(third)).Items[2].AsInteger());
+        Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+    }
+
+    private static string[] Users(Workspace workspace, params string[] lines)
+    {
+        File.WriteAllLines(workspace.File("users.acl"), lines);
+        return ["--aclfile", workspace.File("users.acl")];
+    }
+
+    // Many clients at once, each on a connection of its own; then Redis is killed: what was committed is there.
+    private static async Task CommitManyAsync(ProxyDeployment deployment, Func<RespClient, Task> login)
+    {
+        var clients = new List<RespClient>();
+        try
+        {
+            for (int i = 0; i < 8; i++)
+            {
+                clients.Add(await deployment.ConnectAsync());
+                await login(clients[i]);
+            }
+            await Task.WhenAll(clients.Select(async (client, index) =>
+            {
+                for (int i = 0; i < 200; i++) { await client.DoAsync("INCR", $"n{index}"); }
+                Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+            }));
+        }
+        finally
+        {
+            foreach (RespClient client in clients) { client.Dispose(); }
+        }
+        await deployment.KillRedisAsync();
+        await deployment.Redis.RestartAsync();
+        await Eventually.AsyncTrue("the proxy serves again\n" + deployment.Tail(), Generous, async () =>
+        {
+            try
+            {
+                using var client = await deployment.ConnectAsync();
+                await login(client);
+                return (await client.CallAsync("GET", "n7")).Compact == "$200";
+            }
+            catch (Exception e) when (e is ConnectionLostException or InvalidOperationException)
+            {
+                return false;
+            }
+        });
+        using var after = await deployment.ConnectAsync();
+        await login(after);
+        for (int i = 0; i < 8; i++) { Assert.Equal("$200", (await after.CallAsync("GET", $"n{i}")).Compact); }
+        await after.DoAsync("INCR", "n0");
+        Assert.Equal(1, (await WaitAsync(after)).Items[2].AsInteger());
+    }
+
+    private static async Task<RespValue> WaitAsync(RespClient client)
+    {
+        await client.SendAsync("DPR.WAIT", "*", "50000");
+        return await client.ReadAsync(Generous);
+    }
+}
