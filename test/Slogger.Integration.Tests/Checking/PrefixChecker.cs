@@ -249,7 +249,7 @@ internal static class PrefixChecker
         string witness = "";
         for (int i = 0; i < histories.Count; i++)
         {
-            int k = histories[i].Commands.FindLastIndex(Math.Max(0, outcomes[i].KMin - 1), c => c.HasEffect);
+            int k = histories[i].Commands.Take(outcomes[i].KMin).ToList().FindLastIndex(c => c.HasEffect);
             if (!histories[i].RanAfterRollback && outcomes[i].KMin > 0 && k >= 0 && histories[i].Commands[k].SentAt > latest)
             {
                 latest = histories[i].Commands[k].SentAt;
