@@ -205,9 +205,8 @@ internal sealed unsafe partial class Client
     {
         if (reply[0] is not ((byte)'$' or (byte)'='))
         {
-            // It may not even ask (subscribed under RESP2, or without the right): bytes pass as they are from here on.
-            _pins |= Pins.Raw;
-            upstream.IsRaw = true;
+            // It may not even ask (subscribed under RESP2, or without the right).
+            PassRaw(upstream);
             return;
         }
         string line = Encoding.UTF8.GetString(reply);
@@ -232,9 +231,20 @@ internal sealed unsafe partial class Client
         }
         if (Field("sub") is not ("0" or "") || Field("psub") is not ("0" or "") || Field("ssub") is not ("0" or ""))
         {
-            _pins |= Pins.Raw;
-            upstream.IsRaw = true;
+            PassRaw(upstream);
         }
     }
 
+    // What Redis will answer can no longer be matched. Without versions bytes pass as they are from here on; with versions
+    // nothing may pass that was not looked at, so the connection ends.
+    private void PassRaw(Upstream upstream)
+    {
+        if (_loop.Gate.IsVersioned)
+        {
+            CloseWhenSent();
+            return;
+        }
+        _pins |= Pins.Raw;
+        upstream.IsRaw = true;
+    }
 }
