@@ -11,8 +11,15 @@ target=raw
 need_tools redis-server python3
 make_work_dir
 start_redis
+redis-cli -p "$redis_port" ACL SETUSER slogger on '>conformance' '~*' '&*' +@all >/dev/null
 left=127.0.0.1:$redis_port
 start_redis
+redis-cli -p "$redis_port" ACL SETUSER slogger on '>conformance' '~*' '&*' +@all >/dev/null
+# The cases cut down the default user: the proxy has a user of its own, as its documentation says, and both sides know it.
+if [ "$target" = none ] || [ "$target" = log ]; then
+    echo conformance >"$work_dir/password"
+    SLOGGER_EXTRA_OPTIONS="${SLOGGER_EXTRA_OPTIONS:-} --redis-user slogger --redis-password-file $work_dir/password"
+fi
 start_target "$target"
 python3 "$external_dir/conformance/run.py" --left "$left" --right "127.0.0.1:$target_port" \
     --right-direct "127.0.0.1:$redis_port" --exceptions "$external_dir/conformance.$target-exceptions.txt" "$@"

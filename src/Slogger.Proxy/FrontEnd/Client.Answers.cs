@@ -156,6 +156,7 @@ internal sealed unsafe partial class Client
         if (failed)
         {
             Answer(reply);
+            if (_replyMode == ReplyMode.SkipNext) { _replyMode = ReplyMode.On; }
             return;
         }
         var mode = (ReplyMode)_argumentNumber;
@@ -168,7 +169,7 @@ internal sealed unsafe partial class Client
             case ReplyMode.Off:
                 _replyMode = ReplyMode.Off;
                 break;
-            case ReplyMode.SkipNext when _replyMode == ReplyMode.On:
+            case ReplyMode.SkipNext when _replyMode != ReplyMode.Off:
                 _replyMode = ReplyMode.SkipNext;
                 break;
         }

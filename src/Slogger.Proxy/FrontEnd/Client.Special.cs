@@ -409,6 +409,13 @@ internal sealed unsafe partial class Client
                 for (int i = 2; i < ArgumentCount; i += 2)
                 {
                     string name = Encoding.ASCII.GetString(Argument(i));
+                    bool cutsLink = name.Equals("client-output-buffer-limit", StringComparison.OrdinalIgnoreCase) && i + 1 < ArgumentCount
+                        && Encoding.ASCII.GetString(Argument(i + 1)) is { } limits
+                        && (limits.Contains("replica", StringComparison.OrdinalIgnoreCase) || limits.Contains("slave", StringComparison.OrdinalIgnoreCase));
+                    if (cutsLink)
+                    {
+                        return "ERR SLOGGER a limit for replicas would cut the proxy's replication link: set limits for normal and pubsub only";
+                    }
                     if (OwnedSettings.Contains(name))
                     {
                         return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";

@@ -89,6 +89,15 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Poller.Wake();
     }
 
+    /// <summary>Completes when the loop has seen all that was set before the call: what it forwards afterwards, it forwards
+    /// knowing it. Any thread; gives up after a second, when the loop has ended.</summary>
+    public Task SeenAsync()
+    {
+        var seen = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        Post(() => seen.TrySetResult());
+        return Task.WhenAny(seen.Task, Task.Delay(TimeSpan.FromSeconds(1)));
+    }
+
     /// <summary>Runs until <see cref="Stop"/>. The calling thread becomes the loop's.</summary>
     public void Run()
     {

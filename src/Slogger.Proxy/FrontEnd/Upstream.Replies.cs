@@ -219,7 +219,8 @@ internal sealed unsafe partial class Upstream
             client.OnAnswered(this, 1, e.Kind, e.Inexact);
             bool skipping = client.IsSkipping;
             client.OnCaptured(this, e.Kind, reply);
-            if (skipping) { client.EndSkip(); }
+            // A change of the mode says itself what comes next.
+            if (skipping && e.Kind != ReplyKind.ReplyMode) { client.EndSkip(); }
             if (!client.IsClosed) { client.AfterReply(this); }
         }
     }

@@ -456,8 +456,10 @@ internal sealed partial class BgsaveShard
     public async Task StopAsync()
     {
         _state = "stopping";
-        lock (_machineLock) { _machine?.Stopping(); }
+        // Nothing may be forwarded behind the last boundary: its reply would promise what the stop loses.
         _door.Shut();
+        if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
+        lock (_machineLock) { _machine?.Stopping(); }
         Wake();
         if (_isAttached)
         {

@@ -325,7 +325,7 @@ internal sealed partial class LogShard
         ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
         if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
         {
-            if (!probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
+            if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
             return (StoreSituation.Unreachable, probe.Message);
         }
         _facts = facts;
@@ -612,8 +612,10 @@ internal sealed partial class LogShard
     /// <summary>Commits what was done, and stops.</summary>
     public async Task StopAsync()
     {
-        lock (_machineLock) { _machine?.Stopping(); }
+        // Nothing may be forwarded behind the last boundary: its reply would promise what the stop loses.
         _isOpen = false;
+        if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
+        lock (_machineLock) { _machine?.Stopping(); }
         if (_link is { } link && !link.Completion.IsCompleted && _machine is not null && !_failure.Task.IsCompleted)
         {
             await Task.WhenAny(_stopped.Task, Task.Delay(TimeSpan.FromSeconds(10))).ConfigureAwait(false);

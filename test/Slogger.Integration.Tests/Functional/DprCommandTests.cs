@@ -163,7 +163,7 @@ public sealed class DprCommandTests(Servers servers) : IClassFixture<Servers>
     [InlineData("SYNC")]
     [InlineData("REPLCONF", "listening-port", "1")]
     [InlineData("SHUTDOWN", "NOSAVE")]
-    [InlineData("DEBUG", "POPULATE", "10")]
+    [InlineData("DEBUG", "CHANGE-REPL-ID")]
     [InlineData("CONFIG", "SET", "client-output-buffer-limit", "replica 1 1 1")]
     public async Task Subversion_OfTheProxy_IsRefusedWithAReason(params string[] command)
     {

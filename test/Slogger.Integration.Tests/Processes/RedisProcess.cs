@@ -54,7 +54,7 @@ internal sealed class RedisProcess : IDisposable
     private ChildProcess Spawn() => ChildProcess.Start("redis-server", Executable,
     [
         "--port", Port.ToString(CultureInfo.InvariantCulture), "--bind", "127.0.0.1", "--dir", _directory,
-        "--save", "", "--enable-debug-command", "yes", .. _options,
+        "--save", "", "--enable-debug-command", "yes", "--enable-protected-configs", "yes", .. _options,
     ]);
 
     private Task WaitReadyAsync() => Eventually.AsyncTrue("redis-server answers PING", TimeSpan.FromSeconds(30), async () =>

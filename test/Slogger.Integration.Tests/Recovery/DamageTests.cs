@@ -27,24 +27,6 @@ public sealed class DamageTests
     }
 
     [Fact]
-    public async Task Log_TornAtTheEnd_GoesOnWithEverythingCommitted()
-    {
-        using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
-        long written = await WriteAndKillBothAsync(deployment);
-        var (segment, used) = LargestSegment(deployment);
-        byte[] torn = new byte[700];
-        new Random(5).NextBytes(torn);
-        await OverwriteAsync(segment, (used + 63) / 64 * 64, torn); // Where the next block would begin.
-
-        await deployment.RecoverAsync();
-        using var client = await deployment.ConnectAsync();
-        Assert.Equal(written, (await client.DoAsync("GET", "n")).AsInteger());
-        await client.DoAsync("INCR", "n");
-        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "20000")).Items[2].AsInteger());
-    }
-
-    [Fact]
     public async Task Disk_Full_NothingCommittedIsLostAndItGoesOnWithSpace()
     {
         Assert.SkipUnless(Environment.IsPrivilegedProcess && OperatingSystem.IsLinux(), "mounting a small tmpfs needs root");
