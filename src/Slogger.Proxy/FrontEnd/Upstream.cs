@@ -55,6 +55,9 @@ internal enum ReplyKind : byte
     /// <summary>All entries of the slow log, when those asked for were not enough.</summary>
     SlowLogAll,
 
+    /// <summary>Of CONFIG SET, of a setting that the front end must know.</summary>
+    Setting,
+
     /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
     OwnId,
 
