@@ -81,6 +81,10 @@ internal sealed unsafe partial class Client
                 }
                 if (skipped) { EndWait(); } else { Answer(reply); }
                 break;
+            case ReplyKind.Setting:
+                if (!failed) { LearnSettings(); }
+                Answer(reply);
+                break;
             case ReplyKind.Config:
                 if (!failed) { LearnSettings(); }
                 Answer(reply);

@@ -105,8 +105,11 @@ internal sealed unsafe partial class Client
                 return StartRaw();
             case CommandKind.Config or CommandKind.Acl:
                 if (kind == CommandKind.Config && ArgumentIs(1, "RESETSTAT"u8)) { return HandleResetStatistics(); }
-                if (!ChangesRights(kind)) { return Forward(needsDedicated: true, ReplyKind.Plain); }
-                KeepSettings();
+                bool changesSettings = kind == CommandKind.Config && KeepSettings();
+                if (!ChangesRights(kind))
+                {
+                    return Forward(needsDedicated: true, changesSettings ? ReplyKind.Setting : ReplyKind.Plain, barrier: changesSettings);
+                }
                 _loop.SuspendSharing();
                 return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
             case CommandKind.Info:

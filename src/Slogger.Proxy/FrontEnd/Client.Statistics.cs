@@ -271,10 +271,10 @@ internal sealed unsafe partial class Client
     }
 
     // Of a CONFIG SET that goes on to Redis: what the front end must know when it has succeeded.
-    private void KeepSettings()
+    private bool KeepSettings()
     {
         _settings.Clear();
-        if (!ArgumentIs(1, "SET"u8)) { return; }
+        if (!ArgumentIs(1, "SET"u8)) { return false; }
         for (int i = 2; i + 1 < ArgumentCount; i += 2)
         {
             if (ArgumentIs(i, "timeout"u8) || ArgumentIs(i, "slowlog-max-len"u8))
@@ -282,6 +282,7 @@ internal sealed unsafe partial class Client
                 _settings.Add((Encoding.Latin1.GetString(Argument(i)), Encoding.Latin1.GetString(Argument(i + 1))));
             }
         }
+        return _settings.Count > 0;
     }
 
     private void LearnSettings()

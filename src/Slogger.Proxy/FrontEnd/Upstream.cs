@@ -58,6 +58,9 @@ internal enum ReplyKind : byte
     /// <summary>Of what begins a control upstream.</summary>
     Control,
 
+    /// <summary>Of CONFIG SET, of a setting that the front end must know.</summary>
+    Setting,
+
     /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
     OwnId,
 
