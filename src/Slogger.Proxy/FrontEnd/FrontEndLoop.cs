@@ -160,8 +160,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     // turn's batch is what makes the proxy cheap, and looking too often makes batches small.
     private int Yields() => !AnythingInFlight ? 0 : Clients.Count <= FewClients ? YieldsForFew : YieldsForMany;
 
-    private static readonly int YieldsForFew = int.Parse(Environment.GetEnvironmentVariable("X_FEW") ?? "20");
-    private static readonly int YieldsForMany = int.Parse(Environment.GetEnvironmentVariable("X_MANY") ?? "2");
+    private const int YieldsForFew = 20;
+    private const int YieldsForMany = 2;
     private const int FewClients = 4;
 
     // ---- Clients ----
