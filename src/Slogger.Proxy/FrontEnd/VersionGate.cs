@@ -172,6 +172,8 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         if (Holding)
         {
             Holding = false;
+            // What was held back runs from here on: the version that it belongs to is not empty.
+            _busy |= loop.HeldUpstreams.Count > 0;
             loop.ReleaseHeldUpstreams();
         }
     }
