@@ -136,9 +136,9 @@ public class OptionSourcesTests
         string path = Path.Combine(RepositoryRoot(), "deploy", "slogger.sample.json");
         string text = File.ReadAllText(path);
         Assert.All(OptionCatalog.All.Where(option => option.Name != "config"), option => Assert.Contains($"\"{option.Name}\":", text));
-        OptionsResult<ServeOptions> result = Layers.Serve(("config", path), ("data", "/tmp/x"));
+        OptionsResult<ServeOptions> result = Layers.Serve(("config", path), ("data", "/tmp/slogger-no-such-directory"));
         Assert.Empty(result.Errors);
-        ServeOptions defaults = Layers.Good(("data", "/tmp/x"));
+        ServeOptions defaults = Layers.Good(("data", "/tmp/slogger-no-such-directory"));
         Assert.Equal(defaults.ToString(), (result.Options! with { ConfigFile = null }).ToString());
     }
 
