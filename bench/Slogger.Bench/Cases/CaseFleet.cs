@@ -280,8 +280,7 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
         client.Expect("CONFIG", "SET", "repl-backlog-size", backlogBytes.ToString(CultureInfo.InvariantCulture),
             "client-output-buffer-limit", "replica 0 0 0");
         ManagedProcess drain = ManagedProcess.Start(spec.Name.Replace(':', '-'),
-            ["dotnet", Environment.ProcessPath is { } self && !self.EndsWith("dotnet", StringComparison.Ordinal) ? Path.ChangeExtension(self, ".dll") : typeof(CaseFleet).Assembly.Location,
-                "drain", redisPort.ToString(CultureInfo.InvariantCulture), sleepUs], directory, ServerCore);
+            ["dotnet", typeof(CaseFleet).Assembly.Location, "drain", redisPort.ToString(CultureInfo.InvariantCulture), sleepUs], directory, ServerCore);
         DateTime end = DateTime.UtcNow + s_startLimit;
         while (!client.Text("INFO", "replication").Contains("state=online", StringComparison.Ordinal))
         {

@@ -18,6 +18,9 @@ public readonly record struct Marker(WorldLine WorldLine, Version Closed, Versio
     /// <summary>The longest payload, in bytes.</summary>
     public const int PayloadBytesMax = 83;
 
+    /// <summary>A marker takes no more of the replication stream, in bytes.</summary>
+    public const int StreamBytesMax = 200;
+
     /// <summary>Writes the payload "worldline:closed:next:hlc bits" in decimal ASCII.</summary>
     /// <returns>How many bytes were written; 0 if the span is too short.</returns>
     public int Format(Span<byte> payload)

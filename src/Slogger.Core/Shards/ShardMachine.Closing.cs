@@ -7,6 +7,9 @@ namespace Slogger.Core.Shards;
 public sealed partial class ShardMachine
 {
     private long _lastAppendUs;
+    private Version _syncRequested;
+    private long _syncRequestedAtUs;
+    private bool _unsyncedWrites;
 
     private void CloseSlot(ShardEffects effects)
     {
@@ -80,10 +83,11 @@ public sealed partial class ShardMachine
 
     private void AppendBoundary(in Marker marker, long offset, int database, ShardEffects effects)
     {
+        _unsyncedWrites |= _options.Mode != CommitMode.Log || offset - _last.Offset > Marker.StreamBytesMax;
         _last = new(_worldLine, marker.Closed, offset, database, marker.Time);
         _lastAppendUs = _now.Microseconds;
         effects.Add(ShardEffectKind.AppendBoundary, boundary: _last);
-        effects.Add(ShardEffectKind.RequestSync);
+        RequestSync(effects);
     }
 
     private void AppendEmptyRun(Version last, ShardEffects effects)
@@ -93,6 +97,18 @@ public sealed partial class ShardMachine
         _counted = last;
         if (Is(ShardMutation.RunCountsAtOnce)) _durable = last;
         effects.Add(ShardEffectKind.AppendEmptyRun, boundary: _last);
+        RequestSync(effects);
+    }
+
+    /// <summary>Has what was appended made durable, at once or when its time has come.</summary>
+    private void RequestSync(ShardEffects effects)
+    {
+        if (_last.Version <= _syncRequested) return;
+        long interval = _awaited || _mode == ShardMode.Stopping ? 0 : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
+        if (interval > 0 && _now.Microseconds < _syncRequestedAtUs + interval) return;
+        _syncRequested = _last.Version;
+        _syncRequestedAtUs = _now.Microseconds;
+        _unsyncedWrites = false;
         effects.Add(ShardEffectKind.RequestSync);
     }
 

@@ -13,6 +13,7 @@ public sealed partial class ShardMachine
     private WorldPoint? _recording;        // at most one record on its way; newer points wait and coalesce
     private long _retryAtUs = long.MinValue;
     private long _backoffUs;
+    private bool _awaited;
     private ShardStage _stageAnswered;
     private ShardStage _stageRead;
     private ShardStage _stageDurable;
@@ -79,6 +80,16 @@ public sealed partial class ShardMachine
         _retryAtUs = _now.Microseconds + _backoffUs;
     }
 
+    /// <summary>Whether anybody waits for a commit: then each step towards one is taken at once.</summary>
+    public void CommitAwaited(bool awaited, ShardEffects effects)
+    {
+        bool begins = awaited && !_awaited;
+        _awaited = awaited;
+        if (!begins || IsOver) return;
+        RequestSync(effects);
+        AdvanceCut(effects);
+    }
+
     /// <summary>A picture for status displays.</summary>
     public ShardStatus StatusAt(HybridTimestamp now) => new()
     {
@@ -106,7 +117,8 @@ public sealed partial class ShardMachine
         // Progress halts while it is not known how the store goes on (DPR, section 4.1): the branch will cover what is durable.
         if (IsOver || _mode == ShardMode.StoreLost) return;
         WorldPoint target = new(_worldLine, Is(ShardMutation.RecordBeforeDurable) ? _counted : Version.Min(_durable, _counted));
-        bool worth = target > _recorded && _now.Microseconds >= _retryAtUs;
+        bool worth = target > _recorded && _now.Microseconds >= _retryAtUs
+            && (_awaited || _mode == ShardMode.Stopping || _now.Microseconds >= _stageRecorded.At.Microseconds + _options.RecordIntervalUs);
         if (_recording is null && worth)
         {
             _recording = target;

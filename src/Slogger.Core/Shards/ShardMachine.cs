@@ -68,7 +68,7 @@ public sealed partial class ShardMachine
         _worldLine = start.Last.WorldLine;
         _now = start.Now;
         _last = start.Last;
-        _counted = _durable = start.Last.Version;
+        _counted = _durable = _syncRequested = start.Last.Version;
         _recorded = start.Recorded;
         _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
         // What lies behind the last boundary is not known here: only a marker can tell.
@@ -126,6 +126,7 @@ public sealed partial class ShardMachine
         if (_mode is ShardMode.Stopped or ShardMode.Halted) return;
         if (_storeAttached && _mode is ShardMode.Running or ShardMode.Stopping && (_inFlight is null || Is(ShardMutation.SecondMarker)))
             CloseSlot(effects);
+        RequestSync(effects);
         AdvanceCut(effects);
     }
 
@@ -257,7 +258,7 @@ public sealed partial class ShardMachine
 
         _worldLine = next;
         _last = branch with { WorldLine = next };
-        _counted = _durable = branch.Version;
+        _counted = _durable = _syncRequested = branch.Version;
         _recorded = _last.Point;
         _inFlight = null;
         _storeAttached = false;

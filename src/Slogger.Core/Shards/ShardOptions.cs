@@ -31,6 +31,15 @@ public sealed record ShardOptions
     /// cut of an idle shard lags less behind the clock, at a sync and an SQL write each.</summary>
     public long EmptyRunIntervalUs { get; init; } = 1_000_000;
 
+    /// <summary>While nobody waits for a commit, a sync is asked for at most this often, in microseconds: what a failing
+    /// machine may cost beside the open version. Versions without any write wait for <see cref="RecordIntervalUs"/>.
+    /// 0: for each version.</summary>
+    public long SyncIntervalUs { get; init; }
+
+    /// <summary>While nobody waits for a commit, the metadata is written at most this often, in microseconds: the cut that
+    /// it holds may lag so much more behind what is durable, which is what a recovery goes back to. 0: as fast as it answers.</summary>
+    public long RecordIntervalUs { get; init; }
+
     /// <summary>The first pause after the metadata could not be reached, in microseconds; doubles each time.</summary>
     public long RecordBackoffMinUs { get; init; } = 5_000;
 

@@ -6,7 +6,11 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly List<Client> _waitingForCommit = [];
 
     /// <summary>A client waits until a version is committed, or its time is over.</summary>
-    public void WaitForCommit(Client client) => _waitingForCommit.Add(client);
+    public void WaitForCommit(Client client)
+    {
+        _waitingForCommit.Add(client);
+        if (_waitingForCommit.Count == 1) { Shard.OnCommitAwaited(); }
+    }
 
     /// <summary>Whether a commit should be told to the loop at once.</summary>
     public bool AnybodyWaits => _waitingForCommit.Count > 0;

@@ -442,6 +442,11 @@ internal interface IShardPort : IVersionSource
     {
     }
 
+    /// <summary>A client begins to wait for a commit (<see cref="FrontEndLoop.AnybodyWaits"/>): no step of it is put off.</summary>
+    void OnCommitAwaited()
+    {
+    }
+
     /// <summary>Tells the operator.</summary>
     void Warn(string message);
 }

@@ -435,7 +435,7 @@ internal sealed partial class BgsaveShard
             if (_machine is null)
             {
                 _machine = new ShardMachine(
-                    new ShardOptions { Shard = _options.Shard, Mode = Core.Shards.CommitMode.Bgsave }, new ShardStart(_seat.Grid, start, recorded, Now()));
+                    new ShardOptions { Shard = _options.Shard, Mode = Core.Shards.CommitMode.Bgsave, RecordIntervalUs = CutRecorder.IntervalMicroseconds }, new ShardStart(_seat.Grid, start, recorded, Now()));
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, recorded.Version.Number);
             }

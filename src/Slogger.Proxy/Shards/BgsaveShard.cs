@@ -104,6 +104,7 @@ internal sealed partial class BgsaveShard : IVersionedShard, IDisposable
         {
             if (_machine is not { } machine || _ready is null) { return null; }
             busy |= Interlocked.Exchange(ref _changed, 0) != 0;
+            machine.CommitAwaited(_loop is { AnybodyWaits: true }, _effects);
             machine.Tick(Now(), busy, _effects);
             if (!Perform()) { return null; }
             // What is read of Redis from here on is compared with what was read last before this BGSAVE.
@@ -133,6 +134,15 @@ internal sealed partial class BgsaveShard : IVersionedShard, IDisposable
             Perform();
         }
         Wake();
+    }
+
+    public void OnCommitAwaited()
+    {
+        lock (_machineLock)
+        {
+            _machine?.CommitAwaited(true, _effects);
+            Perform();
+        }
     }
 
     public void Warn(string message) => _report.Warn(message);

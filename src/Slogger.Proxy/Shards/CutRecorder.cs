@@ -15,6 +15,9 @@ namespace Slogger.Proxy.Shards;
 /// <param name="failed">Takes the failure after which nothing can be recorded any more.</param>
 internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, Action<WorldPoint, CutRecordResult?> answered, Action<ProxyExit> failed)
 {
+    /// <summary>How often the cut is recorded while nobody waits for it, in microseconds.</summary>
+    public const long IntervalMicroseconds = 50_000;
+
     private readonly Channel<WorldPoint> _wanted = Channel.CreateBounded<WorldPoint>(
         new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
 

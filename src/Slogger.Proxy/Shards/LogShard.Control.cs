@@ -18,8 +18,10 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
-    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. It is part of what a commit takes.
-    private static readonly TimeSpan ReadPause = TimeSpan.FromMicroseconds(100);
+    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. A marker ends it.
+    private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(1);
+    // What a failing machine may cost while nobody waits for a commit.
+    private const long SyncIntervalMicroseconds = 5_000;
     private const long StopCheckpointBytes = 64L << 20;
     private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
     private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
@@ -511,7 +513,7 @@ internal sealed partial class LogShard
         {
             if (_machine is null)
             {
-                _machine = new ShardMachine(new ShardOptions { Shard = _options.Shard }, new ShardStart(_seat.Grid, start, recorded, Now()));
+                _machine = new ShardMachine(new ShardOptions { Shard = _options.Shard, RecordIntervalUs = CutRecorder.IntervalMicroseconds, SyncIntervalUs = SyncIntervalMicroseconds }, new ShardStart(_seat.Grid, start, recorded, Now()));
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, recorded.Version.Number);
             }

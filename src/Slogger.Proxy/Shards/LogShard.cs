@@ -77,6 +77,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
         {
             if (_machine is not { } machine || _unlogged != 0) { return null; }
             busy |= Interlocked.Exchange(ref _streamed, 0) != 0;
+            machine.CommitAwaited(_loop is { AnybodyWaits: true }, _effects);
             machine.Tick(Now(), busy, _effects);
             return Perform() ? new MarkerToSend(_markerCommand, _pendingMarker.Next.Number) : null;
         }
@@ -88,6 +89,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
         {
             _machine?.MarkerAnswered(_pendingMarker, counts, _effects);
             Perform();
+            if (_machine is { MarkerInFlight: true }) { _link?.Hurry(); }
         }
     }
 
@@ -96,6 +98,15 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
         lock (_machineLock)
         {
             _machine?.MarkerLost(_pendingMarker, _effects);
+            Perform();
+        }
+    }
+
+    public void OnCommitAwaited()
+    {
+        lock (_machineLock)
+        {
+            _machine?.CommitAwaited(true, _effects);
             Perform();
         }
     }

@@ -24,9 +24,9 @@ public sealed record ReplicationLinkOptions
     /// <summary>The receive buffer, bytes. Default: 4 MiB. A command larger than this is handed over in pieces.</summary>
     public int BufferBytes { get; init; } = 4 << 20;
 
-    /// <summary>How long the reader sleeps after each read that it has handed over. Default: zero, it reads on at once and gets
-    /// every write within microseconds. Some 100 us let bytes gather in the socket: fewer wake-ups on both sides, which
-    /// gives Redis back part of what an attached replica costs, for that much later boundaries.</summary>
+    /// <summary>How long the reader lets bytes gather in the socket after each read that it has handed over, unless
+    /// <see cref="ReplicationLink.Hurry"/> says that something is wanted. Default: zero, it reads on at once. Fewer wake-ups
+    /// give Redis back part of what an attached replica costs.</summary>
     public TimeSpan ReadPause { get; init; } = TimeSpan.Zero;
 
     /// <summary>Bound for connecting. Default: 5 s.</summary>
@@ -116,6 +116,8 @@ public sealed class ReplicationLink : IDisposable
     private long _lastAckTicks;
     private int _state; // 0 new, 1 attaching, 2 attached, 3 started
     private volatile string? _tickerFailure;
+    private readonly AutoResetEvent _wanted = new(false);
+    private volatile bool _hurried;
 
     /// <summary>Makes a link; nothing is sent before <see cref="AttachAsync"/>.</summary>
     public ReplicationLink(ReplicationLinkOptions options)
@@ -185,6 +187,13 @@ public sealed class ReplicationLink : IDisposable
         }
     }
 
+    /// <summary>A marker is in the stream by now: no pause before it has been read. Any thread.</summary>
+    public void Hurry()
+    {
+        _hurried = true;
+        _wanted.Set();
+    }
+
     /// <summary>Closes the connection; the reader ends with <see cref="IStreamSink.OnClosed"/>.</summary>
     public void Dispose()
     {
@@ -248,8 +257,8 @@ public sealed class ReplicationLink : IDisposable
             while (true)
             {
                 Deliver();
-                if (_options.ReadPause > TimeSpan.Zero)
-                    Pause.For(_options.ReadPause);
+                if (_options.ReadPause > TimeSpan.Zero && !_hurried)
+                    _wanted.WaitOne(_options.ReadPause);
                 if (_socket.Receive() == 0)
                 {
                     reason = Closed(RedisProblem.Closed, "Redis closed the replication connection");
@@ -301,6 +310,7 @@ public sealed class ReplicationLink : IDisposable
                         break;
                     }
                     Hand(unread, ref handed, position);
+                    _hurried = false;
                     _sink!.OnMarker(new StreamMarker(payload, _scanner.Offset, _scanner.Database));
                     break;
                 case StreamEvent.ReplicationConfig:

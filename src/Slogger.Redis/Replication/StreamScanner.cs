@@ -133,6 +133,16 @@ public sealed class StreamScanner
                         CommandStart = origin + (at - begin);
                         continue;
                     }
+                    if (_headLength == 0)
+                    {
+                        int plain = SkipPlain(chunk, at);
+                        if (plain != at)
+                        {
+                            at = plain;
+                            CommandStart = origin + (at - begin);
+                            continue;
+                        }
+                    }
                     if (!ReadHead(chunk, ref at, (byte)'*', out long count))
                         break;
                     if (count is < 1 or > int.MaxValue)
@@ -155,6 +165,47 @@ public sealed class StreamScanner
         Offset = origin + (at - begin);
         position = at;
         return found;
+    }
+
+    // Passes over whole commands that cannot matter; stops in front of any other, and of whatever is not a whole command:
+    // that is looked at step by step.
+    private static int SkipPlain(ReadOnlySpan<byte> chunk, int at)
+    {
+        while (true)
+        {
+            int next = at;
+            int count = QuickHead(chunk, ref next, (byte)'*');
+            if (count < 1)
+                return at;
+            for (int i = 0; i < count; i++)
+            {
+                int length = QuickHead(chunk, ref next, (byte)'$');
+                if (length < 0 || (i == 0 && count <= 3 && CanMatter(count, length)) || chunk.Length - next < length + 2)
+                    return at;
+                next += length + 2;
+            }
+            at = next;
+        }
+    }
+
+    // A head of at most seven digits, whole within the chunk; else -1.
+    private static int QuickHead(ReadOnlySpan<byte> chunk, ref int at, byte prefix)
+    {
+        int i = at;
+        if (i + 11 > chunk.Length || chunk[i++] != prefix)
+            return -1;
+        int value = 0;
+        uint digit;
+        while ((digit = (uint)(chunk[i] - '0')) <= 9)
+        {
+            value = (value * 10) + (int)digit;
+            if (++i - at > 8)
+                return -1;
+        }
+        if (i == at + 1 || chunk[i] != '\r' || chunk[i + 1] != '\n')
+            return -1;
+        at = i + 2;
+        return value;
     }
 
     private void BeginCommand(int count)

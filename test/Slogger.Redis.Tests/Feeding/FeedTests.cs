@@ -118,6 +118,7 @@ public sealed class FeedTests
                 if (i % 10 == 9)
                     await client.ExpectAsync("SPUBLISH", codec.Channel, MarkerCodec.Format(new(new(round), new(i), new(i + 1), default)));
             }
+            await sink.All.WaitForAsync(0, markers: (history?.Markers.Length ?? 0) + 1);
             System.Diagnostics.Process.GetProcessById(supervisor.ProcessId).Kill();
             await supervisor.Exited;
             await sink.All.Closed.WaitAsync(TimeSpan.FromSeconds(30));

@@ -68,7 +68,7 @@ public sealed class ReplicationLinkTests
         var sink2 = new RecordingSink(continued.Offset);
         second.Start(sink2);
         await client.ExpectAsync("SPUBLISH", Codec.Channel, "1:1:2:3");
-        await sink2.WaitForAsync((await client.RoleAsync()).Offset);
+        await sink2.WaitForAsync((await client.RoleAsync()).Offset, markers: 1);
         Assert.Equal(5, sink2.Markers.Single().Database); // +CONTINUE sends no SELECT
         Assert.DoesNotContain("SELECT", Encoding.ASCII.GetString(sink2.Bytes));
     }
@@ -113,7 +113,7 @@ public sealed class ReplicationLinkTests
         await client.ExpectAsync("SPUBLISH", Codec.Channel, "1:1:2:3");
         await client.ExpectAsync(["RPUSH", "list", .. Enumerable.Range(0, 5000).Select(i => $"item{i}")]);
         await client.ExpectAsync("SPUBLISH", Codec.Channel, "1:2:3:3");
-        await sink.WaitForAsync((await client.RoleAsync()).Offset);
+        await sink.WaitForAsync((await client.RoleAsync()).Offset, markers: 2);
         Assert.Equal(2, sink.Markers.Length);
         Assert.True(sink.Calls > 30);
         Assert.Contains(large, Encoding.ASCII.GetString(sink.Bytes));

@@ -69,11 +69,12 @@ internal sealed class RecordingSink(long startOffset) : IStreamSink, IHistorySou
 
     public void OnClosed(LinkClosed reason) => _closed.SetResult(reason);
 
-    public async Task WaitForAsync(long offset)
+    /// <summary>A marker is told after the bytes that end with it: who counts markers must wait for them too.</summary>
+    public async Task WaitForAsync(long offset, int markers = 0)
     {
-        for (int i = 0; EndOffset < offset; i++)
+        for (int i = 0; EndOffset < offset || Markers.Length < markers; i++)
         {
-            Assert.True(i < 6000, $"The stream did not reach offset {offset}; it stands at {EndOffset}.");
+            Assert.True(i < 6000, $"The stream did not reach offset {offset} with {markers} markers; it stands at {EndOffset} with {Markers.Length}.");
             await Task.Delay(5);
         }
     }
