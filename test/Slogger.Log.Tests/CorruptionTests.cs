@@ -82,7 +82,7 @@ public class CorruptionTests
             Write(log, 1000, 10 + i);
             log.Sync();
         }
-        string path = disk.Paths.Single();
+        string path = disk.Paths.Order().First(); // the next may be prepared already
         log.Dispose();
         long lastBlock = TailEnd(disk) - BlockFormat.TotalBytes(1000, 1);
         for (long at = lastBlock - BlockFormat.TotalBytes(1000, 1); at < lastBlock; at++)

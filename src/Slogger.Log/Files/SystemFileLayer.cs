@@ -1,5 +1,7 @@
-// The operating system's files. On Linux: pread, pwrite, posix_fallocate, fdatasync, fsync of directories. Elsewhere the
-// portable calls of the framework, which flush more than needed and cannot sync directories.
+// The operating system's files. On Linux: pread, pwrite, posix_fallocate, fdatasync, fsync of directories; and whole sectors in
+// aligned memory are written past the page cache (O_DIRECT), where the file system can: copying them there, and having the kernel
+// write them back page by page, costs several times what the disk's own transfer does, and pushes out what others want
+// cached. Elsewhere the portable calls of the framework, which flush more than needed and cannot sync directories.
 using System.Runtime.InteropServices;
 using Microsoft.Win32.SafeHandles;
 
@@ -126,6 +128,22 @@ public sealed partial class SystemFileLayer : IFileLayer
     private static IOException Failure(string operation, string path, int errno) =>
         new($"{operation} {path}: {Marshal.GetPInvokeErrorMessage(errno)}.", errno);
 
+    // The bit of O_DIRECT differs between architectures.
+    private static int DirectFlag => !OperatingSystem.IsLinux() ? 0 : RuntimeInformation.ProcessArchitecture switch
+    {
+        Architecture.X64 => 0x4000,
+        Architecture.Arm64 => 0x10000,
+        _ => 0,
+    };
+
+    private static SafeFileHandle? OpenDirect(string path)
+    {
+        const int writeOnly = 1;
+        const int closeOnExec = 0x80000;
+        int descriptor = DirectFlag == 0 ? -1 : NativeOpen(path, writeOnly | closeOnExec | DirectFlag);
+        return descriptor < 0 ? null : new SafeFileHandle(descriptor, ownsHandle: true);
+    }
+
     private static SafeFileHandle NativeOpenDirectory(string directory)
     {
         const int closeOnExec = 0x80000;
@@ -151,6 +169,10 @@ public sealed partial class SystemFileLayer : IFileLayer
 
     private sealed class SystemFile(string path, SafeFileHandle handle) : ILogFile
     {
+        private const int SectorBytes = 512;
+        private SafeFileHandle? _direct;
+        private bool _directTried;
+
         public long Length => RandomAccess.GetLength(handle);
 
         public int Read(Span<byte> destination, long position)
@@ -168,7 +190,43 @@ public sealed partial class SystemFileLayer : IFileLayer
             return total;
         }
 
-        public void Write(ReadOnlySpan<byte> source, long position) => RandomAccess.Write(handle, source, position);
+        public void Write(ReadOnlySpan<byte> source, long position)
+        {
+            if (!TryWriteDirectly(source, position))
+            {
+                RandomAccess.Write(handle, source, position);
+            }
+        }
+
+        private unsafe bool TryWriteDirectly(ReadOnlySpan<byte> source, long position)
+        {
+            nint address = (nint)System.Runtime.CompilerServices.Unsafe.AsPointer(ref MemoryMarshal.GetReference(source));
+            if (((position | (long)source.Length | address) & (SectorBytes - 1)) != 0)
+            {
+                return false;
+            }
+            if (!_directTried)
+            {
+                _directTried = true;
+                _direct = OpenDirect(path);
+            }
+            if (_direct is null)
+            {
+                return false;
+            }
+            try
+            {
+                RandomAccess.Write(_direct, source, position);
+                return true;
+            }
+            catch (IOException e) when (e.HResult == Einval)
+            {
+                // Not in units of this size, or not on this file system.
+                _direct.Dispose();
+                _direct = null;
+                return false;
+            }
+        }
 
         public void Allocate(long length)
         {
@@ -206,6 +264,10 @@ public sealed partial class SystemFileLayer : IFileLayer
             }
         }
 
-        public void Dispose() => handle.Dispose();
+        public void Dispose()
+        {
+            _direct?.Dispose();
+            handle.Dispose();
+        }
     }
 }

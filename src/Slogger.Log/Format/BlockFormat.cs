@@ -1,7 +1,8 @@
 // THE FORMAT OF A BLOCK, the unit that is written and verified. All numbers are little-endian. docs/LOG_FORMAT.md tells the
 // whole story; this file is the authority.
 //
-//   A block starts at a multiple of 64 bytes in its file and is a multiple of 64 bytes long:
+//   A block starts at a multiple of 512 bytes in its file and is a multiple of 512 bytes long, so that no two blocks share a
+//   sector, and a disk can take it directly:
 //     header   64 bytes
 //     data     dataBytes          raw bytes of the replication stream (kind 2), or the segment's header (kind 1)
 //     zeros    to a multiple of 8
@@ -48,8 +49,8 @@ internal readonly record struct BlockHeader(
 internal static class BlockFormat
 {
     public const int HeaderBytes = 64;
-    public const int Alignment = 64;
     public const int SectorBytes = 512;
+    public const int Alignment = SectorBytes;
     public const int TrailerBytes = 8;
     public const int DataBytesMax = 8 << 20;
     public const int EntryCountMax = 1 << 16;

@@ -1,13 +1,13 @@
 // A block under construction. The buffer is pinned for its life; appending copies bytes and never allocates.
 using System.Runtime.InteropServices;
+using Slogger.Log.Files;
 using Slogger.Log.Format;
 
 namespace Slogger.Log.Segments;
 
 internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
 {
-    private readonly byte[] _buffer =
-        GC.AllocateUninitializedArray<byte>(BlockFormat.TotalBytes(dataCapacity, entryCapacity), pinned: true);
+    private readonly ArraySegment<byte> _buffer = AlignedBuffer.Allocate(BlockFormat.TotalBytes(dataCapacity, entryCapacity));
 
     private readonly LogEntry[] _entries = new LogEntry[entryCapacity];
 

@@ -117,10 +117,11 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
 
     private void FillWithZeros(ILogFile file)
     {
-        byte[] zeros = new byte[Math.Min(FillChunkBytes, options.SegmentBytes)];
-        for (int at = 0; at < options.SegmentBytes && !(_isHurried && at >= HurriedFillBytes); at += zeros.Length)
+        ArraySegment<byte> zeros = AlignedBuffer.Allocate(Math.Min(FillChunkBytes, options.SegmentBytes));
+        zeros.AsSpan().Clear();
+        for (int at = 0; at < options.SegmentBytes && !(_isHurried && at >= HurriedFillBytes); at += zeros.Count)
         {
-            file.Write(zeros.AsSpan(0, Math.Min(zeros.Length, options.SegmentBytes - at)), at);
+            file.Write(zeros.AsSpan(0, Math.Min(zeros.Count, options.SegmentBytes - at)), at);
         }
     }
 
