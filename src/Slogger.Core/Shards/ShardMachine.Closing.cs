@@ -104,8 +104,13 @@ public sealed partial class ShardMachine
     private void RequestSync(ShardEffects effects)
     {
         if (_last.Version <= _syncRequested) return;
-        long interval = _awaited || _mode == ShardMode.Stopping ? 0 : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
-        if (interval > 0 && _now.Microseconds < _syncRequestedAtUs + interval) return;
+        long interval = IsHurried(ShardMutation.AwaitedSyncIsPutOff) ? 0 : _unsyncedWrites ? _options.SyncIntervalUs : _options.RecordIntervalUs;
+        if (interval > 0 && _now.Microseconds < _syncRequestedAtUs + interval)
+        {
+            if (Is(ShardMutation.PutOffSyncCounts)) _durable = _last.Version;
+            return;
+        }
+
         _syncRequested = _last.Version;
         _syncRequestedAtUs = _now.Microseconds;
         _unsyncedWrites = false;

@@ -117,8 +117,9 @@ public sealed partial class ShardMachine
         // Progress halts while it is not known how the store goes on (DPR, section 4.1): the branch will cover what is durable.
         if (IsOver || _mode == ShardMode.StoreLost) return;
         WorldPoint target = new(_worldLine, Is(ShardMutation.RecordBeforeDurable) ? _counted : Version.Min(_durable, _counted));
+        long interval = IsHurried(ShardMutation.AwaitedRecordIsPutOff) ? 0 : _options.RecordIntervalUs;
         bool worth = target > _recorded && _now.Microseconds >= _retryAtUs
-            && (_awaited || _mode == ShardMode.Stopping || _now.Microseconds >= _stageRecorded.At.Microseconds + _options.RecordIntervalUs);
+            && (interval == 0 || _now.Microseconds >= _stageRecorded.At.Microseconds + interval);
         if (_recording is null && worth)
         {
             _recording = target;
@@ -126,11 +127,16 @@ public sealed partial class ShardMachine
             if (Is(ShardMutation.CommittedBeforeRecorded)) effects.Add(ShardEffectKind.Committed, point: target);
         }
 
-        if (_mode == ShardMode.Stopping) FinishIfDone(effects);
+        // Without a store there is nothing more to come.
+        if (!_storeAttached || Is(ShardMutation.StopsWithoutTick)) FinishIfDone(effects);
     }
 
+    private bool IsHurried(ShardMutation lazy) => (_awaited && !Is(lazy)) || (_mode == ShardMode.Stopping && !Is(ShardMutation.StoppingIsPutOff));
+
+    /// <summary>With a store only a Tick may end: whether anything was done since the last marker is not known before.</summary>
     private void FinishIfDone(ShardEffects effects)
     {
+        if (_mode != ShardMode.Stopping) return;
         bool closed = !_storeAttached || (!_dirty && _inFlight is null && RoundDown(_open.Previous) <= _last.Version);
         if (!closed || _recording is not null || _recorded.Version < Version.Min(_last.Version, _counted)) return;
         _mode = ShardMode.Stopped;

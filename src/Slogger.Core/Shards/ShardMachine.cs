@@ -128,6 +128,7 @@ public sealed partial class ShardMachine
             CloseSlot(effects);
         RequestSync(effects);
         AdvanceCut(effects);
+        FinishIfDone(effects);
     }
 
     /// <summary>The marker was answered: with an integer (BGSAVE: with "Background saving started"), or with an error.</summary>

@@ -53,4 +53,19 @@ internal enum ShardMutation
 
     /// <summary>A save closes a multiple of the stride although later versions were handed out already.</summary>
     StrideIgnoresLabels,
+
+    /// <summary>The sync of an awaited commit is put off as if nobody waited.</summary>
+    AwaitedSyncIsPutOff,
+
+    /// <summary>The record of an awaited commit is put off as if nobody waited.</summary>
+    AwaitedRecordIsPutOff,
+
+    /// <summary>At an ordered end syncs and records are put off.</summary>
+    StoppingIsPutOff,
+
+    /// <summary>What a sync that was put off would have made durable is taken as durable.</summary>
+    PutOffSyncCounts,
+
+    /// <summary>The ordered end is reached as soon as the last marker is recorded, whatever was done after it.</summary>
+    StopsWithoutTick,
 }

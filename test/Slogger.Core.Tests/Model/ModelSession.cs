@@ -59,6 +59,10 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
         else _exactInFlight--;
     }
 
+    /// <summary>What was answered since the last rollback, less what was reported as uncertain.</summary>
+    public IEnumerable<ModelOp> AnsweredOps() =>
+        _ops.Where(op => op.Sequence > _settled && op.Sequence <= progress.Answered.Number && !_uncertainBefore.Contains(op.Sequence));
+
     public void UpstreamLost()
     {
         SequenceRange range = progress.OnUpstreamLost();

@@ -123,6 +123,35 @@ internal sealed partial class ShardWorld
         });
     }
 
+    /// <summary>SIGTERM: nothing more is forwarded, all that was answered is committed, then the store is stopped too.</summary>
+    private void OrderedEnd()
+    {
+        if (_machine.Mode != ShardMode.Running) return;
+        Count("ordered end");
+        _store.Busy = _metadata.Down = false;
+        _idle = false;
+        for (int n = _random.Next(6); n > 0; n--) Loop();
+        _machine.Stopping();
+        for (int i = 0; !_stopped; i++)
+        {
+            if (i == 10_000) throw new ModelException($"I8: the ordered end is not reached: {_machine.StatusAt(Now)}");
+            switch (_random.Next(10))
+            {
+                case 0: Loop(); break;
+                case < 3: ExecuteSome(); break;
+                case < 5: StreamSome(); break;
+                case < 7: SyncSome(); break;
+                default: MetadataSome(); break;
+            }
+        }
+
+        _stopped = false;
+        List<ModelOp> answered = _sessions.SelectMany(s => s.AnsweredOps()).ToList();
+        ProxyStartsAgain(StoreSituation.Empty);
+        if (answered.Find(op => op.Position < 0) is { } lost)
+            throw new ModelException($"I2: session {lost.Session}, operation {lost.Sequence} ({(lost.OpenEnded ? "two bounds" : "exact")}) was answered before an ordered end and is lost");
+    }
+
     /// <summary>Everything dies at once, and the disk keeps only what was synced, and some of the rest.</summary>
     private void PowerCut()
     {

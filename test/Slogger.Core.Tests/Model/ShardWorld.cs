@@ -21,15 +21,21 @@ internal sealed record ShardWorldSettings
     /// <summary>A fault of the caller: the answer of a blocked operation is not counted as busy.</summary>
     public bool UnblockedIsIdle { get; init; }
 
+    /// <summary>How long syncs and records are put off while nobody waits for a commit.</summary>
+    public Pace Pace { get; init; }
+
     /// <summary>How many entries a session has: few, to test that merged entries are never wrongly safe.</summary>
     public int Entries { get; init; } = 1024;
 }
+
+internal enum Pace { AtOnce, Slow, Never }
 
 internal sealed partial class ShardWorld
 {
     private const int SharedSessions = 3;
     private const int DedicatedSessions = 2;
     private const long IntervalUs = 1000;
+    private const long Forever = 1L << 50;
 
     private readonly ShardWorldSettings _settings;
     private readonly Random _random;
@@ -59,11 +65,19 @@ internal sealed partial class ShardWorld
     private Version _openBefore;
     private readonly int _calm;            // one in so many failures that the dice show does happen
     private bool _idle;
+    private bool _awaited;                 // clients wait for a commit
+    private bool _stopped;
 
     public ShardWorld(ShardWorldSettings settings)
     {
         _settings = settings;
-        _options = _options with { Mode = settings.Mode };
+        (long sync, long record) = settings.Pace switch
+        {
+            Pace.AtOnce => (0, 0),
+            Pace.Slow => (3 * IntervalUs, 20 * IntervalUs),
+            _ => (Forever, Forever),
+        };
+        _options = _options with { Mode = settings.Mode, SyncIntervalUs = sync, RecordIntervalUs = record };
         _random = new(settings.Seed);
         _calm = 1 << (settings.Seed % 4);
         _log = new(new(WorldLine.First, Version.Zero, 0, 0, default));
@@ -79,16 +93,18 @@ internal sealed partial class ShardWorld
     public void Run()
     {
         for (int i = 0; i < _settings.Steps; i++) Step();
-        // Mutants have to be caught by what they make wrong, not by getting stuck.
-        if (_settings.Mutation == ShardMutation.None) Settle();
+        // Mutants have to be caught by what they make wrong, not by getting stuck, unless that is what they do.
+        if (_settings.Mutation is ShardMutation.None or ShardMutation.AwaitedSyncIsPutOff or ShardMutation.AwaitedRecordIsPutOff) Settle();
         PowerCut();
     }
 
-    /// <summary>I8: with failures over, all that was forwarded gets committed (or was reported), and the cut goes on.</summary>
+    /// <summary>I8: with failures over, all that was forwarded gets committed (or was reported), and the cut goes on: by itself,
+    /// or if it would be put off for ever, because it is awaited.</summary>
     private void Settle()
     {
         _store.Busy = _metadata.Down = false;
         _idle = true;
+        if (_settings.Pace == Pace.Never) BeginToWait();
         WorldPoint before = _metadata.Recorded;
         for (int i = 0; i < 4000; i++)
         {
@@ -118,6 +134,7 @@ internal sealed partial class ShardWorld
             case < 880: MetadataSome(); break;
             case < 900: Double(); break;
             case < 915: if (!_idle) _store.WriteOfSomebodyElse(); break;
+            case < 918: if (_awaited) _awaited = false; else BeginToWait(); break;
             case < 925: _store.Busy = !_store.Busy && _random.Next(2) == 0; break;
             case < 935: _metadata.Down = !_metadata.Down && _random.Next(2) == 0; break;
             case < 950: _idle = !_idle; break;
@@ -125,7 +142,8 @@ internal sealed partial class ShardWorld
             case < 970: StreamGap(); break;
             case < 978: StoreDies(); break;
             case < 984: ProxyDies(); break;
-            case < 988: PowerCut(); break;
+            case < 986: PowerCut(); break;
+            case < 988: OrderedEnd(); break;
             case < 992: StoreUnreachableForAWhile(); break;
             default: _nowUs += _random.Next(1, 8) * IntervalUs; break;
         }
@@ -143,13 +161,24 @@ internal sealed partial class ShardWorld
         bool drained = _sessions.TrueForAll(s => s.ExactInFlight == 0);
         if (!_holding || drained)
         {
-            bool busy = _busy;
-            _busy = false;
+            // While a marker is on its way the loop often has nothing to say, and keeps it for later.
+            bool silent = _machine.MarkerInFlight && _random.Next(4) == 0;
+            bool busy = _busy && !silent;
+            _busy &= silent;
+            Do(e => _machine.CommitAwaited(_awaited, e));
             Do(e => _machine.Tick(now, busy, e));
             _holding = _machine.BoundaryDue(now);
         }
 
         if (_random.Next(4) != 0) ForwardSome();
+    }
+
+    // As the loop does: the shard is told at once; that nobody waits any more, at the next tick.
+    private void BeginToWait()
+    {
+        Count("awaited");
+        _awaited = true;
+        Do(e => _machine.CommitAwaited(true, e));
     }
 
     private void ForwardSome()
@@ -338,9 +367,11 @@ internal sealed partial class ShardWorld
             case ShardEffectKind.RequestSync: _syncRequested = _log.Appended; break;
             case ShardEffectKind.RecordCut:
                 if (_recordPending is not null || _recordAnswer is not null) throw new ModelException("a second record while one is on its way");
+                if (effect.Point.Version > _log.DurablePoint.Version) throw new ModelException($"I2: {effect.Point} is to be recorded, durable is {_log.DurablePoint}");
                 _recordPending = effect.Point;
                 break;
             case ShardEffectKind.Committed: OnCommitted(effect.Point); break;
+            case ShardEffectKind.Stopped: _stopped = true; break;
             case ShardEffectKind.Violation: throw new ModelException(effect.Text!);
             default: throw new ModelException($"unexpected {effect.Kind}");
         }

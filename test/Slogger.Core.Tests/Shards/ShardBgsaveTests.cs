@@ -88,6 +88,7 @@ public class ShardBgsaveTests
         h.Answer(save);
         h.Do(e => h.Machine.SaveCompleted(save, true, e));
         Assert.Equal("RecordCut", h.Durable(4));
-        Assert.Equal("Committed Stopped", h.Recorded(h.Point));
+        Assert.Equal("Committed", h.Recorded(h.Point));
+        Assert.Equal("Stopped", h.TickAfterUs(1));
     }
 }

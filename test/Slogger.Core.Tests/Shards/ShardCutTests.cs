@@ -215,8 +215,121 @@ public class ShardCutTests
         h.Answer(m);
         h.Read(m, 120);
         Assert.Equal("RecordCut", h.Durable(2));
-        Assert.Equal("Committed Stopped", h.Recorded(P(1, 2)));
+        Assert.Equal("Committed", h.Recorded(P(1, 2)));
+        Assert.Equal("Stopped", h.TickAfterUs(1));
         Assert.Equal(ShardMode.Stopped, h.Machine.Mode);
+    }
+
+    [Fact]
+    public void Stopping_WhatWasDoneBehindTheLastMarker_IsClosedBeforeItStops()
+    {
+        ShardHarness h = new();
+        h.TickAt(2);
+        Marker m = h.Marker;
+        h.Machine.Stopping(); // with a marker on its way, and more forwarded behind it
+        h.Answer(m);
+        h.Read(m, 110);
+        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("Committed", h.Recorded(P(1, 1)));
+        Assert.Equal("SendMarker", h.TickAfterUs(1, busy: true));
+        Marker last = h.Marker;
+        h.Answer(last);
+        h.Read(last, 120);
+        h.Durable(2);
+        Assert.Equal("Committed", h.Recorded(P(1, 2)));
+        Assert.Equal("Stopped", h.TickAfterUs(1));
+    }
+
+    [Fact]
+    public void Pace_NobodyWaits_SyncsAndRecordsArePutOffUntilTheirTimeHasCome()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary", h.Read(m, 900)); // 5 ms since the last sync are not over
+        Assert.Equal("SendMarker RequestSync", h.TickAt(7));
+        m = h.Marker;
+        Assert.Equal("", h.Durable(2));
+        h.Answer(m);
+        h.Read(m, 1500);
+        h.Durable(6);
+        Assert.DoesNotContain("RecordCut", h.TickAt(50), StringComparison.Ordinal);
+        Assert.Contains("RecordCut", h.TickAt(53), StringComparison.Ordinal);
+        Assert.Equal(P(1, 6), h.Effects.Single(e => e.Kind == ShardEffectKind.RecordCut).Point);
+    }
+
+    [Fact]
+    public void Pace_VersionsWithoutWrites_AreSyncedWithTheRecord()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 310 + Marker.StreamBytesMax); // the marker alone
+        Assert.DoesNotContain("RequestSync", h.TickAt(40), StringComparison.Ordinal);
+        Assert.Contains("RequestSync", h.TickAt(53), StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void Pace_SomebodyBeginsToWait_WhatWasPutOffIsDoneAtOnceAndSoIsAllThatFollows()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary", h.Read(m, 900));
+        Assert.Equal("RequestSync", h.Do(e => h.Machine.CommitAwaited(true, e)));
+        Assert.Equal("RecordCut", h.Durable(2));
+        h.Recorded(P(1, 2));
+        h.TickAt(4);
+        m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary RequestSync", h.Read(m, 1500));
+        Assert.Equal("RecordCut", h.Durable(3));
+        h.Recorded(P(1, 3));
+
+        // Durable and put off: the wait brings the record.
+        h.Do(e => h.Machine.CommitAwaited(false, e));
+        h.TickAt(5);
+        m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 2100);
+        Assert.Equal("", h.Durable(4));
+        Assert.Equal("RequestSync RecordCut", h.Do(e => h.Machine.CommitAwaited(true, e)));
+        Assert.Equal(P(1, 4), h.Point);
+        Assert.Equal("", h.Do(e => h.Machine.CommitAwaited(true, e))); // a second one who waits
+    }
+
+    [Fact]
+    public void Pace_Stopping_PutsNothingOff()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(2);
+        h.Machine.Stopping();
+        Assert.Equal("SendMarker", h.TickAfterUs(1));
+        Marker m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary RequestSync", h.Read(m, 900));
+        Assert.Equal("RecordCut", h.Durable(2));
+    }
+
+    [Fact]
+    public void Pace_AwaitedWhileTheStoreIsLost_RecordsNothing()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        h.Read(m, 900);
+        h.Machine.StoreLost();
+        h.Durable(2);
+        Assert.Equal("RequestSync", h.Do(e => h.Machine.CommitAwaited(true, e)));
     }
 
     [Fact]
@@ -228,7 +341,8 @@ public class ShardCutTests
         h.Machine.Stopping();
         Assert.Equal("AppendEmptyRun RequestSync", h.TickAfterUs(1));
         Assert.Equal("RecordCut", h.Durable(5));
-        Assert.Equal("Committed Stopped", h.Recorded(P(1, 5)));
+        Assert.Equal("Committed", h.Recorded(P(1, 5)));
+        Assert.Equal("Stopped", h.TickAfterUs(1));
     }
 
     [Fact]

@@ -13,10 +13,11 @@ internal sealed class ShardHarness
     private readonly ShardEffects _effects = new();
     private long _us = Start;
 
-    public ShardHarness(CommitMode mode = CommitMode.Log, bool attach = true, long lastVersion = 0, long recorded = 0)
+    public ShardHarness(CommitMode mode = CommitMode.Log, bool attach = true, long lastVersion = 0, long recorded = 0,
+        long syncIntervalUs = 0, long recordIntervalUs = 0)
     {
         Machine = new(
-            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000 },
+            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000, SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs },
             new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)));
         if (attach) Machine.Attached(100, 100);
     }
