@@ -280,26 +280,27 @@ internal sealed partial class BgsaveShard
     // Mode bgsave needs the files that Redis writes.
     private async Task CheckDirectoryAsync(CancellationToken stop)
     {
-        string path;
+        string directory;
         try
         {
             await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
-            path = (await watch.DumpAsync(stop).ConfigureAwait(false)).Path;
+            directory = await watch.DirectoryAsync(stop).ConfigureAwait(false);
             await watch.LookAsync(stop).ConfigureAwait(false);
         }
         catch (RedisException e) when (e.Problem == RedisProblem.NoPermission)
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: --commit bgsave needs CONFIG GET and INFO at {_store.Name}: {e.Message} Allow them to the proxy's user.");
         }
-        string directory = Path.GetDirectoryName(path) ?? "/";
         try
         {
+            // Redis answers nothing when its working directory was removed.
+            if (directory.Length == 0) { throw new DirectoryNotFoundException("it was removed"); }
             _ = Directory.EnumerateFiles(directory).FirstOrDefault();
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
             throw new RecoveryRefusedException(
-                $"shard {_options.Shard}: {_store.Name} saves in {directory}, which cannot be read from here ({e.Message}). "
+                $"shard {_options.Shard}: {_store.Name} saves in {(directory.Length > 0 ? directory : "its working directory")}, which cannot be read from here ({e.Message}). "
                 + "--commit bgsave needs a Redis on this machine, with a directory that the proxy's user can read; --commit log works without.");
         }
     }

@@ -51,11 +51,14 @@ internal sealed class SaveWatch(RedisConnection connection) : IAsyncDisposable
             fields.GetValueOrDefault("rdb_last_bgsave_status") != "ok");
     }
 
+    /// <summary>Where Redis saves; empty if its working directory was removed.</summary>
+    public Task<string> DirectoryAsync(CancellationToken stop) => SettingAsync("dir", stop);
+
     /// <summary>Which file the dump is now. Settings may be changed at any time, so they are asked for.</summary>
     /// <exception cref="RedisException">Redis does not tell.</exception>
     public async Task<DumpFile> DumpAsync(CancellationToken stop)
     {
-        string directory = await SettingAsync("dir", stop).ConfigureAwait(false);
+        string directory = await DirectoryAsync(stop).ConfigureAwait(false);
         string name = await SettingAsync("dbfilename", stop).ConfigureAwait(false);
         return DumpFile.At(Path.Combine(directory, name));
     }
