@@ -10,6 +10,11 @@ internal sealed unsafe partial class Client
     /// <summary>A whole reply to a request that was expected with anything but <see cref="ReplyKind.Plain"/>.</summary>
     public void OnCaptured(Upstream upstream, ReplyKind kind, ReadOnlySpan<byte> reply)
     {
+        if (kind == ReplyKind.Unlogged)
+        {
+            OnUnloggedAnswered(upstream, reply);
+            return;
+        }
         if (IsClosed) { return; }
         bool failed = reply[0] == (byte)'-';
         switch (kind)
@@ -89,10 +94,6 @@ internal sealed unsafe partial class Client
                 if (!failed) { LearnSettings(); }
                 Answer(reply);
                 _loop.CheckRights();
-                break;
-            case ReplyKind.Unlogged:
-                _loop.Shard.AfterUnloggedChange();
-                Answer(reply);
                 break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);

@@ -67,8 +67,7 @@ internal sealed unsafe partial class Client
         switch (kind)
         {
             case CommandKind.Debug when versioned && IsUnlogged:
-                _loop.Shard.BeforeUnloggedChange();
-                return Forward(needsDedicated: true, ReplyKind.Unlogged, barrier: true);
+                return ForwardUnlogged();
             case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
                 // SCRIPT KILL and FUNCTION KILL must work while nothing else does.
                 return Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: !ArgumentIs(1, "KILL"u8));
@@ -124,9 +123,6 @@ internal sealed unsafe partial class Client
                 throw new InvalidOperationException($"command kind {kind} is not handled");
         }
     }
-
-    // It changes data in a way that Redis does not tell its replicas. (RELOAD alone saves first: the data stays.)
-    private bool IsUnlogged => ArgumentIs(1, "POPULATE"u8) || ArgumentIs(1, "LOADAOF"u8) || (ArgumentIs(1, "RELOAD"u8) && ArgumentCount > 2);
 
     private bool ChangesRights(CommandKind kind) => kind == CommandKind.Config
         ? ArgumentIs(1, "SET"u8) && HasArgument("requirepass"u8)
@@ -408,6 +404,8 @@ internal sealed unsafe partial class Client
                 return $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
             case CommandKind.Debug when ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "REPLICATE"u8):
                 return "ERR SLOGGER this DEBUG command changes the history that the version log keeps: start the proxy with --commit none for it";
+            case CommandKind.Debug when (_pins & Pins.Multi) != 0 && IsUnlogged:
+                return "ERR SLOGGER this DEBUG command changes data in a way that the version log cannot replay: it cannot be part of a transaction";
             case CommandKind.Config when ArgumentIs(1, "SET"u8):
                 for (int i = 2; i < ArgumentCount; i += 2)
                 {

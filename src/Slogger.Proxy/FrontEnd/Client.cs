@@ -51,6 +51,9 @@ internal enum Waiting : byte
 
     /// <summary>That nothing is in flight on the shared upstream.</summary>
     Quiet,
+
+    /// <summary>A checkpoint of what it has changed.</summary>
+    Checkpoint,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -276,7 +279,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);
@@ -376,7 +379,8 @@ internal sealed unsafe partial class Client : IChannelOwner
         _input.Free();
         _loop.Poller.Close(_channel);
         if (Shared is not null) { Shared.ClientCount--; }
-        Dedicated?.Close("the client has gone");
+        // A change that the log does not hold may still be on its way to Redis: its end must be seen.
+        if (!_changesUnlogged) { Dedicated?.Close("the client has gone"); }
         _loop.Forget(this);
     }
 

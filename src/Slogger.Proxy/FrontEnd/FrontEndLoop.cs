@@ -437,10 +437,9 @@ internal interface IShardPort : IVersionSource
     {
     }
 
-    /// <summary>It has been answered: the checkpoint can be taken.</summary>
-    void AfterUnloggedChange()
-    {
-    }
+    /// <summary>It has been answered, or its connection has gone: the checkpoint can be taken.</summary>
+    /// <param name="settled">Run on the loop's thread when Redis is done with the checkpoint, or could not take one now.</param>
+    void AfterUnloggedChange(Action settled) => settled();
 
     /// <summary>A client begins to wait for a commit (<see cref="FrontEndLoop.AnybodyWaits"/>): no step of it is put off.</summary>
     void OnCommitAwaited()

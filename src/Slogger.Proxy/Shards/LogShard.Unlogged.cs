@@ -2,62 +2,107 @@
 // them, so from before such a change no version is closed until a checkpoint holds it. A file says so meanwhile: a proxy that
 // is killed in between takes the checkpoint when it comes back.
 using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard
 {
-    // Changes begun and not yet in a checkpoint; above 0, versions stay open. Changed by the loop and the control task.
+    // Redis sees the end of its child in the next tick of its own clock (100 ms); what runs longer is somebody else's child.
+    private static readonly TimeSpan ChildEndMax = TimeSpan.FromSeconds(1);
+
+    private readonly object _unloggedLock = new();
+    private readonly List<Action> _unsettled = [];
+    private long _unloggedBegun;
+    private int _unloggedUnderWay;
+
+    // Above 0 while a change is in no checkpoint: versions stay open. Changed under both locks.
     private volatile int _unlogged;
-    private volatile bool _checkpointWanted;
 
     private string UnloggedNote => Path.Combine(_options.DataDirectory, "unlogged-change");
 
     /// <inheritdoc />
     public void BeforeUnloggedChange()
     {
-        lock (_machineLock) { _unlogged = 1; }
-        _checkpointWanted = false;
-        DurableFile.Write(UnloggedNote, []);
+        lock (_unloggedLock)
+        {
+            _unloggedBegun++;
+            _unloggedUnderWay++;
+            lock (_machineLock) { _unlogged = 1; }
+            DurableFile.Write(UnloggedNote, []);
+        }
     }
 
     /// <inheritdoc />
-    public void AfterUnloggedChange()
+    public void AfterUnloggedChange(Action settled)
     {
-        _checkpointWanted = true;
+        lock (_unloggedLock)
+        {
+            _unloggedUnderWay--;
+            _unsettled.Add(settled);
+        }
         Wake();
     }
 
     // At a start: the change was made, or not; the store that goes on has what there is of it.
     private void ResumeUnlogged(bool storeGoesOn)
     {
-        if (!File.Exists(UnloggedNote)) { return; }
-        if (storeGoesOn)
+        lock (_unloggedLock)
         {
+            if (!File.Exists(UnloggedNote)) { return; }
             lock (_machineLock) { _unlogged = 1; }
-            _checkpointWanted = true;
-            Wake();
+            if (!storeGoesOn && _unloggedUnderWay == 0) { ForgetUnlogged(); }
         }
-        else
-        {
-            File.Delete(UnloggedNote);
-            lock (_machineLock) { _unlogged = 0; }
-            _checkpointWanted = false;
-        }
+        Wake();
+    }
+
+    private void ForgetUnlogged()
+    {
+        File.Delete(UnloggedNote);
+        lock (_machineLock) { _unlogged = 0; }
     }
 
     private async Task KeepUnloggedAsync(CancellationToken stop)
     {
-        if (!_checkpointWanted || !_isOpen) { return; }
-        _checkpointWanted = false;
-        if (!await TakeCheckpointAsync(stop).ConfigureAwait(false))
+        if (!_isOpen) { return; }
+        Action[] settled;
+        long begun;
+        bool needed;
+        lock (_unloggedLock)
         {
-            _checkpointWanted = true;
-            return;
+            if (_unloggedUnderWay > 0) { return; }
+            begun = _unloggedBegun;
+            needed = _unlogged != 0;
+            settled = [.. _unsettled];
+            _unsettled.Clear();
         }
-        // Another change may have begun meanwhile: it wants a checkpoint of its own.
-        if (_checkpointWanted) { return; }
-        File.Delete(UnloggedNote);
-        lock (_machineLock) { _unlogged = 0; }
+        try
+        {
+            if (needed && await TakeCheckpointAsync(stop).ConfigureAwait(false))
+            {
+                lock (_unloggedLock)
+                {
+                    // A change that has begun meanwhile wants a checkpoint of its own.
+                    if (_unloggedBegun == begun) { ForgetUnlogged(); }
+                }
+                if (settled.Length > 0) { await ChildEndedAsync(stop).ConfigureAwait(false); }
+            }
+        }
+        finally
+        {
+            foreach (Action action in settled) { _loop!.Post(action); }
+        }
+    }
+
+    // Until its child has been seen to end, Redis puts a rewrite of its AOF off.
+    private async Task ChildEndedAsync(CancellationToken stop)
+    {
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        long began = MonotonicMicroseconds();
+        while ((await control.InfoAsync("persistence", stop).ConfigureAwait(false)).GetValueOrDefault("rdb_bgsave_in_progress") == "1"
+            && MonotonicMicroseconds() - began < ChildEndMax.TotalMicroseconds)
+        {
+            await Task.Delay(5, stop).ConfigureAwait(false);
+        }
     }
 }
