@@ -122,7 +122,7 @@ internal sealed class ChaosRun
         await EndWritersAsync(running, stop, violations);
         foreach (var writer in _writers)
         {
-            await writer.SettleAsync(fault);
+            await writer.SettleAsync(fault, killedAt);
         }
 
         violations.AddRange(await CheckStateAsync(round, fault));
@@ -176,7 +176,7 @@ internal sealed class ChaosRun
     {
         var observed = await ObservedState.ReadAsync(_deployment.Endpoint);
         var histories = _writers.Select(w => w.History).ToArray();
-        var result = PrefixChecker.Check(histories, observed, new(round, fault.LosesNothing, _deployment.SharedIsExact));
+        var result = PrefixChecker.Check(histories, observed, new(round, fault.LosesNothing, _deployment.SharedIsExact, fault.KillsAgain));
         var violations = result.Violations.ToList();
         for (int i = 0; i < histories.Length; i++)
         {

@@ -10,7 +10,8 @@ namespace Slogger.Integration.Tests.Chaos;
 /// <param name="LosesNothing">By contract every answered command survives it.</param>
 /// <param name="NewWorldLine">By contract the world-line has moved on after it.</param>
 /// <param name="EndsProxy">No client connection outlives it.</param>
-internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false, bool EndsProxy = false)
+/// <param name="KillsAgain">The store may be killed a second time, when it has been recovered once.</param>
+internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false, bool EndsProxy = false, bool KillsAgain = false)
 {
     /// <summary>Nobody is killed: the writers are told to stop.</summary>
     public static readonly Fault None = new("none", LosesNothing: true);

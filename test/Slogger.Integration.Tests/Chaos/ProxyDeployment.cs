@@ -56,8 +56,8 @@ internal sealed partial class ProxyDeployment : IDeployment
 
     public static IReadOnlyList<Fault> AllFaults { get; } =
     [
-        new("redis", NewWorldLine: true), new("proxy", LosesNothing: true, EndsProxy: true), new("both", NewWorldLine: true, EndsProxy: true),
-        new("redis-twice", NewWorldLine: true), new("redis-then-proxy", NewWorldLine: true, EndsProxy: true), new("sigterm", LosesNothing: true, EndsProxy: true), Fault.None,
+        new("redis", NewWorldLine: true), new("proxy", LosesNothing: true, EndsProxy: true), new("both", NewWorldLine: true, EndsProxy: true, KillsAgain: true),
+        new("redis-twice", NewWorldLine: true, KillsAgain: true), new("redis-then-proxy", NewWorldLine: true, EndsProxy: true), new("sigterm", LosesNothing: true, EndsProxy: true), Fault.None,
     ];
 
     public string Name => $"slogger, {(_setup.Attached ? "attached" : "supervised")} redis, {(_setup.Postgres ? "postgres" : "sqlite")}, {_setup.VersionInterval}";

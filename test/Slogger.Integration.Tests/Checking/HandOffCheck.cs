@@ -16,21 +16,21 @@ internal static class HandOffCheck
         (WriterHistory History, WriterOutcome Outcome) popping, IReadOnlyList<string> after)
     {
         string key = CommandGenerator.HandOffKey(popping.History.Writer);
-        var pushes = pushing.History.Commands.Select((c, i) => (Command: c, K: i + 1))
-            .Where(c => c.Command.Arguments[0] == "RPUSH" && c.Command.Arguments[1] == key).ToArray();
+        var pushes = pushing.History.Commands.Select((c, i) => (Command: c, K: i + 1)).Where(c => IsPush(c.Command, key)).ToArray();
         var pops = popping.History.Commands.Select((c, i) => (Command: c, K: i + 1)).Where(c => c.Command.IsBlockingPop).ToArray();
         // What was pipelined behind a rollback notice ran after it; between it and the surviving prefix there may be a gap.
-        string[] prefix = [.. before, .. pushes.Where(p => p.Command.Fate != Fate.AnsweredAfterRollback).Select(p => p.Command.Arguments[2])];
-        string[] later = [.. pushes.Where(p => p.Command.Fate == Fate.AnsweredAfterRollback).Select(p => p.Command.Arguments[2])];
-        int pushedLow = before.Count + pushes.Count(p => p.K <= pushing.Outcome.KMin && p.Command.Fate != Fate.AnsweredAfterRollback);
-        int pushedHigh = before.Count + pushes.Count(p => p.K <= pushing.Outcome.KMax && p.Command.Fate != Fate.AnsweredAfterRollback);
+        string[] prefix = [.. before, .. pushes.Select(p => p.Command.Arguments[2])];
+        int pushedLow = before.Count + pushes.Count(p => p.K <= pushing.Outcome.KMin);
+        int pushedHigh = before.Count + pushes.Count(p => p.K <= pushing.Outcome.KMax);
+        string[][] courses = [.. pushing.Outcome.Later.Select(c => c.Where(p => IsPush(p, key)).Select(p => p.Arguments[2]).ToArray())];
 
+        // What was popped may have been pushed by commands that are lost; so may what was popped in the new world-line, if the pop is.
         var popped = pops.Where(p => p.Command.Popped is not null).Select(p => p.Command.Popped!).ToArray();
-        string[] all = [.. prefix, .. later];
-        if (!popped.SequenceEqual(all.Take(popped.Length))
-            && !Enumerable.Range(pushedLow, pushedHigh - pushedLow + 1).Any(n => popped.SequenceEqual(prefix.Take(n).Concat(later).Take(popped.Length))))
+        bool inOrder = popped.SequenceEqual(prefix.Take(popped.Length))
+            || courses.Any(later => Enumerable.Range(pushedLow, pushedHigh - pushedLow + 1).Any(n => popped.SequenceEqual(prefix.Take(n).Concat(later).Take(popped.Length))));
+        if (!inOrder)
         {
-            yield return new(ViolationKind.HandOffBroken, $"{key}: popped {string.Join(' ', popped.Take(20))} of {string.Join(' ', all.Take(20))}");
+            yield return new(ViolationKind.HandOffBroken, $"{key}: popped {string.Join(' ', popped.Take(20))} of {string.Join(' ', prefix.Take(20))}");
             yield break;
         }
 
@@ -40,19 +40,18 @@ internal static class HandOffCheck
         {
             for (int to = pushedLow; to <= pushedHigh; to++)
             {
-                for (int more = 0; more <= later.Length; more++)
+                if (courses.Any(later => to + later.Length >= from && after.SequenceEqual(prefix.Take(to).Concat(later).Skip(from))))
                 {
-                    if (to + more >= from && after.SequenceEqual(prefix.Take(to).Concat(later.Take(more)).Skip(from)))
-                    {
-                        yield break;
-                    }
+                    yield break;
                 }
             }
         }
 
         yield return new(ViolationKind.HandOffBroken, $"{key} holds {after.Count} elements ({string.Join(' ', after.Take(5))}...), expected elements "
-            + $"{poppedLow}..{poppedHigh} to {pushedLow}..{pushedHigh} of {string.Join(' ', all.Skip(Math.Max(0, poppedLow - 3)).Take(12))}");
+            + $"{poppedLow}..{poppedHigh} to {pushedLow}..{pushedHigh} of {string.Join(' ', prefix.Skip(Math.Max(0, poppedLow - 3)).Take(12))}");
 
         bool IsUncertain(int k) => popping.History.Rollback?.IsUncertain(popping.History.SequenceOf(k)) == true;
     }
+
+    private static bool IsPush(Issued command, string key) => command.Arguments[0] == "RPUSH" && command.Arguments[1] == key;
 }

@@ -8,11 +8,16 @@ namespace Slogger.Integration.Tests.Checking;
 
 /// <param name="AcknowledgedIsDurable">The fault may lose nothing that was answered (the proxy alone was killed).</param>
 /// <param name="SharedIsExact">Only blocking or transacting clients may be told that answered commands are uncertain.</param>
-internal sealed record CheckRules(int Round, bool AcknowledgedIsDurable = false, bool SharedIsExact = true);
+/// <param name="MayBeKilledAgain">There may have been a second rollback that a client whose connection ended was not told of.</param>
+internal sealed record CheckRules(int Round, bool AcknowledgedIsDurable = false, bool SharedIsExact = true, bool MayBeKilledAgain = false);
 
 /// <summary>What the check found for one writer: it kept k commands, KMin &lt;= k &lt;= KMax (commands without effect blur it),
 /// and the state it goes on from.</summary>
-internal sealed record WriterOutcome(int KMin, int KMax, KeyspaceModel State);
+internal sealed record WriterOutcome(int KMin, int KMax, KeyspaceModel State)
+{
+    /// <summary>What ran behind a rollback notice: each course that explains the state.</summary>
+    public IReadOnlyList<Issued[]> Later { get; init; } = [[]];
+}
 
 internal sealed record CheckResult(IReadOnlyList<Violation> Violations, IReadOnlyList<WriterOutcome> Writers)
 {
@@ -41,12 +46,30 @@ internal static class PrefixChecker
     private static WriterOutcome CheckWriter(WriterHistory history, ObservedState observed, CheckRules rules, List<Violation> violations)
     {
         ulong wanted = observed.Fingerprint(history.Writer);
-        var afterwards = history.Commands.Where(c => c.Fate == Fate.AnsweredAfterRollback).ToArray();
-        int database = afterwards.Length > 0 ? LastAnsweredDatabase(history) : 0;
-        var fits = afterwards.Length > 0
-            ? FitsWithNewWorldLine(history, wanted, afterwards, database)
-            : [.. Enumerable.Range(0, history.Fingerprints.Count).Where(k => history.Fingerprints[k] == wanted)];
-        if (fits.Count == 0)
+        int database = history.NoticeAt < history.Commands.Count ? LastAnsweredDatabase(history) : 0;
+        (WriterOutcome Outcome, List<Violation> Violations)? best = null;
+        var explained = new List<Issued[]>();
+        Lazy<List<(int K, KeyspaceModel State)>> survivors = new(() => Survivors(history));
+        foreach (var later in LaterCourses.Of(history, rules))
+        {
+            List<int> fits = later.Length == 0
+                ? [.. Enumerable.Range(0, history.Fingerprints.Count).Where(k => history.Fingerprints[k] == wanted && IsBeforeNotice(history, k))]
+                : [.. survivors.Value.Where(s => After(s.State, later, database).Fingerprint == wanted).Select(s => s.K)];
+            if (fits.Count == 0)
+            {
+                continue;
+            }
+
+            var found = new List<Violation>();
+            var outcome = CheckFits(history, observed, rules, fits, state => After(state, later, database), found);
+            explained.AddRange(found.Count == 0 ? [later] : []);
+            if (best is null || (best.Value.Violations.Count > 0 && found.Count == 0))
+            {
+                best = (outcome, found);
+            }
+        }
+
+        if (best is not { } judged)
         {
             violations.Add(new(ViolationKind.NotAPrefix, PrefixDiagnosis.Explain(history, observed)));
             var found = new KeyspaceModel();
@@ -54,6 +77,16 @@ internal static class PrefixChecker
             return new(0, history.Commands.Count, found);
         }
 
+        violations.AddRange(judged.Violations);
+        return explained.Count > 0 ? judged.Outcome with { Later = explained } : judged.Outcome;
+    }
+
+    // What was sent behind a notice that was answered can never be part of the surviving prefix.
+    private static bool IsBeforeNotice(WriterHistory history, int k) => history.Rollback is null || k <= history.NoticeAt;
+
+    private static WriterOutcome CheckFits(WriterHistory history, ObservedState observed, CheckRules rules, List<int> fits,
+        Func<KeyspaceModel, KeyspaceModel> after, List<Violation> violations)
+    {
         fits = RequireAtLeast(history, fits, history.Committed, ViolationKind.CommittedLost, violations);
         if (rules.AcknowledgedIsDurable)
         {
@@ -61,7 +94,7 @@ internal static class PrefixChecker
         }
 
         fits = RequireSurvivor(history, fits, rules, violations);
-        return Replay(history, observed, fits, state => After(state, afterwards, database), violations);
+        return Replay(history, observed, fits, after, violations);
     }
 
     // The database is the connection's own, not data: it stays what the last answered command made it.
@@ -76,30 +109,26 @@ internal static class PrefixChecker
         return state.Database;
     }
 
-    private static List<int> FitsWithNewWorldLine(WriterHistory history, ulong wanted, Issued[] afterwards, int database)
+    /// <summary>The states that the notice allows: after the survivor, and after those of the uncertain ones behind it.</summary>
+    private static List<(int K, KeyspaceModel State)> Survivors(WriterHistory history)
     {
-        var fits = new List<int>();
+        var survivors = new List<(int, KeyspaceModel)>();
         var state = history.Start.Clone();
         int survived = history.IndexOf(history.Rollback!.Survived);
-        for (int k = 0; k <= history.Commands.Count; k++)
+        for (int k = 0; k <= history.NoticeAt && (k <= survived || history.Rollback.IsUncertain(history.SequenceOf(k))); k++)
         {
-            if (k > survived && !history.Rollback.IsUncertain(history.SequenceOf(k)))
-            {
-                break;
-            }
-
             if (k > 0)
             {
                 state.Apply(history.Commands[k - 1].Arguments, history.Commands[k - 1].Expired);
             }
 
-            if (k >= survived && After(state, afterwards, database).Fingerprint == wanted)
+            if (k >= survived)
             {
-                fits.Add(k);
+                survivors.Add((k, state.Clone()));
             }
         }
 
-        return fits;
+        return survivors;
     }
 
     /// <summary>The state after the rollback and the commands that ran in the new world-line.</summary>
@@ -155,7 +184,7 @@ internal static class PrefixChecker
         }
 
         if (rules.SharedIsExact && !history.Profile.Transactions && !history.Profile.PopsFrom
-            && told.Uncertain.Any(r => r.From <= history.SequenceOf(history.Acknowledged) && !IsNearScript(history, history.IndexOf(r.From))))
+            && Enumerable.Range(survived + 1, Math.Max(0, history.Acknowledged - survived)).Any(k => told.IsUncertain(history.SequenceOf(k)) && !IsNearScript(history, k)))
         {
             violations.Add(new(ViolationKind.WrongSurvivor, $"{history.Name}: answered commands (to {history.SequenceOf(history.Acknowledged)}) are uncertain without a connection of its own: {string.Join(',', told.Uncertain)}"));
         }
@@ -275,7 +304,9 @@ internal static class PrefixChecker
             var parts = ((StringEntry)entry).Value.Split(':').Select(int.Parse).ToArray();
             int writer = parts[0] == rules.Round ? histories.ToList().FindIndex(h => h.Writer == parts[1]) : -1;
             // Sent before its client learnt of the rollback, run after it: such a client has been told, and may see this.
-            bool ranLater = histories.Any(h => h.Commands.Any(c => (h.RanAfterRollback || c.Fate == Fate.AnsweredAfterRollback) && c.Arguments.Contains(((StringEntry)entry).Value)));
+            string reference = ((StringEntry)entry).Value;
+            bool ranLater = histories.Zip(outcomes).Any(w => w.Second.Later.SelectMany(l => l).Concat(w.First.RanAfterRollback ? w.First.Commands : [])
+                .Any(c => c.Arguments.Contains(reference)));
             if (writer >= 0 && outcomes[writer].KMax < parts[2] && !ranLater)
             {
                 violations.Add(new(ViolationKind.ReferenceBroken, $"{key} refers to command {parts[2]} of {histories[writer].Name}, which kept {outcomes[writer].KMax}"));

@@ -86,6 +86,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         }
         catch (ConnectionLostException)
         {
+            _history.Ended = true;
             Disconnect();
         }
         catch (Exception e) when (e is InvalidDataException or TimeoutException or FormatException)
@@ -95,20 +96,20 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         }
     }
 
-    /// <summary>After a round: a connection that still stands is either given up or put in order for the next round; its
-    /// sequence numbers must have gone on, over a rollback too.</summary>
+    /// <summary>After a round: a connection that still stands is asked once more, so that it is told of every rollback, and
+    /// given up or put in order for the next round; its sequence numbers must have gone on, over a rollback too.</summary>
     /// <param name="fault">What was done in the round.</param>
-    public async Task SettleAsync(Fault fault)
+    /// <param name="faultAt">When, in Stopwatch ticks.</param>
+    public async Task SettleAsync(Fault fault, long faultAt)
     {
         if (_client is null)
         {
             return;
         }
 
-        _history.RanAfterRollback = fault is { NewWorldLine: true, EndsProxy: false } && _history.Rollback is null;
-
-        if (_random.Next(2) == 0 || fault.EndsProxy)
+        if (fault.EndsProxy)
         {
+            _history.Ended = true;
             Disconnect();
             return;
         }
@@ -130,10 +131,22 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
                 _sequence++;
             }
 
+            if (fault.NewWorldLine && _history.Rollback is null)
+            {
+                _history.RanAfterRollback = true;
+                _history.Complaints.AddRange(_history.Commands.Exists(c => c.RepliedAt < faultAt)
+                    ? [$"{_history.Name}: was answered before the store was lost, and is not told of the rollback"] : []);
+            }
         }
         catch (Exception e) when (e is ConnectionLostException or TimeoutException)
         {
             _history.Complaints.Add($"{_history.Name}: its connection stood, but is not usable: {e.Message}");
+            Disconnect();
+            return;
+        }
+
+        if (_random.Next(2) == 0)
+        {
             Disconnect();
         }
     }
@@ -147,7 +160,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             return reply;
         }
 
-        OnNotice(RollbackNotice.Parse(reply.Text));
+        OnNotice(RollbackNotice.Parse(reply.Text), _history.Commands.Count);
         _sequence += command[0].StartsWith("DPR.", StringComparison.Ordinal) ? 0 : 1;
         return await _client.CallAsync(command);
     }
@@ -259,7 +272,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         if (reply.IsError && reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
         {
-            OnNotice(RollbackNotice.Parse(reply.Text));
+            OnNotice(RollbackNotice.Parse(reply.Text), pending.Index);
             _stopping = true;
             if (pending.Kind == AskedFor.Command)
             {
@@ -281,11 +294,12 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
 
     // The first tells what survived of the round. A second, when the store was killed twice, can only be about what was
     // sent before the first was read and ran after it.
-    private void OnNotice(RollbackNotice notice)
+    private void OnNotice(RollbackNotice notice, int sent)
     {
         if (_history.Rollback is not { } first)
         {
             _history.Rollback = notice;
+            _history.NoticeAt = sent;
             return;
         }
 
@@ -299,9 +313,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             long sequence = _history.SequenceOf(i + 1);
             if (_history.Commands[i].Fate == Fate.AnsweredAfterRollback && sequence > notice.Survived)
             {
-                _history.Commands[i].Fate = Fate.Refused;
-                _history.Complaints.AddRange(notice.IsUncertain(sequence)
-                    ? [$"{_history.Name}: the harness cannot judge this course: {notice} after {first}"] : []);
+                _history.Commands[i].Fate = notice.IsUncertain(sequence) ? Fate.Unanswered : Fate.Refused;
             }
         }
     }
@@ -357,12 +369,18 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             return;
         }
 
-        if (pending.Kind == AskedFor.WorldLine || _history.Rollback is not null)
+        if (pending.Kind == AskedFor.WorldLine)
         {
             return;
         }
 
         long committed = reply.Items[1].AsInteger();
+        if (_history.Rollback is not null)
+        {
+            _history.CommittedLater = Math.Max(_history.CommittedLater, _history.IndexOf(committed));
+            return;
+        }
+
         if (committed > _history.SequenceOf(_history.Commands.Count))
         {
             _history.Complaints.Add($"{_history.Name}: {pending.Kind} says {committed} is committed, only {_history.SequenceOf(_history.Commands.Count)} were sent");
@@ -394,4 +412,5 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         command.Fate = fate;
         command.RepliedAt = Stopwatch.GetTimestamp();
         Answered++;
-    }}
+    }
+}

@@ -58,8 +58,18 @@ internal sealed class WriterHistory(int writer, WriterProfile profile, KeyspaceM
 
     public RollbackNotice? Rollback { get; set; }
 
-    /// <summary>Its connection outlived a rollback without a notice, as one does on which nothing had been done: all of the
-    /// round's commands ran in the new world-line.</summary>
+    /// <summary>How many commands had been sent when the notice was due: those behind it, if they ran at all, ran in the new
+    /// world-line.</summary>
+    public int NoticeAt { get; set; }
+
+    /// <summary>The largest k that was reported committed after the notice.</summary>
+    public int CommittedLater { get; set; }
+
+    /// <summary>Its connection ended: of what happened at the very end it was not told.</summary>
+    public bool Ended { get; set; }
+
+    /// <summary>Its connection outlived a rollback without a notice, which only one may on which nothing had been answered: all
+    /// of the round's commands ran in the new world-line.</summary>
     public bool RanAfterRollback { get; set; }
 
     /// <summary>Broken promises seen by the writer itself: wrong replies, a commit that went back.</summary>
