@@ -145,7 +145,7 @@ public static unsafe class CommandScanner
         for (long i = 0; i < count; i++)
         {
             if (q >= end) { return 0; }
-            if (*q != (byte)'$') { return -1; }
+            if (*q != (byte)'$') { return ReadOtherLine(q, end) == Incomplete ? 0 : -1; }
             q++;
             long length = ReadLength(ref q, end);
             if (length == Incomplete) { return 0; }
@@ -176,6 +176,26 @@ public static unsafe class CommandScanner
             q += length + 2;
         }
         return "ERR Protocol error: invalid bulk length";
+    }
+
+    /// <summary>The error, if any, with which Redis closes a connection that has not logged in for the request at
+    /// <paramref name="p"/>, without '-' and line end: such requests have few and short arguments.</summary>
+    public static string? ClassifyUnauthenticated(byte* p, byte* end)
+    {
+        const int ArgumentsMax = 10, ArgumentBytesMax = 16384;
+        if (p >= end || *p != (byte)'*') { return null; }
+        byte* q = p + 1;
+        long count = ReadLength(ref q, end);
+        if (count is > ArgumentsMax and <= int.MaxValue) { return "ERR Protocol error: unauthenticated multibulk length"; }
+        for (; count > 0 && count <= ArgumentsMax && q < end && *q == (byte)'$'; count--)
+        {
+            q++;
+            long length = ReadLength(ref q, end);
+            if (length > ArgumentBytesMax) { return "ERR Protocol error: unauthenticated bulk length"; }
+            if (length < 0 || end - q < length + 2) { return null; }
+            q += length + 2;
+        }
+        return null;
     }
 
     // A zero byte ends the text, as it does where C prints it; a line end would break the protocol.

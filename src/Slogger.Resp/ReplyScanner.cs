@@ -91,12 +91,14 @@ public static unsafe class ReplyScanner
                     long count = CommandScanner.ReadLength(ref q, end);
                     if (count == CommandScanner.Incomplete) { return p; }
                     if (count < -1) { throw Bad(p); }
-                    if (state.FramesLeft == 0) { state.FramesLeft = 1; }
+                    bool isFirst = state.FramesLeft == 0;
+                    if (isFirst) { state.FramesLeft = 1; }
                     p = q;
                     if (count < 0) { count = 0; }
                     if (kind is (byte)'%' or (byte)'|') { count *= 2; }
-                    // Attributes come before the frame that they describe, which is still to be read.
-                    state.FramesLeft += kind == (byte)'|' ? count : count - 1;
+                    // Attributes come before the frame that they describe, which is still to be read; so does a push inside
+                    // a reply (a transaction that publishes to its own client), which is no element of it.
+                    state.FramesLeft += kind == (byte)'|' || (kind == (byte)'>' && !isFirst) ? count : count - 1;
                     if (state.FramesLeft == 0) { remaining--; }
                     break;
                 }

@@ -172,6 +172,35 @@ public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
     }
 
     [Theory]
+    [InlineData("*2\r\n$1\r\na\r\nSUBSCR", 0)]
+    [InlineData("*2\r\n$1\r\na\r\nSUBSCR\r", 0)]
+    [InlineData("*2\r\n$1\r\na\r\nSUBSCR\r\n", -1)]
+    public void ReadArguments_NoLength_IsSaidWhenTheLineHasCome(string bytes, long expected)
+    {
+        using var native = new Native(Bytes.Of(bytes));
+        Assert.Equal(expected, CommandScanner.ReadArguments(native.Start, native.End, []));
+    }
+
+    [Theory]
+    [InlineData("*11\r\n", "multibulk")]
+    [InlineData("*10\r\n", null)]
+    [InlineData("*2147483648\r\n", null)]
+    [InlineData("*2\r\n$4\r\nAUTH\r\n$16385\r\n", "bulk")]
+    [InlineData("*2\r\n$4\r\nAUTH\r\n$16384\r\n", null)]
+    [InlineData("*2\r\n$16385\r\n", "bulk")]
+    [InlineData("*1\r\n$4\r\nPING\r\n*11\r\n", null)]
+    [InlineData("*2\r\n$4\r\nAUTH\r\n$16385", null)]
+    [InlineData("*2\r\n$4\r\nAUTH\r\n:16385\r\n", null)]
+    [InlineData("*2\r\n$x\r\n$16385\r\n", null)]
+    [InlineData("PING\r\n", null)]
+    public void ClassifyUnauthenticated_FirstRequest_IsHeldToTheLimits(string bytes, string? expected)
+    {
+        using var native = new Native(Bytes.Of(bytes));
+        string? error = expected is null ? null : $"ERR Protocol error: unauthenticated {expected} length";
+        Assert.Equal(error, CommandScanner.ClassifyUnauthenticated(native.Start, native.End));
+    }
+
+    [Theory]
     [InlineData("*x\r\n")]
     [InlineData("*2147483648\r\n")]
     [InlineData("*1\r\n:1\r\n")]

@@ -12,6 +12,7 @@ public sealed unsafe class ReplyScannerTests(ITestOutputHelper output)
         ",3.14\r\n", ",inf\r\n", "(3492890328409238509324850943850943825024385\r\n", "=15\r\ntxt:Some string\r\n", "!5\r\nERROR\r\n",
         "*2\r\n$1\r\na\r\n:1\r\n", "*3\r\n*0\r\n*-1\r\n*1\r\n*2\r\n+a\r\n$-1\r\n", "%0\r\n", "%2\r\n+a\r\n:1\r\n$1\r\nb\r\n*1\r\n_\r\n", "~2\r\n:1\r\n:2\r\n",
         ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", "|1\r\n+ttl\r\n:3600\r\n*2\r\n:1\r\n|0\r\n:2\r\n", "+\r\n", "+a\rb\r\n", "$4\r\n\r\n\r\n\r\n",
+        "*2\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n>1\r\n+a\r\n>0\r\n:2\r\n", "*1\r\n*1\r\n>1\r\n*0\r\n$1\r\na\r\n",
         "*10\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n",
     ];
 
@@ -135,7 +136,8 @@ public sealed unsafe class ReplyScannerTests(ITestOutputHelper output)
         Assert.True(state.IsBetweenReplies);
     }
 
-    private static int ReadOne(byte[] bytes, int at)
+    // A push inside a reply is no element of it.
+    private static int ReadOne(byte[] bytes, int at, bool isInside = false)
     {
         int line = Array.IndexOf(bytes, (byte)'\n', at) + 1;
         char kind = (char)bytes[at];
@@ -144,8 +146,8 @@ public sealed unsafe class ReplyScannerTests(ITestOutputHelper output)
         if ("$=!".Contains(kind)) { return count < 0 ? line : line + (int)count + 2; }
         if (count < 0) { count = 0; }
         if (kind is '%' or '|') { count *= 2; }
-        if (kind == '|') { count++; }
-        for (; count > 0; count--) { line = ReadOne(bytes, line); }
+        if (kind == '|' || (kind == '>' && isInside)) { count++; }
+        for (; count > 0; count--) { line = ReadOne(bytes, line, isInside: true); }
         return line;
     }
 
@@ -169,7 +171,7 @@ public sealed unsafe class ReplyScannerTests(ITestOutputHelper output)
                 int count = random.Next(0, 4);
                 text.Append(aggregate).Append(count).Append("\r\n");
                 int frames = aggregate is '%' or '|' ? count * 2 : count;
-                if (aggregate == '|') { frames++; }
+                if (aggregate == '|' || (aggregate == '>' && depth > 0)) { frames++; }
                 for (; frames > 0; frames--) { AppendRandom(text, random, depth + 1); }
                 break;
         }
