@@ -95,6 +95,18 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 _loop.CheckRights();
                 break;
+            case ReplyKind.Pause:
+                _loop.Pause(failed ? 0 : _argumentNumber);
+                Answer(reply);
+                break;
+            case ReplyKind.QueuedPause:
+                if (!failed) { _transactionPause = Math.Max(_transactionPause, _argumentNumber); }
+                Answer(reply);
+                break;
+            case ReplyKind.Unpause:
+                if (!failed) { _loop.Unpause(); }
+                Answer(reply);
+                break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
                 if (_transactionTouchesRights)

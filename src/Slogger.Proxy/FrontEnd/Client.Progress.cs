@@ -99,7 +99,7 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_streaming
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0;
 
     // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it.

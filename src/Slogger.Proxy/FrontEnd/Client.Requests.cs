@@ -19,6 +19,21 @@ internal sealed unsafe partial class Client
     private bool TakesShared =>
         Shared is not null && _pins == Pins.None && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
+    // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
+    private bool MayGoOnWithoutPassword(byte* p)
+    {
+        if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
+        if (_undecided && !_loop.IsSharingKnown)
+        {
+            Wait(Waiting.Store);
+            return false;
+        }
+        if (_undecided) { Decide(_loop.AcceptsSharing ? _loop.Shared : null); }
+        if (Shared is not null || !_loop.NeedsPassword) { return true; }
+        Refuse(tooMuch, thenClose: true);
+        return false;
+    }
+
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
@@ -64,6 +79,7 @@ internal sealed unsafe partial class Client
     // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
     private void ProcessInput()
     {
+        if (_quits) { _input.Free(); }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
         {
             if (_streaming)
@@ -79,6 +95,7 @@ internal sealed unsafe partial class Client
             }
             byte* p = _input.Head;
             int count = 0;
+            if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = CommandScanner.ScanRun(p, _input.Tail, CommandKinds.Special, LargeRequestBytes, ref count, out ScanStop stop, out byte value);
             if (next > p)
             {

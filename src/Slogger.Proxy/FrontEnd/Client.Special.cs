@@ -60,7 +60,10 @@ internal sealed unsafe partial class Client
             {
                 return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
             }
-            if (kind == CommandKind.Client && ArgumentIs(1, "PAUSE"u8) && ArgumentNumber(2, out long pause)) { _transactionPause = Math.Max(_transactionPause, pause); }
+            if (kind == CommandKind.Client && ArgumentIs(1, "PAUSE"u8) && ArgumentNumber(2, out _argumentNumber))
+            {
+                return Forward(needsDedicated: true, ReplyKind.QueuedPause, barrier: true);
+            }
             if (kind == CommandKind.Client && ArgumentIs(1, "REPLY"u8)) { return QueueReplyMode(); }
             return Forward(needsDedicated: true, ReplyKind.Plain);
         }
@@ -87,7 +90,7 @@ internal sealed unsafe partial class Client
             case CommandKind.Subscribe or CommandKind.Unsubscribe:
                 return HandleSubscription(kind);
             case CommandKind.Monitor:
-                return Forward(needsDedicated: true, ReplyKind.Monitor, pin: Pins.Monitor);
+                return HandleMonitor();
             case CommandKind.Auth:
                 return Forward(needsDedicated: true, ReplyKind.Auth, barrier: true);
             case CommandKind.Hello:
@@ -109,8 +112,7 @@ internal sealed unsafe partial class Client
                 {
                     return Forward(needsDedicated: true, changesSettings ? ReplyKind.Setting : ReplyKind.Plain, barrier: changesSettings);
                 }
-                _loop.SuspendSharing();
-                return Forward(needsDedicated: true, ReplyKind.Config, barrier: true);
+                return ChangeRights();
             case CommandKind.Info:
                 return HandleInfo();
             case CommandKind.SlowLog:
@@ -127,6 +129,18 @@ internal sealed unsafe partial class Client
     private bool ChangesRights(CommandKind kind) => kind == CommandKind.Config
         ? ArgumentIs(1, "SET"u8) && HasArgument("requirepass"u8)
         : ArgumentIs(1, "SETUSER"u8) || ArgumentIs(1, "DELUSER"u8) || ArgumentIs(1, "LOAD"u8);
+
+    // Nobody is to be asked about sharing from the moment on that this is on its way; before, the client itself may
+    // have to wait for an answer.
+    private bool ChangeRights()
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        _loop.SuspendSharing();
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        ForwardWritten(upstream, ReplyKind.Config, barrier: true);
+        return false;
+    }
 
     // ---- Arguments of the request at the head of the input ----
 
@@ -201,7 +215,11 @@ internal sealed unsafe partial class Client
         // leaves the transaction as it is, an EXEC ends it.
         bool ends = (_pins & Pins.Multi) != 0 && (kind == CommandKind.Exec || ArgumentCount == 1);
         bool touches = ends && _transactionTouchesView && kind == CommandKind.Exec;
-        if (_transactionPause > 0 && kind == CommandKind.Exec && !IsQuiet(_transactionPause)) { return false; }
+        if (_transactionPause > 0 && kind == CommandKind.Exec)
+        {
+            if (!IsQuiet()) { return false; }
+            _loop.Pause(_transactionPause);
+        }
         Pins unpin = ends && !touches ? Pins.Multi | Pins.Watch : Pins.None;
         if (!Forward((_pins & (Pins.Multi | Pins.Watch)) != 0, ReplyKind.Plain, unpin: unpin)) { return false; }
         if (!ends) { return true; }
@@ -292,15 +310,10 @@ internal sealed unsafe partial class Client
         }
         if (ArgumentIs(1, "PAUSE"u8) && ArgumentCount is 3 or 4 && ArgumentNumber(2, out long milliseconds) && milliseconds >= 0)
         {
-            if (!IsQuiet(milliseconds)) { return false; }
-            return Forward(needsDedicated: true, ReplyKind.Plain);
+            _argumentNumber = milliseconds;
+            return IsQuiet() && Forward(needsDedicated: true, ReplyKind.Pause, barrier: true);
         }
-        if (ArgumentIs(1, "UNPAUSE"u8))
-        {
-            if (!Forward(needsDedicated: true, ReplyKind.Plain)) { return false; }
-            _loop.Unpause();
-            return true;
-        }
+        if (ArgumentIs(1, "UNPAUSE"u8) && ArgumentCount == 2) { return Forward(needsDedicated: true, ReplyKind.Unpause, barrier: true); }
         if (ArgumentIs(1, "KILL"u8)) { return HandleKill(); }
         if (ArgumentIs(1, "LIST"u8)) { return HandleList(); }
         if (ArgumentIs(1, "INFO"u8)) { return HandleClientInfo(); }
@@ -313,6 +326,21 @@ internal sealed unsafe partial class Client
         bool identity = ArgumentIs(1, "ID"u8) || ArgumentIs(1, "NO-EVICT"u8) || ArgumentIs(1, "NO-TOUCH"u8)
             || ArgumentIs(1, "CACHING"u8);
         return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
+    }
+
+    // Redis does not answer one that monitors already.
+    private bool HandleMonitor()
+    {
+        if ((_pins & Pins.Monitor) == 0) { return Forward(needsDedicated: true, ReplyKind.Monitor, pin: Pins.Monitor); }
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        if (Dedicated is not { IsMonitor: true } || ArgumentCount != 1) { return Forward(needsDedicated: true, ReplyKind.Monitor); }
+        _input.Consume((nint)_requestBytes);
+        CountLocal();
+        return true;
     }
 
     // Whether a transaction begins must be known before what follows: in RESP2 a subscriber may not begin one.
@@ -329,6 +357,7 @@ internal sealed unsafe partial class Client
 
     private bool HandleReset()
     {
+        if (ArgumentCount != 1) { return Forward(needsDedicated: _pins != Pins.None, ReplyKind.Plain); }
         if (Dedicated is not null && _pins != Pins.None)
         {
             return Forward(needsDedicated: true, ReplyKind.Reset, barrier: true, unpin: Pins.Multi);
@@ -359,7 +388,15 @@ internal sealed unsafe partial class Client
 
     private bool HandleQuit()
     {
-        if (!IsDrained && (_pins & Pins.PubSub) == 0)
+        if (Dedicated is { } dedicated && (_pins != Pins.None || dedicated.InFlight > 0))
+        {
+            // Redis answers it after all that comes before.
+            Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: false);
+            if (_waiting != Waiting.Nothing || IsClosed) { return false; }
+            _quits = true;
+            return false;
+        }
+        if (!IsDrained)
         {
             Wait(Waiting.Drain);
             return false;

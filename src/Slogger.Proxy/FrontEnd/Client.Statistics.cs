@@ -246,10 +246,13 @@ internal sealed unsafe partial class Client
         byte* after = Skip(address, end);
         var bulk = new ReadOnlySpan<byte>(address, (int)(after - address));
         int content = bulk.IndexOf((byte)'\n') + 1;
-        Client? client = _loop.ClientAt(Encoding.Latin1.GetString(bulk[content..^2]));
+        string from = Encoding.Latin1.GetString(bulk[content..^2]);
+        Client? client = _loop.ClientAt(from);
         shown.AddRange(new ReadOnlySpan<byte>(p, (int)(address - p)));
         if (client is null) { shown.AddRange(bulk); } else { AppendBulk(shown, Encoding.Latin1.GetBytes(client.PeerAddress)); }
-        shown.AddRange(new ReadOnlySpan<byte>(after, (int)(end - after)));
+        // The name that a shared connection has is of whoever set one last.
+        if (_loop.Shared?.Address == from) { AppendBulk(shown, default); }
+        else { shown.AddRange(new ReadOnlySpan<byte>(after, (int)(end - after))); }
     }
 
     private static byte* Skip(byte* p, byte* end)
@@ -300,10 +303,10 @@ internal sealed unsafe partial class Client
 
     // Before clients are paused: what others have in flight on the shared connection must not be caught in it, or it would
     // hold up what is not to be paused behind it. From here on nobody uses it.
-    private bool IsQuiet(long milliseconds)
+    private bool IsQuiet()
     {
         const long LongestMicroseconds = 100_000;
-        _loop.Pause(milliseconds);
+        _loop.ExpectPause();
         if (_loop.IsSharedBusy)
         {
             if (_quietDeadline == 0) { _quietDeadline = _loop.Now + LongestMicroseconds; }

@@ -127,16 +127,21 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnReadable(Channel channel)
     {
         _lastActive = _loop.Now;
-        if (_closeWhenSent || _ended || _waiting != Waiting.Nothing)
+        if (_closeWhenSent || _ended || (_waiting != Waiting.Nothing && !ReadsAhead))
         {
             // Not waited for, so this is an error or a hang-up.
             if (!_channel.WantsRead) { Close(); }
             return;
         }
-        bool told = _notice is not null || _losesTransaction;
-        if (_streaming || Shared is null || Dedicated is not null || told)
+        if (_waiting != Waiting.Nothing)
         {
-            if (!TakesShared || told) { ReadForDedicated(); return; }
+            ReadAhead();
+            return;
+        }
+        bool special = _notice is not null || _losesTransaction || _quits;
+        if (_streaming || Shared is null || Dedicated is not null || special)
+        {
+            if (!TakesShared || special) { ReadForDedicated(); return; }
         }
         Upstream? shared = Shared;
         if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)
@@ -242,7 +247,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     private void UpdateWatch()
     {
         if (IsClosed) { return; }
-        bool read = !_ended && !_closeWhenSent && _waiting == Waiting.Nothing && _output.Count <= OutputPauseBytes;
+        bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
         _loop.Poller.Watch(_channel, read, _output.Count > 0);
     }
 
@@ -294,6 +299,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (_input.Count > 0) { ProcessInput(); } else if (!_ended) { UpdateWatch(); }
         if (IsClosed) { return; }
         UpdateWatch();
+        EndUpstream();
         CloseIfDone();
     }
 
@@ -342,77 +348,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         CloseIfDone();
     }
 
-    // A client that has ended its stream still gets what it is owed.
-    private void CloseIfDone()
-    {
-        if (_ended && !IsClosed && _waiting == Waiting.Nothing && IsDrained && _output.Count == 0) { Close(); }
-        else if (_ended && !IsClosed && IsDrained && _waiting == Waiting.Nothing) { _closeWhenSent = true; }
-    }
-
-    // ---- The end ----
-
-    private void OnEnd(bool broken)
-    {
-        _ended = true;
-        if (broken || (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) != 0 || Dedicated is { BlockingInFlight: > 0 } || _streaming)
-        {
-            Close();
-            return;
-        }
-        UpdateWatch();
-        CloseIfDone();
-    }
-
-    private void CloseWhenSent()
-    {
-        _closeWhenSent = true;
-        _input.Free();
-        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
-    }
-
-    public void Close()
-    {
-        if (IsClosed) { return; }
-        IsClosed = true;
-        _loop.OutputBytes -= _output.Count;
-        _output.Free();
-        _input.Free();
-        _loop.Poller.Close(_channel);
-        if (Shared is not null) { Shared.ClientCount--; }
-        // A change that the log does not hold may still be on its way to Redis: its end must be seen.
-        if (!_changesUnlogged) { Dedicated?.Close("the client has gone"); }
-        _loop.Forget(this);
-    }
-
-    public void OnDedicatedClosed(Upstream upstream)
-    {
-        if (upstream != Dedicated || IsClosed) { return; }
-        Dedicated = null;
-        // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
-        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
-        if (wasIdle || _waiting == Waiting.Verdict || IsKept)
-        {
-            _losesTransaction |= (_pins & Pins.Multi) != 0;
-            _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
-            if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
-            return;
-        }
-        LoseReplies();
-    }
-
-    /// <summary>Redis has refused the connection that this client needs, as it would have refused the client.</summary>
-    public void OnRefused(ReadOnlySpan<byte> error)
-    {
-        if (IsClosed) { return; }
-        Deliver(error);
-        if (!IsClosed) { LoseReplies(); }
-    }
-
-    private void LoseReplies()
-    {
-        _closeWhenSent = true;
-        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
-    }
+    // ---- Sharing ----
 
     /// <summary>It is known whether new connections may share.</summary>
     public void OnSharingKnown(Upstream? shared)
@@ -451,6 +387,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             Close();
             return;
         }
+        GiveUpBlocked(now);
         if (_waiting == Waiting.Verdict && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
         if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)

@@ -188,21 +188,6 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>The client whose own connection comes from an address, as Redis sees it.</summary>
     public Client? ClientAt(string address) => _upstreamByAddress.TryGetValue(address, out Upstream? upstream) ? upstream.Exclusive : null;
 
-    // ---- Pausing ----
-
-    private readonly List<Client> _waitingForQuiet = [];
-
-    public bool IsSharedBusy => Shared is { IsClosed: false, InFlight: > 0 };
-
-    /// <summary>A client waits until nothing is in flight on the shared upstream, or too long.</summary>
-    public void WaitForQuiet(Client client) => _waitingForQuiet.Add(client);
-
-    private void ResumeQuiet()
-    {
-        foreach (Client client in _waitingForQuiet) { ScheduleResume(client); }
-        _waitingForQuiet.Clear();
-    }
-
     // ---- MONITOR ----
 
     /// <summary>Passes a line of MONITOR on: not those of the proxy's own doing, and with the address of the client whose

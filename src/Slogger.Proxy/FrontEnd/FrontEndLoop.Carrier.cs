@@ -22,9 +22,9 @@ internal sealed unsafe partial class FrontEndLoop
     private bool _mayNotMark;
 
     /// <summary>Whether a marker can be sent now.</summary>
-    public bool CanSendMarker => Shared is { } shared
+    public bool CanSendMarker => !IsPaused && (Shared is { } shared
         ? !shared.IsClosed && _sharedReady
-        : _control is { IsClosed: false } && _controlReady && _retiring is not { InFlight: > 0 };
+        : _control is { IsClosed: false } && _controlReady && _retiring is not { InFlight: > 0 });
 
     private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && Shard.IsOpen && !_stopping && !_storeClosed;
 

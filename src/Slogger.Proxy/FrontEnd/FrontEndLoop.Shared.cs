@@ -19,7 +19,6 @@ internal sealed unsafe partial class FrontEndLoop
     private bool _rightsKnown;
     private long _lastProbe = long.MinValue / 2;
     private long _nextProbe = long.MaxValue;
-    private long _pausedUntil;
 
     // Closed from above: what breaks now tells nothing new.
     private bool _storeClosed;
@@ -33,9 +32,6 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>Whether it is known that new connections need a password.</summary>
     public bool NeedsPassword { get; private set; }
-
-    /// <summary>A pause of clients is on: it must hit each by itself, so each has a dedicated upstream.</summary>
-    public bool IsPaused => _pausedUntil > Now;
 
     public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
 
@@ -146,10 +142,6 @@ internal sealed unsafe partial class FrontEndLoop
     {
         while (_spares.Count > 0) { _spares[^1].Close(reason); }
     }
-
-    public void Pause(long milliseconds) => _pausedUntil = Math.Max(_pausedUntil, Now + (milliseconds * 1000));
-
-    public void Unpause() => _pausedUntil = 0;
 
     private void StartProbe()
     {

@@ -77,6 +77,11 @@ internal enum ReplyKind : byte
     Refused,
     CommitWait,
     Monitor,
+    Pause,
+
+    /// <summary>Of a pause that will begin with EXEC.</summary>
+    QueuedPause,
+    Unpause,
 }
 
 /// <summary>One or more replies that an upstream owes.</summary>
@@ -348,7 +353,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         nint count = _held.Count;
         Write(_held.Head, count);
         _held.Clear(OutKeepBytes);
-        if (!IsClosed) { _loop.OnUpstreamDrained(this); }
+        if (IsClosed) { return; }
+        EndIfSent();
+        _loop.OnUpstreamDrained(this);
     }
 
     /// <summary>Sends what is waiting to be sent.</summary>
@@ -376,7 +383,32 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         {
             _loop.Poller.Watch(Channel, read: WantsRead, write: false);
         }
+        EndIfSent();
         _loop.OnUpstreamDrained(this);
+    }
+
+    /// <summary>The client has ended its stream: so is this one, when all has been sent. Redis answers what it can, and
+    /// hangs up.</summary>
+    public void EndInput()
+    {
+        _endsInput = true;
+        EndIfSent();
+    }
+
+    private bool _endsInput;
+
+    private void EndIfSent()
+    {
+        if (!_endsInput || !_connected || _out.Count > 0 || _held.Count > 0) { return; }
+        _endsInput = false;
+        try
+        {
+            Channel.Socket.Shutdown(SocketShutdown.Send);
+        }
+        catch (SocketException)
+        {
+            // It is gone already: the end of its stream will tell.
+        }
     }
 
     private bool WantsRead => Exclusive is null || !Exclusive.IsOutputFull;

@@ -92,7 +92,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         {
             if (source.MicrosecondsToNextTick() > 0) { return; }
             bool busy = _busy || loop.AnythingInFlight;
-            if (busy && !loop.CanSendMarker) { return; }
+            if ((busy || loop.IsPaused) && !loop.CanSendMarker) { return; }
             _pending = source.Tick(busy);
             if (_pending is null)
             {

@@ -84,8 +84,9 @@ script("server", "small", "DBSIZE", "ECHO a", "PING", "PING a", "PING a b", "TIM
        "COMMAND LIST FILTERBY PATTERN xreadg*", "COMMAND INFO set get nosuch", "COMMAND DOCS get", "COMMAND NOSUCH", "OBJECT HELP", "OBJECT ENCODING none", "SET k 1", "OBJECT ENCODING k", "OBJECT REFCOUNT k",
        "TYPE k", "TYPE none", "DUMP none", "RESTORE k 0 x", "TOUCH k none", "EXPIRETIME k", "KEYS *", "RANDOMKEY", "SCAN 0", "LATENCY RESET", "LATENCY HISTORY none", "LATENCY NOSUCH", "MEMORY NOSUCH",
        "SLOWLOG LEN", "SLOWLOG RESET", "MODULE LIST", "ACL CAT nosuch", "ACL GETUSER nobody", "ACL LIST", "ACL USERS", "ACL WHOAMI", "ACL GENPASS x", "SWAPDB 0 99", "SWAPDB a b", "WAIT 0 0",
-       "FLUSHDB SYNC", "FLUSHALL ASYNC", "FLUSHALL NOSUCH", "DEBUG SLEEP 0", "DEBUG JMAP", "LATENCY HELP", "CONFIG HELP", "RESTORE-ASKING k 0 x", "MIGRATE x", "PFSELFTEST x", "READONLY", "SHUTDOWN ABORT",
-       "SHUTDOWN NOSUCH", "FAILOVER ABORT", "REPLICAOF a", "REPLICAOF x notaport", "SAVE x", "BGSAVE NOSUCH", "LASTSAVE x", "BGREWRITEAOF x", "PSYNC", "REPLCONF a", "CLUSTER NODES", "WAITAOF 0 0 0")
+       "FLUSHDB SYNC", "FLUSHALL ASYNC", "FLUSHALL NOSUCH", "DEBUG SLEEP 0", "DEBUG JMAP", "LATENCY HELP", "CONFIG HELP", "RESTORE-ASKING k 0 x", "MIGRATE x", "PFSELFTEST x", "READONLY",
+       "SAVE x", "BGSAVE NOSUCH", "LASTSAVE x", "BGREWRITEAOF x", "CLUSTER NODES")
+script("server", "taken_from_the_proxy", "SHUTDOWN ABORT", "SHUTDOWN NOSUCH", "FAILOVER ABORT", "REPLICAOF a", "REPLICAOF x notaport", "PSYNC", "REPLCONF a", "WAITAOF 0 0 0", "WAIT 0 0")
 script("server", "config", "CONFIG GET maxmemory", "CONFIG GET max*-policy", "CONFIG GET nosuch", "CONFIG SET hz 15", "CONFIG GET hz", "CONFIG SET hz 10", "CONFIG SET nosuch 1", "CONFIG SET hz abc",
        "CONFIG SET maxmemory 100mb timeout 0", "CONFIG GET maxmemory", "CONFIG SET maxmemory 0 maxmemory 1", "CONFIG SET port 0x", "CONFIG GET databases", "CONFIG SET databases 3", "CONFIG GET save", "CONFIG GET appendonly",
        "CONFIG GET requirepass", "CONFIG GET client-output-buffer-limit", "CONFIG SET client-output-buffer-limit 'x'", "CONFIG REWRITE", "CONFIG RESETSTAT")
@@ -146,10 +147,21 @@ def maxclients_refuses(side):
 @case("server")
 def slowlog_has_the_clients_commands(side):
     c = side.connect()
-    c.do("CONFIG SET slowlog-log-slower-than 0", "SLOWLOG RESET", "CLIENT SETNAME me", "SET k v", ("EVAL", "return 1", "0"), "CONFIG SET slowlog-log-slower-than 10000")
+    c.do("CONFIG SET slowlog-log-slower-than 0", "SLOWLOG RESET", "SET k v", ("EVAL", "return 1", "0"), "CONFIG SET slowlog-log-slower-than 10000")
     side.mask(rb"\*6\r\n:\d+\r\n:\d+\r\n:\d+", b"*6 entry")
     side.mask(rb"\$\d+\r\n127\.0\.0\.1:\d+", b"addr")
     c.do("SLOWLOG GET 10", "SLOWLOG LEN")
+
+
+@case("server")
+def slowlog_has_the_clients_names(side):
+    a, b = side.connect("a"), side.connect("b")
+    a.do("CLIENT SETNAME a")
+    b.do("CLIENT SETNAME b", "CONFIG SET slowlog-log-slower-than 0", "SLOWLOG RESET")
+    side.mask(rb"\*6\r\n:\d+\r\n:\d+\r\n:\d+", b"*6 entry")
+    side.mask(rb"\$\d+\r\n127\.0\.0\.1:\d+", b"addr")
+    a.do(("EVAL", "return 1", "0"), "SLOWLOG GET 1")
+    a.do("SET k v", "SLOWLOG GET 1", "CONFIG SET slowlog-log-slower-than 10000")
 
 
 @case("server")
@@ -185,7 +197,17 @@ script("scripts", "eval", ("EVAL", "return {KEYS[1], ARGV[1], ARGV[2]}", "1", "k
        ("EVAL", "redis.call('SET', KEYS[1], ARGV[1]); return redis.call('GET', KEYS[1])", "1", "k", b"\x00\xff"), ("EVAL", "return redis.call('PUBLISH', 'a', 'b')", "0"), ("EVAL", "return #KEYS", "0"))
 script("scripts", "by_sha", "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0", ("SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])"), "SCRIPT EXISTS 2bab3b661081db58bd2341920e0ba7cf5dc77b25 x",
        "EVALSHA 2bab3b661081db58bd2341920e0ba7cf5dc77b25 1 n", "EVALSHA 2BAB3B661081DB58BD2341920E0BA7CF5DC77B25 1 n", "MULTI", "EVALSHA 2bab3b661081db58bd2341920e0ba7cf5dc77b25 1 n", "EXEC", "SCRIPT FLUSH",
-       "EVALSHA 2bab3b661081db58bd2341920e0ba7cf5dc77b25 1 n", "SCRIPT KILL", "SCRIPT HELP", "SCRIPT NOSUCH", "SCRIPT DEBUG no", "SCRIPT FLUSH ASYNC")
+       "EVALSHA 2bab3b661081db58bd2341920e0ba7cf5dc77b25 1 n", "SCRIPT KILL", "SCRIPT HELP", "SCRIPT NOSUCH", "SCRIPT FLUSH ASYNC")
+
+
+@case("scripts")
+def debug_is_off(side):
+    """Not in a pipeline: there Redis refuses it if replies are still in its buffer, and how it cut its reads decides that."""
+    c = side.connect()
+    c.do("SCRIPT DEBUG no")
+    c.do("PING")
+
+
 LIBRARY = "#!lua name=lib\nredis.register_function('f', function(k, a) return {k[1], a[1]} end)\nredis.register_function{function_name='r', callback=function() return redis.call('DBSIZE') end, flags={'no-writes'}}"
 script("scripts", "functions", ("FUNCTION", "LOAD", LIBRARY), ("FUNCTION", "LOAD", LIBRARY), ("FUNCTION", "LOAD", "REPLACE", LIBRARY), "FCALL f 1 k a", "FCALL_RO f 1 k a", "FCALL_RO r 0", "FCALL nosuch 0",
        ("FUNCTION", "LOAD", "nonsense"), "FUNCTION DELETE nosuch", "FUNCTION DELETE lib", "FCALL f 1 k a", "FUNCTION LIST", "FUNCTION STATS", "FUNCTION KILL", "FUNCTION FLUSH")

@@ -61,8 +61,10 @@ def damaged(number, count):
         side.mask(rb"(\$2\r\nid\r\n:|\bid=)\d+", rb"\1<n>")  # damage makes HELLOs, too
         for turn in range(count):
             items = []
+            # Not both: multi/subscribe_inside is for that.
+            session = r.choice([[("MULTI",), ("EXEC",)], [("SUBSCRIBE", "a")]])
             for _ in range(r.randrange(1, 8)):
-                one = r.choice([("SET", "k", "v" * r.randrange(30)), ("GET", "k"), ("PING",), ("ECHO", "hello"), ("INCR", "n"), ("RPUSH", "l", "a"), ("MULTI",), ("EXEC",), ("SUBSCRIBE", "a"), ("SELECT", "1")])
+                one = r.choice([("SET", "k", "v" * r.randrange(30)), ("GET", "k"), ("PING",), ("ECHO", "hello"), ("INCR", "n"), ("RPUSH", "l", "a"), ("SELECT", "1"), *session])
                 items.append(command(*one) if r.random() < 0.7 else " ".join(one).encode() + r.choice([b"\r\n", b"\n"]))
             payload = bytearray(b"".join(items))
             for _ in range(r.choice([0, 1, 1, 2, 4])):

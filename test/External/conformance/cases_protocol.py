@@ -247,6 +247,7 @@ def shared_and_dedicated_kinds_interleaved(side):
 # -- the end of a connection -----------------------------------------------------------------------------------------------
 def half_closed(name, *items):
     def run(side):
+        side.mask(rb"\$2\r\nid\r\n:\d+", b"id")
         c = side.connect()
         c.send(*items).end_of_input()
         side.note("all", c.read_rest())
@@ -262,7 +263,12 @@ half_closed("in_mid_command", ("SET", "k", "v"), b"*2\r\n$3\r\nGET\r\n$1")
 half_closed("in_multi", "MULTI", "INCR n")
 half_closed("after_exec", "MULTI", "INCR n", "EXEC")
 half_closed("blocked", ("RPUSH", "l", "a"), "BLPOP l 0", "BLPOP none 0")
+half_closed("blocked_barriers", ("RPUSH", "l", "a", "b"), "BLPOP l 0", "SELECT 1", "SELECT 0", "CLIENT SETNAME x", "BLPOP l 0", "HELLO 2 SETNAME y", "CLIENT GETNAME")
 half_closed("subscribed", "SUBSCRIBE a b")
+half_closed("subscribed_and_more", "SUBSCRIBE a", "PSUBSCRIBE c", "PING", "UNSUBSCRIBE", "PUNSUBSCRIBE", "INCR n")
+half_closed("large", ("SET", "k", "x" * 1_000_000), "STRLEN k", ("APPEND", "k", "y" * 300_000), "INCR n")
+half_closed("in_mid_large", "INCR n", ("EVAL", "return 1", "0"), b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n" + b"x" * 400_000)
+half_closed("transactions", *(["MULTI", "INCR n", "EXEC"] * 200))
 half_closed("watching", "WATCH k", "GET k")
 half_closed("script", ("EVAL", "return {1,2,3}", "0"))
 half_closed("quit", "INCR n", "QUIT")
@@ -281,13 +287,33 @@ def quit_drops_what_follows(side):
 @case("close")
 def quit_everywhere(side):
     for before in ([], ["MULTI", "INCR n"], ["SUBSCRIBE a"], ["HELLO 3", "SUBSCRIBE a"], ["SELECT 3"], ["WATCH k"],
-                   ["CLIENT REPLY OFF"], ["CLIENT REPLY SKIP"], ["CLIENT TRACKING ON"], ["MONITOR"]):
+                   ["CLIENT TRACKING ON"], ["MONITOR"], ["RPUSH l a", "BLPOP l 0"], ["SUBSCRIBE a", "UNSUBSCRIBE"], ["MULTI", "NOSUCH"]):
         side.mask(rb"\$2\r\nid\r\n:\d+", b"id")
         c = side.connect("+".join(before) or "plain")
         c.send(*before, "QUIT", "PING")
-        # Redis 7.0 forgets to close a client that has its replies off: 2 s tell.
-        side.note(c.name, c.read_rest(2))
+        side.note(c.name, c.read_rest(5))
     side.connect().do("GET n")
+
+
+@case("close")
+def quit_with_replies_off(side):
+    for mode in ("OFF", "SKIP"):
+        c = side.connect(mode)
+        c.send("CLIENT REPLY " + mode, "QUIT", "PING")
+        side.note(c.name, c.read_rest(1))
+
+
+@case("close")
+def gone_behind_a_blocking_command(side):
+    """A client that has ended its stream, with more requests behind one that blocks, takes no element any more."""
+    other = side.connect("other")
+    for behind in ([], ["PING"], ["SELECT 1", "PING"], ["QUIT"], ["MULTI", "PING", "EXEC"], ["CLIENT SETNAME x", "SUBSCRIBE a"]):
+        c = side.connect("+".join(behind) or "nothing")
+        c.send("BLPOP none 0", *behind)
+        c.quiet(0.05)
+        c.end_of_input()
+        side.note(c.name, c.read_rest(5))
+        other.do("RPUSH none " + str(len(behind)), "LPOP none")
 
 
 @case("close")

@@ -212,12 +212,20 @@ def pause_holds_others_and_ends(side):
     side.note("held", other.quiet())
     boss.do("PING", "GET k", "CLIENT UNPAUSE")
     other.expect()
+    boss.do("CLIENT PAUSE abc", "CLIENT PAUSE 5 NOSUCH", "CLIENT UNPAUSE x")
     boss.do("GET k", "CLIENT PAUSE 400 ALL")  # holds the boss as well
     other.send("GET k")
     side.note("held", other.quiet(0.05))
     other.expect()
     boss.do("CLIENT PAUSE 200")
     other.do("GET k")
+    boss.do("MULTI", "CLIENT PAUSE 60000 WRITE", "EXEC")
+    other.do("GET k")
+    boss.do("GET k", "CLIENT UNPAUSE")
+    other.do("SET k v3", "GET k")
+    third = side.direct()
+    third.do("CLIENT PAUSE 300 WRITE")  # no proxy hears of this
+    other.do("GET k", "SET k v4", "GET k")
 
 
 # -- SELECT -------------------------------------------------------------------------------------------------------------
@@ -423,6 +431,17 @@ def password_needed(side):
 
 
 @case("auth")
+def first_request_sets_the_password(side):
+    """Of a client that was there when another was let in; a proxy must not wait for an answer that nobody fetches."""
+    time.sleep(0.7)  # a proxy may know for half a second what a new connection may do
+    admin, other = side.connect("admin"), side.connect("other")
+    other.do("PING")
+    admin.do("CONFIG SET requirepass pw1")
+    other.do("PING")
+    admin.do(("CONFIG", "SET", "requirepass", ""))
+
+
+@case("auth")
 def limits_before_authentication(side):
     side.connect().do("CONFIG SET requirepass pw1")
     for payload in (b"*11\r\n", b"*10\r\n", b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", b"*2\r\n$4\r\nAUTH\r\n$16384\r\n",
@@ -458,9 +477,9 @@ def rights_of_a_user(side):
     admin.do(RULES)
     tries = ["ACL WHOAMI", "SET a:1 x", "GET a:1", "SET b:1 x", "GET b:1", "MGET a:1 b:1", "GET r:1", "SET r:1 x", "COPY r:1 a:2", "DEL a:1", "FLUSHALL",
              "CONFIG GET *", "SELECT 1", "PUBLISH ch:1 x", "PUBLISH no:1 x", "SPUBLISH no:1 x", "CLIENT KILL ID 1", "CLIENT GETNAME", "ACL LIST", "NOSUCH",
-             "RENAME a:1 b:1", "RENAME a:1 a:3", "SORT a:1 BY w_*", "KEYS *", "DBSIZE", "DEBUG SLEEP 0", "MONITOR", "SHUTDOWN", "RPUSH a:l 1", "BLPOP a:l 0", "BLPOP b:l 0",
+             "RENAME a:1 b:1", "RENAME a:1 a:3", "SORT a:1 BY w_*", "KEYS *", "DBSIZE", "DEBUG SLEEP 0", "MONITOR", "RPUSH a:l 1", "BLPOP a:l 0", "BLPOP b:l 0",
              "XREAD STREAMS b:x 0", ("EVAL", "return redis.call('GET', 'b:1')", "0"), ("EVAL", "return redis.call('GET', KEYS[1])", "1", "a:3"),
-             ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "a:3"), "MULTI", "SET a:4 x", "SET b:4 x", "GET a:4", "EXEC", "MULTI", "SET a:4 x", "EXEC", "WAIT 0 0"]
+             ("EVAL", "return redis.call('DEL', KEYS[1])", "1", "a:3"), "MULTI", "SET a:4 x", "SET b:4 x", "GET a:4", "EXEC", "MULTI", "SET a:4 x", "EXEC"]
     c.do(("AUTH", "alice", "wrong"), ("AUTH", "alice", "p"))
     for one in tries:
         c.do(one)
@@ -472,6 +491,13 @@ def rights_of_a_user(side):
     side.mask(rb"age-seconds\r\n(\$\d+\r\n|,)[0-9.e-]+", b"age")
     side.mask(rb"(client-info\r\n)\$\d+\r\n[^\r]*", rb"\1")
     admin.do("ACL LOG 3")
+
+
+@case("acl")
+def rights_to_what_takes_the_store_away(side):
+    admin, c = side.connect("admin"), side.connect("alice")
+    admin.do(RULES)
+    c.do(("AUTH", "alice", "p"), "SHUTDOWN", "MULTI", "SHUTDOWN", "EXEC")
 
 
 @case("acl")

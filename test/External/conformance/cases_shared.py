@@ -163,8 +163,13 @@ def time_outs_and_errors(side):
         c.do("HELLO " + version, "SET str v")
         for item in ("BLPOP none 0.02", "BLPOP none 1x", "BLPOP none -1", "BLPOP none 99999999999999999999", "BLPOP str 0", "BLPOP none", "BZPOPMIN none 0.02", "BZPOPMIN str 0",
                      "BLMOVE none n2 LEFT RIGHT 0.02", "BLMPOP 0.02 1 none LEFT", "BLMPOP 0 0 none LEFT", "BZMPOP 0.02 1 none MIN", "XREAD BLOCK 20 STREAMS none $", "XREAD BLOCK -1 STREAMS none $",
-                     "XREADGROUP GROUP g c BLOCK 20 STREAMS none >", "WAIT 1 20", "WAIT 0 0", "WAIT x 0", "WAIT 1 -1", "WAIT 0", "BRPOP none none none 0.02"):
+                     "XREADGROUP GROUP g c BLOCK 20 STREAMS none >", "WAIT x 0", "WAIT 1 -1", "WAIT 0", "BRPOP none none none 0.02"):
             c.do(item)
+
+
+@case("blocking")
+def wait_counts_replicas(side):
+    side.connect().do("SET k v", "WAIT 1 20", "WAIT 0 0")
 
 
 @case("blocking")
