@@ -182,6 +182,7 @@ internal sealed partial class BgsaveShard
             if (rolledBack is { } branch) { loop.OnRolledBack(branch.WorldLine, branch.Version); }
             // The store may be lost again already: nothing is forwarded to what was not restored.
             if (_door.TryOpen(taken)) { loop.OpenStore(); }
+            if (rolledBack is not null) { FailPoint.Pass(FailPoint.Reopened); }
         });
     }
 
@@ -372,12 +373,15 @@ internal sealed partial class BgsaveShard
         long began = MonotonicMicroseconds();
         await CloseFrontEndAsync().ConfigureAwait(false);
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
         string replid = FeedPlan.NewReplicationId();
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, usable.Snapshot.Offset, start.Point, stop).ConfigureAwait(false);
+        FailPoint.Pass(FailPoint.OriginRecorded);
         // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.
         _note = new StoreNote { RunId = "", WorldLine = 0, ReplicationIds = [replid, .. (_note?.ReplicationIds ?? []).Take(8)] };
         _note.Write(_options.DataDirectory);
+        FailPoint.Pass(FailPoint.NoteWritten);
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             var plan = new FeedPlan
@@ -389,7 +393,7 @@ internal sealed partial class BgsaveShard
                 ReplicationId = replid,
             };
             var how = new Slogger.Redis.Feeding.RestoreOptions { UndoFile = _undoFile, Feed = FeedAddress.For(_store.Endpoint) };
-            RestoreResult result = await RedisRestore.RunAsync(control, plan, how, stop).ConfigureAwait(false);
+            RestoreResult result = await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false);
             if (result is RestoreResult.Failed failed)
             {
                 if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
@@ -398,6 +402,7 @@ internal sealed partial class BgsaveShard
                 return false;
             }
         }
+        FailPoint.Pass(FailPoint.Restored);
         ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
         if (!probe.IsUsable || probe.Facts!.SecondReplicationId != replid) { return false; }
         _facts = probe.Facts;
@@ -412,7 +417,9 @@ internal sealed partial class BgsaveShard
             ClosedAt = branch.Time.Bits,
             Offset = usable.Snapshot.Offset,
         });
+        FailPoint.Pass(FailPoint.SnapshotKept);
         Note(start.WorldLine);
+        FailPoint.Pass(FailPoint.IdentityWritten);
         _report.Info($"shard {_options.Shard}: restored to version {branch.Version} in {(MonotonicMicroseconds() - began) / 1000} ms; world-line {restore.NewWorldLine} begins");
         Run(start, start.Point);
         Reopen(rolledBack: start);

@@ -256,6 +256,7 @@ internal sealed partial class LogShard
                 _isOpen = true;
             }
             loop.OpenStore();
+            if (rolledBack is not null) { FailPoint.Pass(FailPoint.Reopened); }
         });
     }
 
@@ -438,8 +439,10 @@ internal sealed partial class LogShard
         lock (_logLock)
         {
             AddCheckpoint(file, new StreamOrigin(full.ReplicationId, full.Offset, Database), full.ReplicationId, full.Offset, line);
+            FailPoint.Pass(FailPoint.CheckpointKept);
             _log.Begin(new StreamOrigin(full.ReplicationId, full.Offset, Database), line, version.Next);
         }
+        FailPoint.Pass(FailPoint.HistoryBegun);
         _cannotContinue = false;
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {line}, {full.RdbBytes} bytes");
         var start = new ShardBoundary(line, version, full.Offset, Database, Now());
@@ -458,11 +461,14 @@ internal sealed partial class LogShard
         long began = MonotonicMicroseconds();
         await CloseFrontEndAsync().ConfigureAwait(false);
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
         string replid = FeedPlan.NewReplicationId();
         lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
+        FailPoint.Pass(FailPoint.BranchWritten);
         _checkpoints.CarryForward(_log);
         ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
+        FailPoint.Pass(FailPoint.OriginRecorded);
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             var plan = new FeedPlan
@@ -473,7 +479,7 @@ internal sealed partial class LogShard
                 History = new LogHistory(_log),
                 ReplicationId = replid,
             };
-            RestoreResult result = await RedisRestore.RunAsync(control, plan, new Slogger.Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile }, stop).ConfigureAwait(false);
+            RestoreResult result = await RedisRestore.RunAsync(control, plan, FailPoint.Watched(new Slogger.Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile }), stop).ConfigureAwait(false);
             if (result is RestoreResult.Failed failed)
             {
                 if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
@@ -482,6 +488,7 @@ internal sealed partial class LogShard
                 return false;
             }
         }
+        FailPoint.Pass(FailPoint.Restored);
         await LookAsync(atStart: false, stop).ConfigureAwait(false);
         (AttachResult attached, ReplicationLink link) = await AttachAsync(
             new AttachRequest
@@ -495,7 +502,9 @@ internal sealed partial class LogShard
             link.Dispose();
             return false;
         }
+        FailPoint.Pass(FailPoint.Attached);
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
+        FailPoint.Pass(FailPoint.IdentityWritten);
         _report.Info($"shard {_options.Shard}: restored to version {branch.Version} in {(MonotonicMicroseconds() - began) / 1000} ms; world-line {restore.NewWorldLine} begins");
         ResumeUnlogged(storeGoesOn: false);
         Run(link, start, start.Point, continued.Offset, continued.Offset);

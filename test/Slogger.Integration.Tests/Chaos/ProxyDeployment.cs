@@ -110,10 +110,11 @@ internal sealed partial class ProxyDeployment : IDeployment
         await StartProxyAsync();
     }
 
-    public async Task StartProxyAsync()
+    /// <param name="environment">In place of that of the setup.</param>
+    public async Task StartProxyAsync(IReadOnlyDictionary<string, string>? environment = null)
     {
         _proxy?.Dispose();
-        _proxy = await ProxyProcess.StartAsync(_port, ServeOptions, _setup.Environment);
+        _proxy = await ProxyProcess.StartAsync(_port, ServeOptions, environment ?? _setup.Environment);
     }
 
     public Task<RespClient> ConnectAsync() => RespClient.ConnectAsync(Endpoint);

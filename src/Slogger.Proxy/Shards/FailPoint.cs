@@ -1,0 +1,51 @@
+// Places between two steps of a recovery at which a test has the process die as by kill -9 (docs/TESTING.md).
+using System.Diagnostics;
+using Slogger.Redis.Feeding;
+
+namespace Slogger.Proxy.Shards;
+
+internal static class FailPoint
+{
+    public const string Variable = "SLOGGER_TEST_FAILPOINT";
+
+    public const string WorldLineRecorded = "world-line-recorded";
+    public const string BranchWritten = "branch-written";
+    public const string OriginRecorded = "origin-recorded";
+    public const string NoteWritten = "note-written";
+    public const string RestoreRunning = "restore-running";
+    public const string RestoreAtTarget = "restore-at-target";
+    public const string Restored = "restored";
+    public const string Attached = "attached";
+    public const string IdentityWritten = "identity-written";
+    public const string SnapshotKept = "snapshot-kept";
+    public const string CheckpointKept = "checkpoint-kept";
+    public const string HistoryBegun = "history-begun";
+    public const string Reopened = "reopened";
+
+    private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
+
+    /// <summary>Goes on, unless the test wants the process to die here.</summary>
+    public static void Pass(string name)
+    {
+        if (s_wanted != name) { return; }
+        using Process self = Process.GetCurrentProcess();
+        self.Kill();
+        Thread.Sleep(Timeout.Infinite);
+    }
+
+    /// <summary>Options of a restore that passes two places: when it has begun, and when Redis stands at the target.</summary>
+    public static RestoreOptions Watched(RestoreOptions options) => s_wanted is null ? options : options with
+    {
+        Progress = new InRestore(),
+        BeforePromotion = (_, _) =>
+        {
+            Pass(RestoreAtTarget);
+            return Task.CompletedTask;
+        },
+    };
+
+    private sealed class InRestore : IProgress<FeedProgress>
+    {
+        public void Report(FeedProgress value) => Pass(RestoreRunning);
+    }
+}
