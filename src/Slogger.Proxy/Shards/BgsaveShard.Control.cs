@@ -179,10 +179,13 @@ internal sealed partial class BgsaveShard
         loop.Post(() =>
         {
             loop.Store = connector;
-            if (rolledBack is { } branch) { loop.OnRolledBack(branch.WorldLine, branch.Version); }
+            if (rolledBack is { } branch)
+            {
+                loop.OnRolledBack(branch.WorldLine, branch.Version);
+                FailPoint.Pass(FailPoint.ClientsTold);
+            }
             // The store may be lost again already: nothing is forwarded to what was not restored.
             if (_door.TryOpen(taken)) { loop.OpenStore(); }
-            if (rolledBack is not null) { FailPoint.Pass(FailPoint.Reopened); }
         });
     }
 

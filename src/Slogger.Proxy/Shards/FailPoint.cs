@@ -20,7 +20,7 @@ internal static class FailPoint
     public const string SnapshotKept = "snapshot-kept";
     public const string CheckpointKept = "checkpoint-kept";
     public const string HistoryBegun = "history-begun";
-    public const string Reopened = "reopened";
+    public const string ClientsTold = "clients-told";
 
     private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
 

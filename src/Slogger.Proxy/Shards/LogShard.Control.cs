@@ -135,6 +135,7 @@ internal sealed partial class LogShard
     }
 
     private readonly object _openLock = new();
+    private bool _isStopping;
     private long _suspicions;
     private long _suspicionsTaken;
 
@@ -248,15 +249,18 @@ internal sealed partial class LogShard
         loop.Post(() =>
         {
             loop.Store = connector;
-            if (rolledBack is { } branch) { loop.OnRolledBack(branch.WorldLine, branch.Version); }
+            if (rolledBack is { } branch)
+            {
+                loop.OnRolledBack(branch.WorldLine, branch.Version);
+                FailPoint.Pass(FailPoint.ClientsTold);
+            }
             lock (_openLock)
             {
                 // The store may be lost again already: nothing is forwarded to what was not restored.
-                if (_suspicions != taken) { return; }
+                if (_suspicions != taken || _isStopping) { return; }
                 _isOpen = true;
             }
             loop.OpenStore();
-            if (rolledBack is not null) { FailPoint.Pass(FailPoint.Reopened); }
         });
     }
 
@@ -303,16 +307,17 @@ internal sealed partial class LogShard
                     if (await ContinueAsync(last!.Value, record.RecordedCut, stop).ConfigureAwait(false)) { return; }
                     continue;
                 case RecoveryDecision.FirstStartEmpty:
-                    if (await BeginAsync(record.RecordedCut.WorldLine, Slogger.Core.Versions.Version.Zero, "an empty Redis", stop).ConfigureAwait(false)) { return; }
+                    if (await BeginAsync(new WorldPoint(record.RecordedCut.WorldLine, Slogger.Core.Versions.Version.Zero), record.RecordedCut, "an empty Redis", stop).ConfigureAwait(false)) { return; }
                     continue;
                 case RecoveryDecision.GapCheckpoint:
-                    if (await BeginAsync(record.RecordedCut.WorldLine, last!.Value.Version, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false)) { return; }
+                    if (await BeginAsync(new WorldPoint(record.RecordedCut.WorldLine, last!.Value.Version), record.RecordedCut, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false)) { return; }
                     continue;
                 case RecoveryDecision.TakeOverByCheckpoint takeOver:
                     await CloseFrontEndAsync().ConfigureAwait(false);
                     if (takeOver.NewWorldLine is { } line && !await _seat.BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
                     _seedUsed = true;
-                    if (await BeginAsync(takeOver.NewWorldLine ?? record.RecordedCut.WorldLine, takeOver.Branch, "the data it held", stop).ConfigureAwait(false)) { return; }
+                    var taken = new WorldPoint(takeOver.NewWorldLine ?? record.RecordedCut.WorldLine, takeOver.Branch);
+                    if (await BeginAsync(taken, taken, "the data it held", stop).ConfigureAwait(false)) { return; }
                     continue;
                 case RecoveryDecision.RestoreFromLog restore:
                     _seedUsed = true;
@@ -416,9 +421,11 @@ internal sealed partial class LogShard
         return true;
     }
 
-    // A new stretch of log on top of a fresh checkpoint of what the store holds.
-    private async Task<bool> BeginAsync(WorldLine line, Slogger.Core.Versions.Version version, string what, CancellationToken stop)
+    // A new stretch of log on top of a fresh checkpoint of what the store holds. What is recorded may lie below it: the rest is
+    // committed when it is recorded, not before.
+    private async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop)
     {
+        (WorldLine line, Slogger.Core.Versions.Version version) = (at.WorldLine, at.Version);
         string file = _checkpoints.NewTemporaryPath();
         ReplicationLink link = NewLink();
         AttachResult result;
@@ -446,7 +453,7 @@ internal sealed partial class LogShard
         _cannotContinue = false;
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {line}, {full.RdbBytes} bytes");
         var start = new ShardBoundary(line, version, full.Offset, Database, Now());
-        Run(link, start, new WorldPoint(line, version), full.Offset, full.Offset);
+        Run(link, start, recorded, full.Offset, full.Offset);
         Reopen(rolledBack: null);
         return true;
     }
@@ -624,7 +631,11 @@ internal sealed partial class LogShard
     public async Task StopAsync()
     {
         // Nothing may be forwarded behind the last boundary: its reply would promise what the stop loses.
-        _isOpen = false;
+        lock (_openLock)
+        {
+            _isStopping = true;
+            _isOpen = false;
+        }
         if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
         lock (_machineLock) { _machine?.Stopping(); }
         if (_link is { } link && !link.Completion.IsCompleted && _machine is not null && !_failure.Task.IsCompleted)

@@ -1,5 +1,5 @@
 // Whether requests may be forwarded to the store. Shut at once by whoever suspects that the store was lost; opened again only by
-// the recovery, and only if nothing was suspected since it began.
+// the recovery, and only if nothing was suspected since it began; shut for good at the end.
 namespace Slogger.Proxy.Shards;
 
 /// <summary>The door to the store. Any thread.</summary>
@@ -9,6 +9,7 @@ internal sealed class StoreDoor
     private long _suspicions;
     private long _taken;
     private volatile bool _isOpen;
+    private bool _isShut;
 
     public bool IsOpen => _isOpen;
 
@@ -41,14 +42,22 @@ internal sealed class StoreDoor
         lock (_lock) { return _taken = _suspicions; }
     }
 
-    public void Shut() => _isOpen = false;
+    /// <summary>Shuts for good: the end has begun, whatever a recovery under way may find.</summary>
+    public void Shut()
+    {
+        lock (_lock)
+        {
+            _isShut = true;
+            _isOpen = false;
+        }
+    }
 
     /// <summary>Opens, unless something was suspected since <see cref="Take"/> returned this number.</summary>
     public bool TryOpen(long taken)
     {
         lock (_lock)
         {
-            if (_suspicions != taken) { return false; }
+            if (_isShut || _suspicions != taken) { return false; }
             _isOpen = true;
             return true;
         }

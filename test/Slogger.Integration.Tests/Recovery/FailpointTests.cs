@@ -20,7 +20,7 @@ public sealed class FailpointTests
     [InlineData(false, "restored")]
     [InlineData(false, "attached")]
     [InlineData(false, "identity-written")]
-    [InlineData(false, "reopened")]
+    [InlineData(false, "clients-told")]
     [InlineData(true, "world-line-recorded")]
     [InlineData(true, "branch-written")]
     [InlineData(true, "origin-recorded")]
@@ -29,7 +29,7 @@ public sealed class FailpointTests
     [InlineData(true, "restored")]
     [InlineData(true, "attached")]
     [InlineData(true, "identity-written")]
-    [InlineData(true, "reopened")]
+    [InlineData(true, "clients-told")]
     public Task Log_KilledWithinARecovery_TheNextStartRecovers(bool attached, string point) => KillWithinAsync("log", attached, point);
 
     [Theory]
@@ -44,7 +44,7 @@ public sealed class FailpointTests
     [InlineData(true, "restored")]
     [InlineData(true, "snapshot-kept")]
     [InlineData(true, "identity-written")]
-    [InlineData(true, "reopened")]
+    [InlineData(true, "clients-told")]
     public Task Bgsave_KilledWithinARecovery_TheNextStartRecovers(bool attached, string point) => KillWithinAsync("bgsave", attached, point);
 
     [Theory]

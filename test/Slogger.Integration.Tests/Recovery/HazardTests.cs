@@ -1,0 +1,165 @@
+// Rare courses of a life: idle stretches across restarts, a tail torn by a power failure, a disk that is full when a new
+// world-line is to begin.
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Processes;
+
+namespace Slogger.Integration.Tests.Recovery;
+
+public sealed class HazardTests
+{
+    private const int SectorBytes = 512;
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
+
+    [Theory]
+    [InlineData("log", false)]
+    [InlineData("log", true)]
+    [InlineData("bgsave", true)]
+    public async Task Idle_AcrossRestartsAndLosses_VersionsGoOnAndNothingChanges(string commit, bool attached)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: attached) { Commit = commit });
+        await deployment.StartAsync();
+        var list = new CountedList(deployment);
+        await list.CommitAsync(20);
+        long before = await CutAsync(deployment);
+        foreach (string end in (string[])["kill", "redis", "term", "both", "kill"])
+        {
+            // Idle: a run of empty versions is written once a second.
+            long idle = before;
+            await Eventually.AsyncTrue("the cut of an idle shard goes on", Generous, async () =>
+            {
+                await Task.Delay(1500);
+                idle = await CutAsync(deployment);
+                return idle > before;
+            });
+            switch (end)
+            {
+                case "kill":
+                    deployment.Proxy.KillHard();
+                    break;
+                case "redis":
+                    await deployment.KillRedisAsync();
+                    break;
+                case "term":
+                    Assert.Equal(0, await deployment.Proxy.TerminateAsync());
+                    break;
+                default:
+                    await deployment.InjectAsync(new Fault("both"), new Random(1));
+                    break;
+            }
+
+            await deployment.RecoverAsync();
+            await list.CheckAsync($"idle, then {end}");
+            long after = await CutAsync(deployment);
+            Assert.True(after >= idle, $"the cut went back from {idle} to {after} ({end})");
+            before = after;
+        }
+
+        await list.CommitAsync(5);
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await list.CheckAsync("written again");
+    }
+
+    [Theory]
+    [InlineData("cut off")]
+    [InlineData("zeroed")]
+    public async Task Tail_TornByAPowerFailure_IsGivenUpAndNothingCommittedIsLost(string how)
+    {
+        Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Postgres: true));
+        await deployment.StartAsync();
+        var list = new CountedList(deployment);
+        await list.CommitAsync(200);
+        // From here on nothing is recorded: what a power failure takes was promised to nobody.
+        deployment.Postgres.KillHard();
+        await list.PushAsync(100);
+        using (var client = await deployment.ConnectAsync())
+        {
+            await client.DoAsync("SET", "big", new string('b', 60_000));
+        }
+
+        await Task.Delay(300);
+        await deployment.InjectAsync(new Fault("both"), new Random(2));
+        string segment = Directory.EnumerateFiles(Path.Combine(deployment.DataDirectory, "log")).MaxBy(UsedBytes)!;
+        // Into the block of the big value; what was written behind it is gone too.
+        long at = (UsedBytes(segment) - 20_000) / SectorBytes * SectorBytes;
+        await using (var file = new FileStream(segment, FileMode.Open, FileAccess.Write))
+        {
+            long length = file.Length;
+            file.SetLength(at);
+            if (how == "zeroed")
+            {
+                file.SetLength(length);
+            }
+        }
+
+        await deployment.Postgres.RestartAsync();
+        await deployment.RecoverAsync();
+        await list.CheckAsync($"the tail was {how}");
+        using (var client = await deployment.ConnectAsync())
+        {
+            Assert.Equal("_", (await client.CallAsync("GET", "big")).Compact); // or nothing was torn
+        }
+
+        await list.CommitAsync(20);
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await list.CheckAsync("written again behind it");
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task Disk_FullDuringARecovery_TheProxyEndsWithTheReasonAndRecoversWithSpace(bool postgres)
+    {
+        Assert.SkipUnless(Environment.IsPrivilegedProcess && OperatingSystem.IsLinux(), "mounting a small tmpfs needs root");
+        Assert.SkipWhen(postgres && PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        string mount = workspace.Folder("small");
+        var (exitCode, output) = await ChildProcess.RunAsync("mount", ["-t", "tmpfs", "-o", "size=400m", "tmpfs", mount]);
+        Assert.SkipUnless(exitCode == 0, "cannot mount a tmpfs here: " + output);
+        try
+        {
+            // With PostgreSQL the world-line can be recorded, and the log cannot follow.
+            await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true, Postgres: postgres) { DataDirectory = Path.Combine(mount, "data") });
+            await deployment.StartAsync();
+            var list = new CountedList(deployment);
+            await list.CommitAsync(100);
+            await list.PushAsync(100);
+            await deployment.InjectAsync(new Fault("both"), new Random(2));
+            await deployment.Redis.RestartAsync();
+            string ballast = Path.Combine(mount, "ballast");
+            await ChildProcess.RunAsync("dd", ["if=/dev/zero", "of=" + ballast, "bs=64k"]);
+            using (var full = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions))
+            {
+                int? code = await full.ExitAsync(Generous);
+                Assert.True(code is not null and not 0, $"exit code {code}\n{full.Tail()}");
+                Assert.DoesNotContain("Unhandled", full.Tail(), StringComparison.Ordinal);
+                Assert.Matches("(?i)space|full", full.Tail());
+            }
+
+            File.Delete(ballast);
+            await deployment.RecoverAsync();
+            await list.CheckAsync("the disk has room again");
+            await list.CommitAsync(20);
+            await deployment.KillRedisAsync();
+            await deployment.RecoverAsync();
+            await list.CheckAsync("Redis lost again");
+        }
+        finally
+        {
+            await ChildProcess.RunAsync("umount", ["-l", mount]);
+        }
+    }
+
+    private static async Task<long> CutAsync(ProxyDeployment deployment)
+    {
+        using var client = await deployment.ConnectAsync();
+        return (await client.DoAsync("DPR.CUT")).Items[1].AsInteger();
+    }
+
+    // Segments are preallocated.
+    private static long UsedBytes(string file) => File.ReadAllBytes(file).AsSpan().LastIndexOfAnyExcept((byte)0) + 1;
+}
