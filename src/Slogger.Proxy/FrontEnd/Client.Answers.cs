@@ -127,6 +127,15 @@ internal sealed unsafe partial class Client
             case ReplyKind.SlowLog:
                 OnSlowLog(upstream, failed, reply);
                 break;
+            case ReplyKind.Latency:
+                Pass(failed ? reply : WithoutInternalHistograms(reply));
+                break;
+            case ReplyKind.Role:
+                Pass(failed ? reply : WithoutOwnReplica(reply));
+                break;
+            case ReplyKind.WaitCount:
+                Pass(failed ? reply : WithoutOwnAcknowledgement(reply));
+                break;
             case ReplyKind.ClientList:
                 if (!IsPutOff(reply, later => Answer(WithOwnClients(later)))) { Answer(failed ? reply : WithOwnClients(reply)); }
                 break;

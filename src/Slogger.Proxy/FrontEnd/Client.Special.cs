@@ -117,6 +117,12 @@ internal sealed unsafe partial class Client
                 return HandleInfo();
             case CommandKind.SlowLog:
                 return HandleSlowLog();
+            case CommandKind.Latency:
+                return Forward(needsDedicated: true, ArgumentIs(1, "HISTOGRAM"u8) ? ReplyKind.Latency : ReplyKind.Plain);
+            case CommandKind.Role:
+                return Forward(needsDedicated: true, HasReplicaLink ? ReplyKind.Role : ReplyKind.Plain);
+            case CommandKind.Wait:
+                return HandleWait();
             case CommandKind.Dpr:
                 return HandleDpr();
             case CommandKind.WaitAof:

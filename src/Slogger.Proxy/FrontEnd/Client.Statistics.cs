@@ -90,6 +90,7 @@ internal sealed unsafe partial class Client
         string text = Encoding.Latin1.GetString(reply[at..^2]);
         text = WithClientCount(text, connectedClients);
         text = WithoutInternalCalls(text);
+        if (HasReplicaLink) { text = WithoutOwnReplica(text); }
         if (_addsSection)
         {
             string section = $"# Dpr\r\n{_loop.Shard.InfoText(_loop)}";
@@ -135,6 +136,38 @@ internal sealed unsafe partial class Client
             if (latency >= 0) { text = text.Remove(latency, text.IndexOf(NewLine, latency, StringComparison.Ordinal) + 2 - latency); }
         }
         return text;
+    }
+
+    // ---- LATENCY HISTOGRAM ----
+
+    // An array (RESP3: a map) of names and [calls, number, histogram_usec, [...]]. What only the proxy has called is left out.
+    private byte[] WithoutInternalHistograms(ReadOnlySpan<byte> reply)
+    {
+        var shown = new List<byte>(reply.Length);
+        long count = 0;
+        fixed (byte* start = reply)
+        {
+            byte* end = start + reply.Length, p = start + reply.IndexOf((byte)'\n') + 1;
+            while (p < end)
+            {
+                byte* values = Skip(p, end), next = Skip(values, end);
+                var name = new ReadOnlySpan<byte>(p, (int)(values - p));
+                string command = Encoding.Latin1.GetString(name[(name.IndexOf((byte)'\n') + 1)..^2]);
+                byte* calls = values + new ReadOnlySpan<byte>(values, (int)(next - values)).IndexOf((byte)'\n') + 1;
+                calls = Skip(calls, end);
+                long number = long.Parse(new ReadOnlySpan<byte>(calls + 1, (int)(Skip(calls, end) - calls) - 3), CultureInfo.InvariantCulture);
+                long own = _loop.InternalCalls.GetValueOrDefault(command) + (command == "spublish" ? _loop.MarkersSent : 0);
+                if (number > own)
+                {
+                    shown.AddRange(new ReadOnlySpan<byte>(p, (int)(next - p)));
+                    count++;
+                }
+                p = next;
+            }
+        }
+        var header = new List<byte>();
+        AppendHeader(header, (char)reply[0], reply[0] == (byte)'*' ? 2 * count : count);
+        return [.. header, .. shown];
     }
 
     // ---- SLOWLOG ----

@@ -37,6 +37,9 @@ internal enum CommandKind : byte
     Acl,
     Info,
     SlowLog,
+    Latency,
+    Role,
+    Wait,
     Dpr,
     WaitAof,
 
@@ -52,8 +55,8 @@ internal static class CommandKinds
 {
     private static readonly (CommandKind Kind, string Names)[] Table =
     [
-        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION MODULE CLUSTER MIGRATE PFSELFTEST ROLE LATENCY"),
-        (CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT"),
+        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION MODULE CLUSTER MIGRATE PFSELFTEST"),
+        (CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP"),
         (CommandKind.BlockingStream, "XREAD XREADGROUP"),
         (CommandKind.Multi, "MULTI"),
         (CommandKind.Exec, "EXEC"),
@@ -76,6 +79,9 @@ internal static class CommandKinds
         (CommandKind.Acl, "ACL"),
         (CommandKind.Info, "INFO"),
         (CommandKind.SlowLog, "SLOWLOG"),
+        (CommandKind.Latency, "LATENCY"),
+        (CommandKind.Role, "ROLE"),
+        (CommandKind.Wait, "WAIT"),
         (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED"),
         (CommandKind.WaitAof, "WAITAOF"),
         (CommandKind.Abuse, "POST HOST:"),

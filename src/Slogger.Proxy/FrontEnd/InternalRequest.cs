@@ -21,6 +21,9 @@ internal static class InternalRequest
 
     public static ReadOnlySpan<byte> Settings => "*4\r\n$6\r\ncONFIG\r\n$3\r\nGET\r\n$7\r\ntimeout\r\n$15\r\nslowlog-max-len\r\n"u8;
 
+    /// <summary>Changes nothing, and is allowed to every user who is logged in.</summary>
+    public static ReadOnlySpan<byte> Nothing => "*1\r\n$5\r\nhELLO\r\n"u8;
+
     public static ReadOnlySpan<byte> Hello(int protocol) =>
         protocol == 3 ? "*2\r\n$5\r\nhELLO\r\n$1\r\n3\r\n"u8 : "*2\r\n$5\r\nhELLO\r\n$1\r\n2\r\n"u8;
 

@@ -73,6 +73,12 @@ internal enum ReplyKind : byte
     /// <summary>Of a change that the replication stream does not carry.</summary>
     Unlogged,
 
+    Latency,
+    Role,
+
+    /// <summary>Of WAIT: the proxy's own link is counted.</summary>
+    WaitCount,
+
     /// <summary>Not known to Redis, sent in place of a refused command so that a transaction fails.</summary>
     Refused,
     CommitWait,

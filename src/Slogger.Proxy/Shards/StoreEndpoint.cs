@@ -24,10 +24,13 @@ internal static class StoreEndpoint
         return [.. request];
     }
 
+    /// <summary>The password in a file: its first line. Throws IOException if the file cannot be read.</summary>
+    public static string? PasswordIn(string? file) => file is null ? null : File.ReadLines(file).FirstOrDefault();
+
     /// <summary>The endpoint that the options describe. Throws IOException if the password's file cannot be read.</summary>
     public static RedisEndpoint Of(ListenAddress redis, string? user, string? passwordFile, Configuration.RedisTlsOptions? tls)
     {
-        string? password = passwordFile is null ? null : File.ReadLines(passwordFile).FirstOrDefault();
+        string? password = PasswordIn(passwordFile);
         RedisEndpoint endpoint = redis.UnixPath is { } path
             ? RedisEndpoint.Unix(path, password, user)
             : RedisEndpoint.Tcp(redis.Host!, redis.Port, password, user);

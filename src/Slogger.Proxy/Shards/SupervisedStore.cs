@@ -27,6 +27,8 @@ internal sealed class SupervisedStore : IStore
             Executable = options.RedisServerPath!,
             BacklogBytes = BacklogBytes,
             ExtraLines = lines,
+            Password = StoreEndpoint.PasswordIn(options.RedisPasswordFile),
+            User = options.RedisUser,
         });
     }
 

@@ -1,4 +1,4 @@
-// The replica's handshake up to the answer of PSYNC. The order is Redis's own: AUTH, PING, REPLCONF listening-port, capa,
+// The replica's handshake up to the answer of PSYNC. The order is Redis's own: AUTH, PING, REPLCONF listening-port, ip-address, capa,
 // what kind of RDB is wanted, PSYNC. `capa eof` is always sent: Redis refuses rdb-filter-only without it.
 using System.Globalization;
 using System.Net.Sockets;
@@ -34,6 +34,7 @@ internal static class ReplicationHandshake
             Expect(socket, endpoint, "PING");
             if (listeningPort > 0)
                 Expect(socket, endpoint, "REPLCONF", "listening-port", listeningPort.ToString(CultureInfo.InvariantCulture));
+            Expect(socket, endpoint, "REPLCONF", "ip-address", OwnConnections.ReplicaAddress);
             Expect(socket, endpoint, "REPLCONF", "capa", "eof", "capa", "psync2");
             if (wanted == WantedRdb.Empty)
                 Expect(socket, endpoint, "REPLCONF", "rdb-filter-only", "");

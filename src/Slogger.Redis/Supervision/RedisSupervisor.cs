@@ -36,7 +36,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
             string name = Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(_directory)))[..16];
             SocketPath = Path.Combine(home, name + ".sock");
         }
-        Endpoint = RedisEndpoint.Unix(SocketPath, options.Password);
+        Endpoint = RedisEndpoint.Unix(SocketPath, options.Password, options.User);
     }
 
     /// <summary>How the proxy reaches it.</summary>
@@ -335,7 +335,11 @@ public sealed class RedisSupervisor : IAsyncDisposable
         if (_options.MemoryBytesMax > 0)
             lines.Add(string.Create(CultureInfo.InvariantCulture, $"maxmemory {_options.MemoryBytesMax}"));
         if (_options.Password is { } password)
-            lines.Add($"requirepass {Quote(password)}");
+        {
+            lines.Add(_options.User is { } user
+                ? $"user {user} on #{Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(password)))} ~* &* +@all"
+                : $"requirepass {Quote(password)}");
+        }
         lines.AddRange(_options.ExtraLines);
         return string.Join('\n', lines) + "\n";
     }

@@ -15,8 +15,12 @@ public sealed record RedisSupervisorOptions
     /// <summary>TCP port on loopback besides the Unix socket. Default: 0, none: only the proxy can get in.</summary>
     public int Port { get; init; }
 
-    /// <summary>Password. Default: null; the socket's directory is closed to other users.</summary>
+    /// <summary>Password, of <see cref="User"/> or of everybody (requirepass). It is in the configuration file, which only this user can
+    /// read, and on no command line. Default: null; the socket's directory is closed to other users.</summary>
     public string? Password { get; init; }
+
+    /// <summary>An ACL user of the proxy's own, made with all rights and <see cref="Password"/>. Default: null.</summary>
+    public string? User { get; init; }
 
     /// <summary>Memory limit in bytes. Default: 0, none.</summary>
     public long MemoryBytesMax { get; init; }
