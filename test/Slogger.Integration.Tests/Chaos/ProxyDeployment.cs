@@ -25,7 +25,7 @@ internal sealed record ProxySetup(bool Attached = false, bool Postgres = false, 
     /// <summary>Where the data directory is; default: in the workspace.</summary>
     public string? DataDirectory { get; init; }
 
-    /// <summary>Password of an attached Redis, which the proxy reads from a file; default: none.</summary>
+    /// <summary>Password of Redis, which the proxy reads from a file (and gives to one that it runs); default: none.</summary>
     public string? RedisPassword { get; init; }
 
     /// <summary>Further options of an attached Redis.</summary>
@@ -74,6 +74,9 @@ internal sealed partial class ProxyDeployment : IDeployment
 
     public ProxyProcess Proxy => _proxy ?? throw new InvalidOperationException("not started");
 
+    /// <summary>Whether the test runs Redis.</summary>
+    public bool IsAttached => _setup.Attached;
+
     /// <summary>The Redis of an attached deployment.</summary>
     public RedisProcess Redis => _redis ?? throw new InvalidOperationException("this deployment has no Redis of the test's");
 
@@ -95,6 +98,7 @@ internal sealed partial class ProxyDeployment : IDeployment
     public async Task StartAsync()
     {
         Directory.CreateDirectory(DataDirectory);
+        await File.WriteAllTextAsync(_workspace.File("password"), (_setup.ProxyPassword ?? _setup.RedisPassword) + "\n");
         if (_setup.Postgres)
         {
             _postgres = await PostgresProcess.StartAsync(_workspace);
@@ -103,7 +107,6 @@ internal sealed partial class ProxyDeployment : IDeployment
         if (_setup.Attached)
         {
             string[] password = _setup.RedisPassword is { } secret ? ["--requirepass", secret] : [];
-            await File.WriteAllTextAsync(_workspace.File("password"), (_setup.ProxyPassword ?? _setup.RedisPassword) + "\n");
             _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), [.. password, .. _setup.RedisOptions]);
         }
 

@@ -24,6 +24,48 @@ public sealed class CredentialTests
     }
 
     [Theory]
+    [InlineData("log", false)]
+    [InlineData("log", true)]
+    [InlineData("bgsave", false)]
+    public async Task SupervisedRedis_AsksForThePassword_AndIsAdoptedAndRestored(string commit, bool ownUser)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup
+        {
+            RedisPassword = Password,
+            Commit = commit,
+            Options = ownUser ? ["--redis-user", "slogger"] : [],
+        });
+        await deployment.StartAsync();
+        string directory = Path.Combine(deployment.DataDirectory, "redis");
+        if (!OperatingSystem.IsWindows())
+        {
+            Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, File.GetUnixFileMode(Path.Combine(directory, "redis.conf")));
+        }
+        Assert.DoesNotContain(Password, await File.ReadAllTextAsync($"/proc/{SupervisedRedis.Find(deployment.DataDirectory)}/cmdline"), StringComparison.Ordinal);
+        using (var direct = await RespClient.ConnectAsync(new System.Net.Sockets.UnixDomainSocketEndPoint(SocketOf(directory))))
+        {
+            // With a user of the proxy's own everybody else is as free as before.
+            Assert.Equal(ownUser, !(await direct.CallAsync("PING")).IsError);
+            Assert.True((await direct.CallAsync("AUTH", "slogger", "wrong")).IsError);
+        }
+        Task Login(RespClient client) => ownUser ? Task.CompletedTask : client.DoAsync("AUTH", Password);
+        await CommitManyAsync(deployment, Login);
+
+        int? redis = SupervisedRedis.Find(deployment.DataDirectory);
+        deployment.Proxy.KillHard();
+        await deployment.StartProxyAsync();
+        Assert.Equal(redis, SupervisedRedis.Find(deployment.DataDirectory));
+        using var client = await deployment.ConnectAsync();
+        await Login(client);
+        Assert.Equal("$201", (await client.CallAsync("GET", "n0")).Compact);
+        Assert.DoesNotContain(Password, deployment.Tail(), StringComparison.Ordinal);
+    }
+
+    private static string SocketOf(string directory) =>
+        File.ReadLines(Path.Combine(directory, "redis.conf")).First(line => line.StartsWith("unixsocket \"", StringComparison.Ordinal)).Split('"')[1];
+
+    [Theory]
     [InlineData("log", "+psync", "+replconf", "+spublish", "&*", "+info", "+config|get", "+config|set", "+role", "+ping", "+replicaof", "+client|no-evict")]
     [InlineData("bgsave", "+@all", "~*", "&*")]
     public async Task OwnUser_OfTheProxy_IsAllThatItNeeds(string commit, params string[] rights)
@@ -131,7 +173,7 @@ public sealed class CredentialTests
             foreach (RespClient client in clients) { client.Dispose(); }
         }
         await deployment.KillRedisAsync();
-        await deployment.Redis.RestartAsync();
+        if (deployment.IsAttached) { await deployment.Redis.RestartAsync(); }
         await Eventually.AsyncTrue("the proxy serves again\n" + deployment.Tail(), Generous, async () =>
         {
             try
