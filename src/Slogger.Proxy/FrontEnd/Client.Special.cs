@@ -56,7 +56,7 @@ internal sealed unsafe partial class Client
                 _transactionTouchesRights = true;
             }
             _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client;
-            if (kind == CommandKind.Client && ArgumentIs(1, "KILL"u8))
+            if (kind == CommandKind.Client && ArgumentIs(1, "KILL"u8) && ArgumentCount > 2)
             {
                 return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
             }

@@ -302,7 +302,11 @@ def options(side):
             c.do("CLIENT CACHING no", "GET a2", "GET a3", "CLIENT CACHING yes")
         for key in ("a1", "a2", "a3", "a4", "b1", "c1"):
             other.do(("SET", key, "x"))
-            c.do("PING x" + key)
+            # What was pushed came before the other's reply, and so before this one.
+            c.send("PING x" + key)
+            for _ in range(5):
+                if c.expect().endswith(b"\r\nx%s\r\n" % key.encode()):
+                    break
         side.note("pushed", sorted(c.quiet(0.1).split(b"invalidate")))
         c.send("SET a1 mine")
         side.note("own", sorted(c.quiet(0.1).split(b"\r\n")))

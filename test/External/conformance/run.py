@@ -84,7 +84,7 @@ def main():
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big")
     os.environ["CONFORMANCE_SEED"] = str(seed)
     os.environ["CONFORMANCE_LONG"] = "1" if options.long else ""
-    for module in ("cases_protocol", "cases_sessions", "cases_shared", "cases_admin", "cases_fuzz"):
+    for module in ("cases_protocol", "cases_sessions", "cases_shared", "cases_admin", "cases_fuzz", "cases_attack"):
         __import__(module)
 
     excused = {}
