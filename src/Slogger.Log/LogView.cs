@@ -1,4 +1,5 @@
 // What readers see of the log: an immutable picture, replaced as a whole, so that they need no lock.
+using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
 using Version = Slogger.Core.Versions.Version;

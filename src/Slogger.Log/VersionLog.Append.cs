@@ -1,5 +1,6 @@
 // Appending: into memory only, unless the buffers are full.
 using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 

@@ -43,7 +43,7 @@ public enum SeedChoice
 
 /// <summary>What the version log proves, durably.</summary>
 /// <param name="Last">Its last boundary. A log that was begun but has none yet proves version 0 at its base.</param>
-public readonly record struct LogEvidence(ShardBoundary Last);
+public readonly record struct LogEvidence(Boundary Last);
 
 /// <summary>The facts that decide how a shard goes on.</summary>
 public sealed record RecoveryFacts
@@ -63,7 +63,7 @@ public sealed record RecoveryFacts
     /// <summary>If the log's world-line is older than the metadata's: the newest boundary of the log at or below every
     /// branch since, that is, the last that is not void (<see cref="WorldLineBranches.LastValid"/> says up to which version).
     /// Null if there is none.</summary>
-    public ShardBoundary? LastBelowBranch { get; init; }
+    public Boundary? LastBelowBranch { get; init; }
 
     /// <summary>How the store looks.</summary>
     public required StoreSituation Situation { get; init; }
@@ -113,7 +113,7 @@ public abstract record RecoveryDecision
     public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, Version Branch) : RecoveryDecision;
 
     /// <summary>Start a new world-line at the branch, and restore the store to exactly it.</summary>
-    public sealed record RestoreFromLog(WorldLine NewWorldLine, ShardBoundary Branch) : RecoveryDecision;
+    public sealed record RestoreFromLog(WorldLine NewWorldLine, Boundary Branch) : RecoveryDecision;
 
     /// <summary>The same history goes on, but the log has to begin again from a fresh checkpoint. What the old log holds
     /// stays until a boundary behind the checkpoint is durable.</summary>

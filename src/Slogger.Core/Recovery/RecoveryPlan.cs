@@ -37,7 +37,7 @@ public static class RecoveryPlan
     private static RecoveryDecision WithLog(RecoveryFacts facts, LogEvidence log)
     {
         WorldLine current = facts.Recorded.WorldLine;
-        ShardBoundary last = log.Last;
+        Boundary last = log.Last;
         if (last.WorldLine > current)
         {
             return new RecoveryDecision.Refuse(
@@ -81,7 +81,7 @@ public static class RecoveryPlan
             + "--seed from-log cannot help, since the log holds less than what was committed.");
     }
 
-    private static RecoveryDecision.Refuse Unknown(RecoveryFacts facts, ShardBoundary last) => new(
+    private static RecoveryDecision.Refuse Unknown(RecoveryFacts facts, Boundary last) => new(
         $"Shard {facts.Shard}: {facts.Store} holds data of unknown origin, and the version log holds history up to version {last.Version}. "
         + "Nothing was changed. Choose which is the truth: "
         + "--seed from-redis keeps the data of the Redis and starts a new history from it (what the log holds is no longer used); "

@@ -42,7 +42,7 @@ public enum ShardEffectKind : byte
 
 /// <summary>One effect; which members are set depends on the kind.</summary>
 public readonly record struct ShardEffect(
-    ShardEffectKind Kind, Marker Marker, ShardBoundary Boundary, WorldPoint Point, string? Text);
+    ShardEffectKind Kind, Marker Marker, Boundary Boundary, WorldPoint Point, string? Text);
 
 /// <summary>A reusable list of effects: cleared by its owner, filled by <see cref="ShardMachine"/>. Bounded: no input has
 /// more than <see cref="Capacity"/> effects.</summary>
@@ -62,7 +62,7 @@ public sealed class ShardEffects
     /// <summary>Forgets all.</summary>
     public void Clear() => Count = 0;
 
-    internal void Add(ShardEffectKind kind, Marker marker = default, ShardBoundary boundary = default, WorldPoint point = default, string? text = null)
+    internal void Add(ShardEffectKind kind, Marker marker = default, Boundary boundary = default, WorldPoint point = default, string? text = null)
     {
         if (Count == Capacity) throw new InvalidOperationException("The effects of earlier inputs have not been taken and cleared.");
         _items[Count++] = new(kind, marker, boundary, point, text);

@@ -47,7 +47,7 @@ public sealed partial class ShardMachine
     private long _stride = 1;
     private long _markersFailed;
 
-    private ShardBoundary _last;           // last appended to the log: the next must lie behind it
+    private Boundary _last;           // last appended to the log: the next must lie behind it
     private long _catchUpTarget;
 
     /// <summary>Starts the protocol from what the log and the metadata prove.</summary>
@@ -98,7 +98,7 @@ public sealed partial class ShardMachine
     public bool MarkerInFlight => _inFlight is not null;
 
     /// <summary>The last boundary handed out for the log.</summary>
-    public ShardBoundary LastBoundary => _last;
+    public Boundary LastBoundary => _last;
 
     /// <summary>Up to here the shard is committed: recorded in the metadata.</summary>
     public WorldPoint Committed => _recorded;
@@ -248,7 +248,7 @@ public sealed partial class ShardMachine
     /// <param name="next">Its number.</param>
     /// <param name="branch">Its first boundary; the version is no less than the recorded cut (invariant I3).</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void WorldLineStarted(WorldLine next, ShardBoundary branch, ShardEffects effects)
+    public void WorldLineStarted(WorldLine next, Boundary branch, ShardEffects effects)
     {
         if (IsOver || next <= _worldLine) return;
         if (branch.Version < _recorded.Version)

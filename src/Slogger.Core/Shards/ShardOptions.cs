@@ -57,7 +57,7 @@ public sealed record ShardOptions
 /// offset if there is none).</param>
 /// <param name="Recorded">The recorded cut of this shard: the same world-line, at most <paramref name="Last"/>.</param>
 /// <param name="Now">The clock.</param>
-public readonly record struct ShardStart(VersionGrid Grid, ShardBoundary Last, WorldPoint Recorded, HybridTimestamp Now);
+public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldPoint Recorded, HybridTimestamp Now);
 
 /// <summary>What a shard is doing.</summary>
 public enum ShardMode

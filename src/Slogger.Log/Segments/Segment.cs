@@ -2,6 +2,7 @@
 // index of an old segment is built when it is first searched. Written by the thread that holds the log's I/O lock, read by
 // any.
 using System.Globalization;
+using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;

@@ -1,4 +1,5 @@
 // Walks the blocks of a segment from its header on, verifies that they follow each other, and decides where it ends.
+using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 

@@ -170,7 +170,7 @@ internal sealed partial class BgsaveShard
     }
 
     // Opens the front end. After a rollback every client learns of it first.
-    private void Reopen(ShardBoundary? rolledBack)
+    private void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
         IStoreConnector connector = _connectors(_store.Endpoint);
@@ -201,7 +201,7 @@ internal sealed partial class BgsaveShard
             (ShardRecord record, _lines) = await _seat.LookAsync(stop).ConfigureAwait(false);
             WorldLine current = record.RecordedCut.WorldLine;
             (StoreSituation situation, string text) = await LookAsync(current, stop).ConfigureAwait(false);
-            ShardBoundary? newest = Newest(current);
+            Boundary? newest = Newest(current);
             RecoveryFacts facts = new()
             {
                 Shard = _options.Shard,
@@ -251,10 +251,10 @@ internal sealed partial class BgsaveShard
     }
 
     // The last boundary that a snapshot proves.
-    private ShardBoundary? Newest(WorldLine current)
+    private Boundary? Newest(WorldLine current)
     {
         if (_snapshots.Latest(current, line => ClusterSeat.LastValid(line, _lines), new Version(long.MaxValue)) is not { } usable) { return null; }
-        return new ShardBoundary(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
+        return new Boundary(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
     }
 
     // How the store looks next to the snapshots.
@@ -313,7 +313,7 @@ internal sealed partial class BgsaveShard
     private async Task BeginAsync(WorldLine line, Version version, string what, CancellationToken stop)
     {
         await GiveHistoryAsync(stop).ConfigureAwait(false);
-        var start = new ShardBoundary(line, version, 0, 0, Now());
+        var start = new Boundary(line, version, 0, 0, Now());
         await using (var control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
@@ -330,7 +330,7 @@ internal sealed partial class BgsaveShard
         Reopen(rolledBack: null);
     }
 
-    private async Task<string?> TrySaveAsync(RedisConnection control, SaveWatch watch, ShardBoundary start, CancellationToken stop)
+    private async Task<string?> TrySaveAsync(RedisConnection control, SaveWatch watch, Boundary start, CancellationToken stop)
     {
         SaveBase? before;
         while ((before = await watch.BaseAsync(stop).ConfigureAwait(false)) is null) { await Task.Delay(NotReadyPeriod, stop).ConfigureAwait(false); }
@@ -369,7 +369,7 @@ internal sealed partial class BgsaveShard
 
     private async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
     {
-        ShardBoundary branch = restore.Branch;
+        Boundary branch = restore.Branch;
         UsableSnapshot usable = _snapshots.Latest(current, line => ClusterSeat.LastValid(line, _lines), branch.Version)
             ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {branch.Version} is kept.");
         _snapshots.Verify(usable.Snapshot);
@@ -378,7 +378,7 @@ internal sealed partial class BgsaveShard
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         string replid = FeedPlan.NewReplicationId();
-        ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
+        Boundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, usable.Snapshot.Offset, start.Point, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
         // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.
@@ -438,7 +438,7 @@ internal sealed partial class BgsaveShard
     }
 
     // The store is attached: the machine goes on, or begins.
-    private void Run(ShardBoundary start, WorldPoint recorded)
+    private void Run(Boundary start, WorldPoint recorded)
     {
         _replicationId = _facts!.ReplicationId;
         lock (_machineLock)

@@ -27,7 +27,7 @@ internal sealed partial class BgsaveShard
     private SaveBase? _ready;              // a BGSAVE may be sent; what Redis said of its saving before it
     private SaveBase? _before;             // the same, of the one on its way
     private StartedSave? _started;         // Redis has begun to save
-    private ShardBoundary? _emptyRun;
+    private Boundary? _emptyRun;
     private WorldPoint? _prune;
 
     private IReadOnlyList<WorldLineRecord> _lines = [];
@@ -184,7 +184,7 @@ internal sealed partial class BgsaveShard
     private string? Register(string file, in Marker marker)
     {
         if (CheckFile(file, out RdbInfo? info) is { } problem) { return problem; }
-        _snapshots.Add(file, Describe(info!, new ShardBoundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
+        _snapshots.Add(file, Describe(info!, new Boundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
         return null;
     }
 
@@ -196,7 +196,7 @@ internal sealed partial class BgsaveShard
         return info.ReplicationId is { } id && id != _replicationId ? "the file is another Redis's: the directory in which this one saves is not the one that is seen here" : null;
     }
 
-    private static Snapshot Describe(RdbInfo info, in ShardBoundary boundary) => new()
+    private static Snapshot Describe(RdbInfo info, in Boundary boundary) => new()
     {
         WorldLine = boundary.WorldLine.Number,
         Version = boundary.Version.Number,
@@ -230,7 +230,7 @@ internal sealed partial class BgsaveShard
     // Versions in which nothing was done: the newest snapshot stands for them too.
     private void ExtendOverEmptyRun()
     {
-        ShardBoundary run;
+        Boundary run;
         lock (_machineLock)
         {
             if (_emptyRun is not { } wanted) { return; }

@@ -240,7 +240,7 @@ internal sealed partial class LogShard
     }
 
     // Opens the front end. After a rollback every client learns of it first.
-    private void Reopen(ShardBoundary? rolledBack)
+    private void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
         IStoreConnector connector = _connectors(_store.Endpoint);
@@ -281,7 +281,7 @@ internal sealed partial class LogShard
             {
                 Shard = _options.Shard,
                 Store = _store.Name,
-                Log = last is { } b ? new LogEvidence(FromLog(b)) : null,
+                Log = last is { } b ? new LogEvidence(b) : null,
                 LastBelowBranch = BelowBranch(last, record.RecordedCut.WorldLine, lines),
                 Recorded = record.RecordedCut,
                 Situation = situation,
@@ -386,11 +386,11 @@ internal sealed partial class LogShard
         return _log.DurableBoundary ?? new Boundary(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
     }
 
-    private ShardBoundary? BelowBranch(Boundary? last, WorldLine current, IReadOnlyList<WorldLineRecord> lines)
+    private Boundary? BelowBranch(Boundary? last, WorldLine current, IReadOnlyList<WorldLineRecord> lines)
     {
         if (last is not { } b || b.WorldLine >= current) { return null; }
         Slogger.Core.Versions.Version valid = ClusterSeat.LastValid(b.WorldLine, lines);
-        return _log.BoundaryAtOrBelow(valid) is { } found ? FromLog(found) : null;
+        return _log.BoundaryAtOrBelow(valid);
     }
 
     // Attaches where the log ends. False when Redis cannot continue after all: look again.
@@ -414,7 +414,7 @@ internal sealed partial class LogShard
         }
         if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
-        Run(link, FromLog(last), recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
+        Run(link, last, recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
         await CaughtUpAsync(stop).ConfigureAwait(false);
         ResumeUnlogged(storeGoesOn: true);
         Reopen(rolledBack: null);
@@ -452,7 +452,7 @@ internal sealed partial class LogShard
         FailPoint.Pass(FailPoint.HistoryBegun);
         _cannotContinue = false;
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {line}, {full.RdbBytes} bytes");
-        var start = new ShardBoundary(line, version, full.Offset, Database, Now());
+        var start = new Boundary(line, version, full.Offset, Database, Now());
         Run(link, start, recorded, full.Offset, full.Offset);
         Reopen(rolledBack: null);
         return true;
@@ -460,7 +460,7 @@ internal sealed partial class LogShard
 
     private async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
     {
-        ShardBoundary branch = restore.Branch;
+        Boundary branch = restore.Branch;
         if (_checkpoints.Latest(_log, branch.Offset) is not { } checkpoint)
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {branch.Offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
@@ -470,10 +470,10 @@ internal sealed partial class LogShard
         if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, branch.Version, stop).ConfigureAwait(false)) { return false; }
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         string replid = FeedPlan.NewReplicationId();
-        lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, ToLog(branch), replid); }
+        lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, branch, replid); }
         FailPoint.Pass(FailPoint.BranchWritten);
         _checkpoints.CarryForward(_log);
-        ShardBoundary start = branch with { WorldLine = restore.NewWorldLine };
+        Boundary start = branch with { WorldLine = restore.NewWorldLine };
         await _seat.RecordOriginAsync(replid, branch.Offset, start.Point, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
@@ -520,7 +520,7 @@ internal sealed partial class LogShard
     }
 
     // The store is attached: the machine goes on, or begins.
-    private void Run(ReplicationLink link, ShardBoundary start, WorldPoint recorded, long streamOffset, long storeOffset)
+    private void Run(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset)
     {
         _link = link;
         _linkEnded = false;

@@ -167,7 +167,7 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
         {
             lock (_logLock)
             {
-                if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(ToLog(effect.Boundary)); }
+                if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
         }
@@ -193,8 +193,4 @@ internal sealed partial class LogShard : IVersionedShard, IStreamSink, IDisposab
         return System.Text.Encoding.ASCII.GetBytes(
             $"*3\r\n$8\r\nSPUBLISH\r\n${_markers.Channel.Length}\r\n{_markers.Channel}\r\n${text.Length}\r\n{text}\r\n");
     }
-
-    private static Boundary ToLog(in ShardBoundary b) => new(b.WorldLine, b.Version, b.Offset, b.Database, b.Time);
-
-    private static ShardBoundary FromLog(in Boundary b) => new(b.WorldLine, b.Version, b.Offset, b.Database, b.Time);
 }

@@ -10,43 +10,43 @@ internal sealed class ModelLog
 {
     private enum Kind { Bytes, Boundary, WorldLine }
 
-    private readonly record struct Record(Kind Kind, long End, ShardBoundary Boundary);
+    private readonly record struct Record(Kind Kind, long End, Boundary Boundary);
 
     private readonly List<Record> _records = [];
     private int _durable;
-    private ShardBoundary _base;
+    private Boundary _base;
 
-    public ModelLog(ShardBoundary @base)
+    public ModelLog(Boundary @base)
     {
         _base = @base;
         Fold();
     }
 
     /// <summary>The boundaries of the current history, oldest first, the base included.</summary>
-    public List<ShardBoundary> Boundaries { get; } = [];
+    public List<Boundary> Boundaries { get; } = [];
 
     public long End { get; private set; }
 
-    public ShardBoundary Last => Boundaries[^1];
+    public Boundary Last => Boundaries[^1];
 
     public int Appended => _records.Count;
 
     public void AppendBytes(long upTo) => Add(new(Kind.Bytes, upTo, default));
 
-    public void AppendBoundary(ShardBoundary b)
+    public void AppendBoundary(Boundary b)
     {
         if (b.Offset != End) throw new ModelException($"log: a boundary at {b.Offset}, the log ends at {End}");
         AppendRun(b);
     }
 
-    public void AppendRun(ShardBoundary b)
+    public void AppendRun(Boundary b)
     {
         if (b.WorldLine != Last.WorldLine) throw new ModelException($"I5: {b.Point} appended in world-line {Last.WorldLine}");
         if (b.Version <= Last.Version) throw new ModelException($"log: {b.Point} after {Last.Point}");
         Add(new(Kind.Boundary, End, b));
     }
 
-    public void BeginWorldLine(ShardBoundary branch)
+    public void BeginWorldLine(Boundary branch)
     {
         Add(new(Kind.WorldLine, branch.Offset, branch));
         _durable = _records.Count;
@@ -78,7 +78,7 @@ internal sealed class ModelLog
         _durable = _records.Count;
     }
 
-    public ShardBoundary? AtOrBelow(Version version)
+    public Boundary? AtOrBelow(Version version)
     {
         for (int i = Boundaries.Count - 1; i >= 0; i--)
             if (Boundaries[i].Version <= version) return Boundaries[i];

@@ -83,7 +83,7 @@ internal sealed class ModelSession(int id, SessionProgress progress, ModelConnec
     }
 
     /// <summary>The store goes back to the first so many commands: is what the session is told exactly true?</summary>
-    public void RollBack(WorldLine next, ShardBoundary branch, bool exact)
+    public void RollBack(WorldLine next, Boundary branch, bool exact)
     {
         long answered = progress.Answered.Number;
         bool fresh = progress.WorldLine < next;

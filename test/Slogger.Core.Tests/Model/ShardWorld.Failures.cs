@@ -82,8 +82,8 @@ internal sealed partial class ShardWorld
         }
 
         // A cluster's cut may be below what this shard has durable, never below what is recorded.
-        List<ShardBoundary> possible = _log.Boundaries.FindAll(b => b.Version >= _metadata.Recorded.Version);
-        ShardBoundary branch = _random.Next(2) == 0 ? possible[^1] : possible[_random.Next(possible.Count)];
+        List<Boundary> possible = _log.Boundaries.FindAll(b => b.Version >= _metadata.Recorded.Version);
+        Boundary branch = _random.Next(2) == 0 ? possible[^1] : possible[_random.Next(possible.Count)];
         WorldLine next = _metadata.Recorded.WorldLine.Next;
         _metadata.BeginWorldLine(next, branch.Version);
         if (_random.Next(10) == 0)

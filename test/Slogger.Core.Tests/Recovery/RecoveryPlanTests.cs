@@ -8,7 +8,7 @@ namespace Slogger.Core.Tests.Recovery;
 
 public class RecoveryPlanTests
 {
-    private static readonly ShardBoundary Last = new(new(3), new(50), 1000, 0, default);
+    private static readonly Boundary Last = new(new(3), new(50), 1000, 0, default);
 
     private static RecoveryFacts Facts(StoreSituation situation, long recorded = 50, bool log = true, bool supervised = false, SeedChoice seed = SeedChoice.None) => new()
     {
@@ -108,7 +108,7 @@ public class RecoveryPlanTests
     public void Decide_LogOfAnAbandonedWorldLine_NeverContinues()
     {
         // The proxy died between starting the world-line in the metadata and in the log.
-        ShardBoundary valid = Last with { Version = new(40), Offset = 800 };
+        Boundary valid = Last with { Version = new(40), Offset = 800 };
         RecoveryFacts facts = Facts(StoreSituation.Continues) with { Recorded = new(new(4), new(40)), LastBelowBranch = valid };
         Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts));
         Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));

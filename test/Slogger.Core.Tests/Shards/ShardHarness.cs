@@ -31,7 +31,7 @@ internal sealed class ShardHarness
 
     public Marker Marker => Effects.Single(e => e.Kind is ShardEffectKind.SendMarker or ShardEffectKind.StartSave).Marker;
 
-    public ShardBoundary Boundary => Effects.Single(e => e.Kind is ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun).Boundary;
+    public Boundary Boundary => Effects.Single(e => e.Kind is ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun).Boundary;
 
     public WorldPoint Point => Effects.Single(e => e.Kind is ShardEffectKind.RecordCut or ShardEffectKind.Committed).Point;
 

@@ -1,8 +1,7 @@
 using Slogger.Core.Time;
-using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
-namespace Slogger.Core.Shards;
+namespace Slogger.Core.WorldLines;
 
 /// <summary>Where a version ends in a shard's history: every byte of the replication stream below <paramref name="Offset"/>
 /// belongs to <paramref name="Version"/> or an earlier one, every later byte to a later one.</summary>
@@ -11,7 +10,7 @@ namespace Slogger.Core.Shards;
 /// <param name="Offset">Bytes of history before the boundary (Redis's master_repl_offset there). 0 in mode bgsave.</param>
 /// <param name="Database">The database that the stream has selected there.</param>
 /// <param name="Time">When it was closed.</param>
-public readonly record struct ShardBoundary(
+public readonly record struct Boundary(
     WorldLine WorldLine, Version Version, long Offset, int Database, HybridTimestamp Time)
 {
     /// <summary>The point of history it closes.</summary>

@@ -1,24 +1,9 @@
 // The vocabulary of the version log: points of the replication stream, and what a reader of the log is told about them.
 // An "offset" is the number of bytes of history before a point (Redis's master_repl_offset after executing them).
-using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
-
-/// <summary>The end of a version in the stream: every byte below <paramref name="Offset"/> belongs to versions up to
-/// <paramref name="Version"/>.</summary>
-/// <param name="WorldLine">The world-line that closed the version.</param>
-/// <param name="Version">The version that ends here.</param>
-/// <param name="Offset">Bytes of history before the boundary.</param>
-/// <param name="Database">The database selected in the stream at <paramref name="Offset"/>.</param>
-/// <param name="Time">When the version was closed.</param>
-public readonly record struct Boundary(
-    WorldLine WorldLine, Version Version, long Offset, int Database, HybridTimestamp Time)
-{
-    /// <summary>The world-line and version of this boundary.</summary>
-    public WorldPoint Point => new(WorldLine, Version);
-}
 
 /// <summary>Where a contiguous stream starts. It also names the history: two logs with equal origins hold parts of the
 /// same stream.</summary>
