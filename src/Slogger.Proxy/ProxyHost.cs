@@ -54,7 +54,7 @@ public static class ProxyHost
                 ? new SocketPoller()
                 : new EpollPoller();
             IStore store = options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
-            IVersionedShard? versioned = null;
+            VersionedShard? versioned = null;
             IShardPort shard;
             if (options.Commit == CommitMode.None)
             {

@@ -91,6 +91,9 @@ public sealed partial class ShardMachine
     /// known to have been executed.</summary>
     public Version LowestVersion => _lowest;
 
+    /// <summary>Every how many versions one is closed (1 in mode Log).</summary>
+    public long Stride => _stride;
+
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;
 

@@ -34,11 +34,3 @@ internal readonly record struct FoundPoint(RestorePoint? Point, string Problem, 
 {
     public static FoundPoint None(string problem, string remedy) => new(null, problem, remedy);
 }
-
-/// <summary>A base without a tail.</summary>
-internal sealed class NoHistory : IHistorySource
-{
-    public static readonly NoHistory Instance = new();
-
-    public int Read(long offset, Span<byte> destination) => 0;
-}

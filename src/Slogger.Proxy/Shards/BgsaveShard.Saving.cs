@@ -4,7 +4,6 @@ using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
@@ -25,24 +24,22 @@ internal sealed partial class BgsaveShard
 
     // Under the machine's lock.
     private SaveBase? _ready;              // a BGSAVE may be sent; what Redis said of its saving before it
-    private SaveBase? _before;             // the same, of the one on its way
+    private StartedSave? _sent;            // the BGSAVE on its way, or the last one
     private StartedSave? _started;         // Redis has begun to save
     private Boundary? _emptyRun;
     private WorldPoint? _prune;
 
-    private IReadOnlyList<WorldLineRecord> _lines = [];
     private string _replicationId = "";
-    private int _changed;
     private long _savesFailed;
     private long _refusedSince;
     private bool _refusalTold;
     private TimeSpan _failurePause = FailurePauseMin;
     private Task _saving = Task.CompletedTask;
 
-    /// <summary>A save that Redis has begun, and what Redis said before.</summary>
+    /// <summary>A BGSAVE, and what Redis said of its saving before.</summary>
     private sealed record StartedSave(Marker Marker, SaveBase Before);
 
-    private void Wake()
+    private void WakeSaving()
     {
         try
         {
@@ -69,6 +66,10 @@ internal sealed partial class BgsaveShard
             _report.Warn($"shard {_options.Shard}: {_store.Name} has refused BGSAVE for 10 s, since it saves or rewrites its append-only file all the time: nothing is committed meanwhile");
         }
     }
+
+    protected override void StartWorkers() => _saving = Task.Run(() => SaveLoopAsync(_ending.Token), CancellationToken.None);
+
+    protected override Task EndWorkersAsync() => _saving;
 
     private async Task SaveLoopAsync(CancellationToken stop)
     {
@@ -110,7 +111,7 @@ internal sealed partial class BgsaveShard
         }
         catch (Exception e)
         {
-            _failure.TrySetResult(ProxyExit.Failed($"shard {_options.Shard}: following Redis's saves failed: {e.Message}"));
+            Fail(ProxyExit.Failed($"shard {_options.Shard}: following Redis's saves failed: {e.Message}"));
         }
         finally
         {
@@ -133,7 +134,7 @@ internal sealed partial class BgsaveShard
         }
         SaveBase? fresh = await watch.BaseAsync(stop).ConfigureAwait(false);
         // What was written to Redis directly is no session's, yet belongs into a snapshot some day.
-        if (fresh is { State.Changes: > 0 }) { Volatile.Write(ref _changed, 1); }
+        if (fresh is { State.Changes: > 0 }) { MarkChanged(); }
         lock (_machineLock)
         {
             // Not while a BGSAVE is on its way: it would be compared with itself.
@@ -216,8 +217,7 @@ internal sealed partial class BgsaveShard
             _machine?.SaveCompleted(started.Marker, ok, _effects);
             Perform();
             if (!ok) { return; }
-            _machine?.LogDurable(new WorldPoint(started.Marker.WorldLine, started.Marker.Closed), _effects);
-            Perform();
+            OnDurable(new WorldPoint(started.Marker.WorldLine, started.Marker.Closed));
         }
     }
 
@@ -239,11 +239,7 @@ internal sealed partial class BgsaveShard
         }
         if (_snapshots.All.LastOrDefault(s => s.WorldLine == run.WorldLine.Number) is not { } newest || newest.LastVersion >= run.Version.Number) { return; }
         _snapshots.Extend(newest, run.Version, run.Time);
-        lock (_machineLock)
-        {
-            _machine?.LogDurable(run.Point, _effects);
-            Perform();
-        }
+        OnDurable(run.Point);
     }
 
     private void PruneBelowCut()

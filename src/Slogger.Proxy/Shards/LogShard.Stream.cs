@@ -1,30 +1,26 @@
-// The way of a version to its commit: stream -> log -> disk -> SQL.
+// The way of a version to the disk: stream -> log -> sync.
 using Slogger.Core.Shards;
-using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard
 {
-    private readonly object _logLock = new();
+    private readonly Lock _logLock = new();
     private readonly AutoResetEvent _syncWanted = new(false);
-    private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    private readonly CancellationTokenSource _ending = new();
     private VersionLog _log = null!;
-    private ClusterSeat _seat = null!;
-    private CutRecorder _cuts = null!;
     private ReplicationLink? _link;
+    private Thread? _syncing;
 
     // ---- The replication link's thread ----
 
     void IStreamSink.OnBytes(ReadOnlySpan<byte> bytes, long startOffset)
     {
         // After a failure nothing more: a later success would leave a hole.
-        if (_failure.Task.IsCompleted) { return; }
+        if (HasFailed) { return; }
         try
         {
             lock (_logLock) { _log.Append(bytes); }
@@ -34,20 +30,15 @@ internal sealed partial class LogShard
             OnLogFailure(e);
             return;
         }
-        Volatile.Write(ref _lastStreamOffset, startOffset + bytes.Length);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
-        if (!IsOwnTraffic(bytes)) { Volatile.Write(ref _streamed, 1); }
+        if (!IsOwnTraffic(bytes)) { MarkChanged(); }
     }
-
-    private long _lastStreamOffset;
 
     private bool IsOwnTraffic(ReadOnlySpan<byte> bytes)
     {
         // A chunk that is one marker or one PING only.
         return bytes.Length <= 200 && (bytes.IndexOf(_channelBytes) >= 0 || bytes.StartsWith("*1\r\n$4\r\nPING\r\n"u8) || bytes.StartsWith("*1\r\n$4\r\nping\r\n"u8));
     }
-
-    private byte[] _channelBytes = [];
 
     void IStreamSink.OnMarker(in StreamMarker marker)
     {
@@ -67,13 +58,39 @@ internal sealed partial class LogShard
 
     void IStreamSink.OnClosed(LinkClosed reason)
     {
-        _linkEnded = true;
+        _isAttached = false;
         Suspect($"the replication link ended: {reason.Message}");
     }
 
-    private volatile bool _linkEnded = true;
+    // ---- Under the machine's lock ----
+
+    protected override void Append(in ShardEffect effect)
+    {
+        if (HasFailed) { return; }
+        try
+        {
+            lock (_logLock)
+            {
+                if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
+                else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
+            }
+        }
+        catch (LogIOException e)
+        {
+            // The version is never durable, so never committed.
+            OnLogFailure(e);
+        }
+    }
+
+    protected override void RequestSync() => _syncWanted.Set();
 
     // ---- The syncing thread ----
+
+    protected override void StartWorkers()
+    {
+        _syncing = new Thread(SyncLoop) { Name = "log sync", IsBackground = true };
+        _syncing.Start();
+    }
 
     private void SyncLoop()
     {
@@ -93,39 +110,31 @@ internal sealed partial class LogShard
             {
                 return;
             }
-            if (_log.DurableBoundary is not { } durable) { continue; }
-            lock (_machineLock)
-            {
-                _machine?.LogDurable(new WorldPoint(durable.WorldLine, durable.Version), _effects);
-                Perform();
-            }
+            if (_log.DurableBoundary is { } durable) { OnDurable(durable.Point); }
         }
     }
+
+    protected override Task EndWorkersAsync()
+    {
+        _link?.Dispose();
+        _syncWanted.Set();
+        _syncing?.Join(TimeSpan.FromSeconds(5));
+        return Task.CompletedTask;
+    }
+
+    // ---- Failures ----
 
     // The disk is full or broken: nothing more can be committed. What is in Redis and in the log stays as it is.
-    private void OnLogFailure(LogIOException e)
+    protected override void OnLogFailure(LogException e)
     {
-        _isOpen = false;
-        if (_failure.TrySetResult(ProxyExit.Failed($"the version log cannot be written: {e.Message}", "free space on the disk of --data, or repair it, and start again")))
+        if (e is not LogIOException)
+        {
+            base.OnLogFailure(e);
+            return;
+        }
+        if (Fail(ProxyExit.Failed($"the version log cannot be written: {e.Message}", "free space on the disk of --data, or repair it, and start again")))
         {
             _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message}. The proxy stops; give it room or another disk, and start it again: nothing that was committed is lost.");
-        }
-    }
-
-    private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
-
-    /// <summary>Completes when the shard cannot go on.</summary>
-    public Task<ProxyExit> Failure => _failure.Task;
-
-    // ---- The recorder ----
-
-    private void OnRecordAnswered(WorldPoint point, CutRecordResult? result)
-    {
-        lock (_machineLock)
-        {
-            if (_machine is not { } machine) { return; }
-            CutRecorder.Tell(machine, point, result, _effects);
-            Perform();
         }
     }
 }

@@ -22,7 +22,7 @@ internal sealed partial class LogShard
     private string UnloggedNote => Path.Combine(_options.DataDirectory, "unlogged-change");
 
     /// <inheritdoc />
-    public void BeforeUnloggedChange()
+    public override void BeforeUnloggedChange()
     {
         lock (_unloggedLock)
         {
@@ -34,7 +34,7 @@ internal sealed partial class LogShard
     }
 
     /// <inheritdoc />
-    public void AfterUnloggedChange(Action settled)
+    public override void AfterUnloggedChange(Action settled)
     {
         lock (_unloggedLock)
         {
@@ -64,7 +64,7 @@ internal sealed partial class LogShard
 
     private async Task KeepUnloggedAsync(CancellationToken stop)
     {
-        if (!_isOpen) { return; }
+        if (!IsOpen) { return; }
         Action[] settled;
         long begun;
         bool needed;
@@ -90,7 +90,7 @@ internal sealed partial class LogShard
         }
         finally
         {
-            foreach (Action action in settled) { _loop!.Post(action); }
+            foreach (Action action in settled) { PostToLoop(action); }
         }
     }
 

@@ -1,4 +1,4 @@
-// What the shard tells of itself: DPR.INFO, INFO's section, `slogger status`.
+// What a shard tells of itself: DPR.INFO, INFO's section, `slogger status`.
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Shards;
@@ -6,9 +6,15 @@ using Slogger.Proxy.FrontEnd;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard
+internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
+
+    /// <summary>The word of --commit.</summary>
+    protected abstract string ModeName { get; }
+
+    /// <summary>The lines about what is kept.</summary>
+    protected abstract IEnumerable<(string Name, long Value)> KeptStatus();
 
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
@@ -21,31 +27,27 @@ internal sealed partial class LogShard
         var text = new StringBuilder(512);
         void Line(string name, object value) => text.Append(CultureInfo.InvariantCulture, $"{name}:{value}\r\n");
         string Milliseconds(long microseconds) => (microseconds / 1000.0).ToString("0.###", CultureInfo.InvariantCulture);
-        Line("mode", "log");
+        Line("mode", ModeName);
         Line("cluster", _options.Cluster);
         Line("shard", _options.Shard);
         Line("worldline", WorldLine);
         Line("open_version", status.OpenVersion.Number);
-        Line("durable_version", _log.DurableBoundary?.Version.Number ?? 0);
+        Line("durable_version", status.Durable.Version.Number);
         Line("committed_version", CommittedVersion);
         Line("version_interval_us", (long)_options.VersionInterval.TotalMicroseconds);
         Line("lag_marker_ms", Milliseconds(status.AnsweredLagUs));
         Line("lag_log_ms", Milliseconds(status.ReadLagUs));
         Line("lag_sync_ms", Milliseconds(status.DurableLagUs));
         Line("lag_record_ms", Milliseconds(status.RecordedLagUs));
-        Line("log_bytes", _log.SizeBytes);
-        Line("log_offset", _log.EndOffset);
-        var newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1] : null;
-        Line("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
-        Line("checkpoint_last_bytes", newest?.Bytes ?? 0);
+        foreach ((string name, long value) in KeptStatus()) { Line(name, value); }
         Line("clients", loop.Clients.Count);
         Line("clients_dedicated", loop.DedicatedCount);
         Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));
         Line("store", _store.Name);
-        Line("store_state", _isOpen ? "serving" : _state);
+        Line("store_state", _door.IsOpen ? "serving" : _state);
         Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
         Line("uptime_s", _rate.UptimeSeconds);
-        Line("version", typeof(LogShard).Assembly.GetName().Version?.ToString(3) ?? "");
+        Line("version", typeof(VersionedShard).Assembly.GetName().Version?.ToString(3) ?? "");
         return text.ToString();
     }
 }

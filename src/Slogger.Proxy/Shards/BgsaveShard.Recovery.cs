@@ -1,0 +1,209 @@
+// What recovery is in mode bgsave: what the log proves in mode log, the kept snapshots prove here. A store is the same as before
+// if it is the same run of the same server and was brought to the current world-line: then nothing was lost. Any other is
+// restored from the newest snapshot.
+using Slogger.Core.Recovery;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Restoring;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+using Slogger.Redis.Rdb;
+using Slogger.Redis.Replication;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class BgsaveShard
+{
+    private const int KnownIdentities = 8;
+    private StoreNote? _note;
+
+    protected override string RefusalNote => " (In mode bgsave the kept snapshots stand for the version log.)";
+
+    // The last boundary that a snapshot proves is never void.
+    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
+    {
+        if (NewestAtMost(new Version(long.MaxValue), current) is not { } usable) { return (null, null); }
+        var last = new Boundary(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
+        return (last, last.WorldLine < current ? last : null);
+    }
+
+    private UsableSnapshot? NewestAtMost(Version version, WorldLine current) =>
+        _snapshots.Latest(current, line => ClusterSeat.LastValid(line, _lines), version);
+
+    private bool IsKnown(RedisFacts facts)
+    {
+        HashSet<string> known = [.. _note?.ReplicationIds ?? [], .. _snapshots.All.Select(s => s.ReplicationId ?? "")];
+        return known.Contains(facts.ReplicationId) || known.Contains(facts.SecondReplicationId);
+    }
+
+    protected override bool IsOwnReplica(RedisFacts facts) => IsKnown(facts) || File.Exists(_restoreUndoFile);
+
+    protected override async Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop)
+    {
+        await CheckDirectoryAsync(stop).ConfigureAwait(false);
+        if (_note is { } note && note.RunId == facts.RunId && note.WorldLine == current.Number) { return StoreSituation.Continues; }
+        if (facts.KeyCount == 0) { return StoreSituation.Empty; }
+        return IsKnown(facts) ? StoreSituation.BehindKnownOrigin : StoreSituation.Foreign;
+    }
+
+    protected override Task DetachAsync(CancellationToken stop)
+    {
+        lock (_machineLock)
+        {
+            _started = null;
+            _ready = null;
+        }
+        return Task.CompletedTask;
+    }
+
+    // Mode bgsave needs the files that Redis writes.
+    private async Task CheckDirectoryAsync(CancellationToken stop)
+    {
+        string directory;
+        try
+        {
+            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
+            directory = await watch.DirectoryAsync(stop).ConfigureAwait(false);
+            await watch.LookAsync(stop).ConfigureAwait(false);
+        }
+        catch (RedisException e) when (e.Problem == RedisProblem.NoPermission)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: --commit bgsave needs CONFIG GET and INFO at {_store.Name}: {e.Message} Allow them to the proxy's user.");
+        }
+        try
+        {
+            // Redis answers nothing when its working directory was removed.
+            if (directory.Length == 0) { throw new DirectoryNotFoundException("it was removed"); }
+            _ = Directory.EnumerateFiles(directory).FirstOrDefault();
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            throw new RecoveryRefusedException(
+                $"shard {_options.Shard}: {_store.Name} saves in {(directory.Length > 0 ? directory : "its working directory")}, which cannot be read from here ({e.Message}). "
+                + "--commit bgsave needs a Redis on this machine, with a directory that the proxy's user can read; --commit log works without.");
+        }
+    }
+
+    protected override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    {
+        _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} after version {last.Version}; nothing was lost");
+        Follow(last, recorded);
+        return Task.FromResult(true);
+    }
+
+    // A first snapshot of what the store holds, before anything is forwarded.
+    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop)
+    {
+        await GiveHistoryAsync(stop).ConfigureAwait(false);
+        var start = new Boundary(at.WorldLine, at.Version, 0, 0, Now());
+        await using (var control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        {
+            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
+            while (true)
+            {
+                if (await TrySaveAsync(control, watch, start, stop).ConfigureAwait(false) is not { } problem) { break; }
+                _report.Warn($"shard {_options.Shard}: the first BGSAVE did not count: {problem}. It is tried again");
+                await Task.Delay(FailurePauseMin, stop).ConfigureAwait(false);
+            }
+        }
+        _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}");
+        Note(at.WorldLine);
+        Follow(start, recorded);
+        return true;
+    }
+
+    private async Task<string?> TrySaveAsync(RedisConnection control, SaveWatch watch, Boundary start, CancellationToken stop)
+    {
+        SaveBase? before;
+        while ((before = await watch.BaseAsync(stop).ConfigureAwait(false)) is null) { await Task.Delay(NotReadyPeriod, stop).ConfigureAwait(false); }
+        RedisReply reply = await control.CommandAsync(["BGSAVE"], stop).ConfigureAwait(false);
+        if (reply.IsError)
+        {
+            if (RedisProblems.Classify(reply.Text) == RedisProblem.NoPermission)
+            {
+                throw new RecoveryRefusedException($"shard {_options.Shard}: --commit bgsave needs BGSAVE at {_store.Name}: {reply.Text}. Allow it to the proxy's user.");
+            }
+            return reply.Text;
+        }
+        SaveState state;
+        while ((state = await watch.LookAsync(stop).ConfigureAwait(false)).InProgress) { await Task.Delay(PollMin, stop).ConfigureAwait(false); }
+        string file = _snapshots.NewTemporaryPath();
+        string? problem = await watch.KeepAsync(before, state, file, stop).ConfigureAwait(false);
+        RdbInfo? info = null;
+        problem ??= CheckFile(file, out info);
+        if (problem is null) { _snapshots.Add(file, Describe(info!, start)); }
+        return problem;
+    }
+
+    // Redis writes the identity of its stream into a dump only if it ever had a replica. By it a Redis that was restarted from
+    // a dump is known again.
+    private async Task GiveHistoryAsync(CancellationToken stop)
+    {
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        {
+            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint });
+            await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);
+        }
+        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        _replicationId = (probe.Facts ?? throw new RedisException(probe.Problem, probe.Message)).ReplicationId;
+    }
+
+    protected override async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
+    {
+        Boundary branch = restore.Branch;
+        Snapshot snapshot = NewestAtMost(branch.Version, current)?.Snapshot
+            ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {branch.Version} is kept.");
+        _snapshots.Verify(snapshot);
+        if (!await LeaveWorldLineAsync(restore, stop).ConfigureAwait(false)) { return false; }
+        string replid = FeedPlan.NewReplicationId();
+        Boundary start = branch with { WorldLine = restore.NewWorldLine };
+        // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.
+        WriteNote("", 0, replid);
+        FailPoint.Pass(FailPoint.NoteWritten);
+        var plan = new FeedPlan
+        {
+            BaseFile = _snapshots.PathOf(snapshot),
+            BaseOffset = snapshot.Offset,
+            TargetOffset = snapshot.Offset,
+            History = NoHistory.Instance,
+            ReplicationId = replid,
+        };
+        if (!await FeedAsync(plan, start.Point, stop).ConfigureAwait(false)) { return false; }
+        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if (!probe.IsUsable || probe.Facts!.SecondReplicationId != replid) { return false; }
+        // The branch in its own world-line: from it that one is recovered until it has closed a version.
+        string file = _snapshots.NewTemporaryPath();
+        FileLink.LinkOrCopy(_snapshots.PathOf(snapshot), file);
+        _snapshots.Add(file, snapshot with
+        {
+            WorldLine = start.WorldLine.Number,
+            Version = branch.Version.Number,
+            LastVersion = branch.Version.Number,
+            ClosedAt = branch.Time.Bits,
+        });
+        FailPoint.Pass(FailPoint.SnapshotKept);
+        Note(start.WorldLine);
+        FailPoint.Pass(FailPoint.IdentityWritten);
+        Follow(start, start.Point);
+        return true;
+    }
+
+    // This run of the store holds the state of this world-line.
+    private void Note(WorldLine line) => WriteNote(_facts!.RunId, line.Number, _facts.ReplicationId);
+
+    private void WriteNote(string runId, long line, string replicationId)
+    {
+        string[] ids = [replicationId, .. _note?.ReplicationIds ?? []];
+        _note = new StoreNote { RunId = runId, WorldLine = line, ReplicationIds = [.. ids.Distinct().Take(KnownIdentities)] };
+        _note.Write(_options.DataDirectory);
+    }
+
+    private void Follow(Boundary start, WorldPoint recorded)
+    {
+        _replicationId = _facts!.ReplicationId;
+        Run(start, recorded, streamOffset: 0, storeOffset: 0);
+        WakeSaving();
+    }
+}

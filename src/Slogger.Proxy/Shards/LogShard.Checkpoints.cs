@@ -1,0 +1,76 @@
+// Checkpoints of the running store, so that a restore has not much of the log to replay, and what may be deleted behind them.
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Replication;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard
+{
+    private const int KeptAtCut = 2;
+    private const long StopCheckpointBytes = 64L << 20;
+    private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
+    private CheckpointStore _checkpoints = null!;
+
+    // What a restore would have to replay on top of the newest checkpoint.
+    private long TailBytes => _log.EndOffset - (_checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset);
+
+    protected override async Task MaintainAsync(CancellationToken stop)
+    {
+        await KeepUnloggedAsync(stop).ConfigureAwait(false);
+        if (IsOpen && TailBytes >= _options.CheckpointEveryBytes) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
+    }
+
+    protected override async Task BeforeEndAsync()
+    {
+        if (TailBytes < StopCheckpointBytes) { return; }
+        // The next start is worth some seconds now.
+        using var limit = new CancellationTokenSource(StopCheckpointLimit);
+        await TakeCheckpointAsync(limit.Token).ConfigureAwait(false);
+    }
+
+    private async Task<bool> TakeCheckpointAsync(CancellationToken stop)
+    {
+        string file = _checkpoints.NewTemporaryPath();
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop).ConfigureAwait(false))
+        {
+            case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
+                AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));
+                _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
+                Trim();
+                return true;
+            case CheckpointResult.Failed failed:
+                _report.Warn($"shard {_options.Shard}: no checkpoint could be taken: {failed.Message}");
+                return false;
+            default:
+                // Of another history: the store was lost meanwhile.
+                return false;
+        }
+    }
+
+    private void AddCheckpoint(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line) =>
+        _checkpoints.Add(file, new Checkpoint
+        {
+            Origin = origin,
+            ReplicationId = replicationId,
+            Offset = offset,
+            Database = 0,
+            WorldLine = line.Number,
+            CreatedAt = DateTimeOffset.UtcNow,
+        });
+
+    // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
+    private void Trim()
+    {
+        if (_log.BoundaryAtOrBelow(new(CommittedVersion)) is not { } cut) { return; }
+        long spare = _options.LogBudgetBytes - _options.CheckpointEveryBytes;
+        if (_checkpoints.Prune(_log, KeptAtCut, Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare))) is { } oldest)
+        {
+            lock (_logLock) { _log.TrimBefore(oldest); }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// What recovery is in mode log: the log proves boundaries and holds the stream, so a store on its history is continued where the
+// log ends, and a lost one is restored from a checkpoint and the log's tail.
+using Slogger.Core.Recovery;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Restoring;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+using Slogger.Redis.Replication;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard
+{
+    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. A marker ends it.
+    private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(1);
+    private bool _cannotContinue;
+
+    private string? OwnReplicationId => _log.IsEmpty ? null : _log.ReplicationId;
+
+    protected override bool IsOwnReplica(RedisFacts facts) =>
+        OwnReplicationId is { } own && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
+
+    protected override Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop) =>
+        Task.FromResult(Compare(facts));
+
+    private StoreSituation Compare(RedisFacts facts)
+    {
+        StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
+        if (OwnReplicationId is not { } own) { return unknown; }
+        long end = _log.EndOffset;
+        if (facts.ReplicationId == own)
+        {
+            return facts.Offset < end ? StoreSituation.BehindKnownOrigin : _cannotContinue ? StoreSituation.AheadWithGap : StoreSituation.Continues;
+        }
+        if (facts.SecondReplicationId == own)
+        {
+            // It branched off our history at its second offset: what lies beyond is unknown to us, and what we have beyond is lost there.
+            bool continues = facts.SecondReplicationOffset >= end + 1 && !_cannotContinue;
+            return continues ? StoreSituation.Continues : StoreSituation.BehindKnownOrigin;
+        }
+        return unknown;
+    }
+
+    // Before the log's first boundary, the base that it began with.
+    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
+    {
+        if (_log.IsEmpty) { return (null, null); }
+        lock (_logLock) { _log.Sync(); }
+        Boundary last = _log.DurableBoundary ?? new Boundary(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
+        return (last, last.WorldLine < current ? _log.BoundaryAtOrBelow(ClusterSeat.LastValid(last.WorldLine, _lines)) : null);
+    }
+
+    protected override async Task DetachAsync(CancellationToken stop)
+    {
+        if (_link is not { } link) { return; }
+        link.Dispose();
+        await link.Completion.WaitAsync(stop).ConfigureAwait(false);
+    }
+
+    // Attaches where the log ends.
+    protected override async Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    {
+        ReplicationLink link = NewLink();
+        AttachResult result = await link.AttachAsync(
+            new AttachRequest { ReplicationId = _log.ReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+        if (result is not AttachResult.Continued continued)
+        {
+            link.Dispose();
+            var failed = (AttachResult.Failed)result;
+            _cannotContinue = failed.Problem == RedisProblem.HistoryGone;
+            if (!_cannotContinue && !failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
+            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            return false;
+        }
+        if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
+        _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
+        Follow(link, last, recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
+        await CaughtUpAsync(link, stop).ConfigureAwait(false);
+        ResumeUnlogged(storeGoesOn: true);
+        return true;
+    }
+
+    // Where the log ends: maybe inside a command, or a transaction, of which the database and the rest are to be continued.
+    private StreamScanner ScanTail(Boundary last)
+    {
+        var scanner = new StreamScanner(last.Offset, last.Database);
+        using LogReader reader = _log.OpenReader(last.Offset);
+        var buffer = new byte[1 << 20];
+        while (scanner.Offset < _log.EndOffset)
+        {
+            int count = reader.Read(buffer);
+            if (count == 0) { break; }
+            int position = 0;
+            while (position < count) { scanner.Next(buffer.AsSpan(0, count), ref position); }
+        }
+        return scanner;
+    }
+
+    // Until the stream has been read up to where the store stood at attaching, markers of before may still come.
+    private async Task CaughtUpAsync(ReplicationLink link, CancellationToken stop)
+    {
+        while (true)
+        {
+            lock (_machineLock)
+            {
+                _machine!.StreamRead(link.Offset);
+                if (_machine.Mode != Core.Shards.ShardMode.CatchingUp) { return; }
+            }
+            if (link.Completion.IsCompleted) { return; }
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
+    }
+
+    // A new stretch of log on top of a fresh checkpoint of what the store holds.
+    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop)
+    {
+        string file = _checkpoints.NewTemporaryPath();
+        ReplicationLink link = NewLink();
+        AttachResult result;
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        {
+            result = await QuickAttach.AttachAsync(
+                control, link, new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, _attachUndoFile, stop).ConfigureAwait(false);
+        }
+        if (result is not AttachResult.Full full)
+        {
+            link.Dispose();
+            var failed = (AttachResult.Failed)result;
+            if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
+            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            return false;
+        }
+        var origin = new StreamOrigin(full.ReplicationId, full.Offset, Database: 0);
+        lock (_logLock)
+        {
+            AddCheckpoint(file, origin, full.ReplicationId, full.Offset, at.WorldLine);
+            FailPoint.Pass(FailPoint.CheckpointKept);
+            _log.Begin(origin, at.WorldLine, at.Version.Next);
+        }
+        FailPoint.Pass(FailPoint.HistoryBegun);
+        _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}, {full.RdbBytes} bytes");
+        var start = new Boundary(at.WorldLine, at.Version, full.Offset, origin.Database, Now());
+        Follow(link, start, recorded, full.Offset, full.Offset, isRestarted: true);
+        return true;
+    }
+
+    protected override async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
+    {
+        Boundary branch = restore.Branch;
+        if (_checkpoints.Latest(_log, branch.Offset) is not { } checkpoint)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {branch.Offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
+        }
+        if (!await LeaveWorldLineAsync(restore, stop).ConfigureAwait(false)) { return false; }
+        string replid = FeedPlan.NewReplicationId();
+        lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, branch, replid); }
+        FailPoint.Pass(FailPoint.BranchWritten);
+        _checkpoints.CarryForward(_log);
+        Boundary start = branch with { WorldLine = restore.NewWorldLine };
+        using var history = new LogHistory(_log);
+        var plan = new FeedPlan
+        {
+            BaseFile = _checkpoints.PathOf(checkpoint),
+            BaseOffset = checkpoint.Offset,
+            TargetOffset = branch.Offset,
+            History = history,
+            ReplicationId = replid,
+        };
+        if (!await FeedAsync(plan, start.Point, stop).ConfigureAwait(false)) { return false; }
+        await ProbeAsync(stop).ConfigureAwait(false);
+        ReplicationLink link = NewLink();
+        AttachResult attached = await link.AttachAsync(
+            new AttachRequest { ReplicationId = replid, Position = new StreamScanner(branch.Offset, branch.Database), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+        if (attached is not AttachResult.Continued continued)
+        {
+            link.Dispose();
+            return false;
+        }
+        FailPoint.Pass(FailPoint.Attached);
+        lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
+        FailPoint.Pass(FailPoint.IdentityWritten);
+        ResumeUnlogged(storeGoesOn: false);
+        Follow(link, start, start.Point, continued.Offset, continued.Offset);
+        return true;
+    }
+
+    private void Follow(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)
+    {
+        _link = link;
+        _cannotContinue = false;
+        Run(start, recorded, streamOffset, storeOffset, isRestarted);
+        link.Start(this);
+    }
+
+    private ReplicationLink NewLink() =>
+        new(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
+}

@@ -1,0 +1,302 @@
+// How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
+// it blocks the loop.
+using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard
+{
+    protected static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan SameStoreLimit = TimeSpan.FromSeconds(2);
+    protected readonly CancellationTokenSource _ending = new();
+    private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
+    private readonly StoreDoor _door = new();
+    private readonly SemaphoreSlim _attention = new(0, 1);
+    private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private Task _control = Task.CompletedTask;
+    private Task _recorder = Task.CompletedTask;
+    private long _taken;
+    private volatile bool _isStopping;
+    private volatile string _state = "starting";
+
+    /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
+    protected volatile bool _isAttached;
+
+    // ---- What the modes add ----
+
+    /// <summary>What the mode keeps, for messages.</summary>
+    protected abstract string KeptName { get; }
+
+    /// <summary>How long a stop waits for the last version.</summary>
+    protected abstract TimeSpan StopLimit { get; }
+
+    /// <summary>Opens what is kept. Returns when its last version was closed.</summary>
+    /// <exception cref="LogException">It cannot be used.</exception>
+    protected abstract HybridTimestamp? OpenKept();
+
+    /// <summary>Starts what makes versions durable.</summary>
+    protected abstract void StartWorkers();
+
+    /// <summary>Ends it; <see cref="_ending"/> is cancelled already.</summary>
+    protected abstract Task EndWorkersAsync();
+
+    /// <summary>The store was lost, and the machine knows: nothing of it is followed any more.</summary>
+    protected abstract Task DetachAsync(CancellationToken stop);
+
+    /// <summary>What is to be done at least every second. The control task.</summary>
+    protected virtual Task MaintainAsync(CancellationToken stop) => Task.CompletedTask;
+
+    /// <summary>The last version is committed: what is worth doing for the next start.</summary>
+    protected virtual Task BeforeEndAsync() => Task.CompletedTask;
+
+    /// <summary>Closes what is kept.</summary>
+    protected virtual void CloseKept()
+    {
+    }
+
+    /// <summary>What is kept cannot be written, or not be used.</summary>
+    protected virtual void OnLogFailure(LogException e) => Fail(ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", ""));
+
+    // ---- The start ----
+
+    /// <summary>Takes the shard in the metadata, opens what is kept, finds or starts the store, and recovers it if need be. A
+    /// failure is returned.</summary>
+    public async Task<ProxyExit?> StartAsync(CancellationToken stop)
+    {
+        try
+        {
+            _seat = await ClusterSeat.TakeAsync(_options, _report, stop).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
+        }
+        _cuts = new CutRecorder(_seat, _report, OnRecordAnswered, exit => Fail(exit));
+        try
+        {
+            if (OpenKept() is { } last) { _clock.Resume(last); }
+            Volatile.Write(ref _worldLine, _seat.RecordedAtStart.WorldLine.Number);
+            await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
+        }
+        catch (LogException e)
+        {
+            return ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", "");
+        }
+        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
+        {
+            return ProxyExit.Failed(e.Message, "");
+        }
+        StartWorkers();
+        _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
+        return null;
+    }
+
+    /// <summary>The front end is there: from now on its loop is told what happens.</summary>
+    public void Attach(FrontEndLoop loop)
+    {
+        _loop = loop;
+        _control = Task.Run(() => ControlAsync(_ending.Token), CancellationToken.None);
+        Reopen(rolledBack: null);
+    }
+
+    /// <summary>Completes when the shard cannot go on.</summary>
+    public Task<ProxyExit> Failure => _failure.Task;
+
+    protected bool HasFailed => _failure.Task.IsCompleted;
+
+    /// <summary>The shard cannot go on. False if that was known already. Any thread.</summary>
+    protected bool Fail(ProxyExit exit)
+    {
+        // For good: a recovery under way must not open it again.
+        _door.Shut();
+        return _failure.TrySetResult(exit);
+    }
+
+    // ---- Losing the store ----
+
+    /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
+    public void StoreUnreachable(string reason) => Suspect(reason);
+
+    /// <summary>The store may be lost. Any thread.</summary>
+    protected void Suspect(string reason)
+    {
+        if (_ending.IsCancellationRequested) { return; }
+        _door.Suspect(reason);
+        Wake();
+    }
+
+    /// <summary>Has the control task look at what there is to do. Any thread.</summary>
+    protected void Wake()
+    {
+        try
+        {
+            _attention.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Already awake.
+        }
+    }
+
+    private async Task ControlAsync(CancellationToken stop)
+    {
+        while (!stop.IsCancellationRequested)
+        {
+            try
+            {
+                await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
+                if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
+                await MaintainAsync(stop).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException) when (stop.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (RecoveryRefusedException e)
+            {
+                Fail(ProxyExit.Failed(e.Message, ""));
+                return;
+            }
+            catch (LogException e)
+            {
+                OnLogFailure(e);
+                return;
+            }
+            catch (Exception e) when (e is RedisException or MetadataException or IOException)
+            {
+                _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
+                await Task.Delay(RetryDelay, CancellationToken.None).ConfigureAwait(false);
+                if (!_door.IsOpen) { Suspect(e.Message); }
+            }
+            catch (Exception e)
+            {
+                // Nobody else would open the door again.
+                Fail(ProxyExit.Failed($"shard {_options.Shard}: watching over {_store.Name} failed: {e}", "report this"));
+                return;
+            }
+        }
+    }
+
+    private async Task ResolveSuspicionAsync(CancellationToken stop)
+    {
+        _taken = _door.Take();
+        bool isSame = _isAttached && await IsSameStoreAsync(stop).ConfigureAwait(false);
+        if (_isStopping)
+        {
+            // Left to the next start: without its connections nothing more can be closed.
+            lock (_machineLock)
+            {
+                _machine?.StoreLost();
+                _machine?.Tick(Now(), busy: false, _effects);
+                Perform();
+            }
+            return;
+        }
+        if (isSame)
+        {
+            // Only a connection of the front end broke.
+            Reopen(rolledBack: null);
+            return;
+        }
+        _state = "recovering";
+        _report.Warn($"shard {_options.Shard}: {_store.Name} was lost ({_door.LastReason})");
+        _isAttached = false;
+        lock (_machineLock) { _machine?.StoreLost(); }
+        await DetachAsync(stop).ConfigureAwait(false);
+        await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+    }
+
+    private async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(SameStoreLimit);
+        try
+        {
+            ProbeResult now = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
+            return now.IsUsable && now.Facts!.RunId == _facts?.RunId;
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            return false;
+        }
+    }
+
+    // Nothing of the old world-line may still be on its way when the store is overwritten.
+    private async Task CloseFrontEndAsync()
+    {
+        if (_loop is not { } loop) { return; }
+        var closed = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        loop.Post(() =>
+        {
+            loop.CloseStore("the store was lost");
+            closed.SetResult();
+        });
+        await closed.Task.ConfigureAwait(false);
+    }
+
+    // Opens the front end. After a rollback every client learns of it first.
+    private void Reopen(Boundary? rolledBack)
+    {
+        if (_loop is not { } loop) { return; }
+        IStoreConnector connector = _connectors(_store.Endpoint);
+        long taken = _taken;
+        _state = "serving";
+        loop.Post(() =>
+        {
+            loop.Store = connector;
+            if (rolledBack is { } branch)
+            {
+                loop.OnRolledBack(branch.WorldLine, branch.Version);
+                FailPoint.Pass(FailPoint.ClientsTold);
+            }
+            // The store may be lost again already: nothing is forwarded to what was not restored.
+            if (_door.TryOpen(taken)) { loop.OpenStore(); }
+        });
+    }
+
+    // ---- The end ----
+
+    /// <summary>Commits what was done, and stops.</summary>
+    public async Task StopAsync()
+    {
+        _isStopping = true;
+        _state = "stopping";
+        // Nothing may be forwarded behind the last boundary: its reply would promise what the stop loses.
+        _door.Shut();
+        if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
+        lock (_machineLock) { _machine?.Stopping(); }
+        if (_isAttached && !HasFailed)
+        {
+            await Task.WhenAny(_stopped.Task, _failure.Task, Task.Delay(StopLimit)).ConfigureAwait(false);
+            if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
+        }
+        if (_stopped.Task.IsCompleted) { await BeforeEndAsync().ConfigureAwait(false); }
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await EndWorkersAsync().ConfigureAwait(false);
+        try
+        {
+            await Task.WhenAll(_control, _recorder).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // As asked.
+        }
+        await _store.StopAsync().ConfigureAwait(false);
+        CloseKept();
+        await _seat.DisposeAsync().ConfigureAwait(false);
+    }
+
+    public virtual void Dispose()
+    {
+        _ending.Dispose();
+        _attention.Dispose();
+    }
+}

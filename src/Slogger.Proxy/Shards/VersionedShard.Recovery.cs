@@ -1,0 +1,208 @@
+// What a shard does at its start and when its store is lost: find out how the store looks next to what is kept, let
+// RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
+using System.Diagnostics;
+using Slogger.Core.Recovery;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard
+{
+    protected readonly string _restoreUndoFile;
+    protected readonly string _attachUndoFile;
+
+    /// <summary>The store as it was found last.</summary>
+    protected RedisFacts? _facts;
+
+    /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
+    protected IReadOnlyList<WorldLineRecord> _lines = [];
+
+    private bool _seedUsed;
+
+    // ---- What the modes know and do ----
+
+    /// <summary>Whether a replica is one that a restore of ours left so.</summary>
+    protected abstract bool IsOwnReplica(RedisFacts facts);
+
+    /// <summary>How a master looks next to what is kept.</summary>
+    protected abstract Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop);
+
+    /// <summary>The last boundary that is proved, durably; and if that is of an older world-line, the last that is not void.</summary>
+    protected abstract (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current);
+
+    /// <summary>Goes on with a store that has lost nothing. False: look again.</summary>
+    protected abstract Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop);
+
+    /// <summary>Begins with what the store holds, as the state at the end of a version. What is recorded may lie below it: the
+    /// rest is committed when it is recorded, not before. False: look again.</summary>
+    protected abstract Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop);
+
+    /// <summary>Starts a world-line and restores the store to its branch. False: look again.</summary>
+    protected abstract Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop);
+
+    /// <summary>What a refusal's text, which speaks of the log, needs to be understood.</summary>
+    protected virtual string RefusalNote => "";
+
+    // ---- The recovery ----
+
+    private async Task RecoverAsync(bool atStart, CancellationToken stop)
+    {
+        bool told = false;
+        while (true)
+        {
+            stop.ThrowIfCancellationRequested();
+            await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
+            (ShardRecord record, _lines) = await _seat.LookAsync(stop).ConfigureAwait(false);
+            WorldLine current = record.RecordedCut.WorldLine;
+            (StoreSituation situation, string text) = await LookAsync(atStart, current, stop).ConfigureAwait(false);
+            (Boundary? last, Boundary? belowBranch) = Proved(current);
+            RecoveryFacts facts = new()
+            {
+                Shard = _options.Shard,
+                Store = _store.Name,
+                Log = last is { } b ? new LogEvidence(b) : null,
+                LastBelowBranch = belowBranch,
+                Recorded = record.RecordedCut,
+                Situation = situation,
+                Supervised = _store.IsSupervised,
+                Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
+                {
+                    SeedSource.FromRedis => SeedChoice.FromRedis,
+                    SeedSource.FromLog => SeedChoice.FromLog,
+                    _ => SeedChoice.None,
+                },
+            };
+            bool done;
+            Boundary? rolledBack = null;
+            switch (RecoveryPlan.Decide(facts))
+            {
+                case RecoveryDecision.WaitForStore wait:
+                    if (atStart && !_store.IsSupervised) { throw new RecoveryRefusedException(text.Length > 0 ? text : wait.Text); }
+                    if (!told) { _report.Warn($"{wait.Text} {text} Waiting."); }
+                    told = true;
+                    await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                    continue;
+                case RecoveryDecision.Refuse refuse:
+                    throw new RecoveryRefusedException(refuse.Text + RefusalNote);
+                case RecoveryDecision.Continue:
+                    done = await ContinueAsync(last!.Value, record.RecordedCut, stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.FirstStartEmpty:
+                    done = await BeginAsync(new WorldPoint(current, Version.Zero), record.RecordedCut, "an empty Redis", stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.GapCheckpoint:
+                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), record.RecordedCut, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.TakeOverByCheckpoint takeOver:
+                    await CloseFrontEndAsync().ConfigureAwait(false);
+                    if (takeOver.NewWorldLine is { } line && !await _seat.BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
+                    _seedUsed = true;
+                    var taken = new WorldPoint(takeOver.NewWorldLine ?? current, takeOver.Branch);
+                    done = await BeginAsync(taken, taken, "the data it held", stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.RestoreFromLog restore:
+                    _seedUsed = true;
+                    long began = Stopwatch.GetTimestamp();
+                    done = await RestoreAsync(restore, current, stop).ConfigureAwait(false);
+                    if (!done) { break; }
+                    rolledBack = restore.Branch with { WorldLine = restore.NewWorldLine };
+                    _report.Info($"shard {_options.Shard}: restored to version {restore.Branch.Version} in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.NewWorldLine} begins");
+                    break;
+                default:
+                    throw new UnreachableException();
+            }
+            if (!done) { continue; }
+            Reopen(rolledBack);
+            return;
+        }
+    }
+
+    // How the store looks next to what is kept.
+    private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    {
+        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
+        {
+            if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
+            return (StoreSituation.Unreachable, probe.Message);
+        }
+        if (facts.IsMaster) { return (await CompareAsync(facts, current, stop).ConfigureAwait(false), ""); }
+        // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
+        if (IsOwnReplica(facts) || _store.IsSupervised) { return (StoreSituation.BehindKnownOrigin, ""); }
+        throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+    }
+
+    protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
+    {
+        ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        _facts = probe.Facts ?? _facts;
+        return probe;
+    }
+
+    /// <summary>Closes the front end and starts a world-line in the metadata. False if another recovery came first.</summary>
+    protected async Task<bool> LeaveWorldLineAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
+    {
+        await CloseFrontEndAsync().ConfigureAwait(false);
+        if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, restore.Branch.Version, stop).ConfigureAwait(false)) { return false; }
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
+        return true;
+    }
+
+    /// <summary>Records what the target of the plan stands for, and feeds the store up to it. False: look again.</summary>
+    protected async Task<bool> FeedAsync(FeedPlan plan, WorldPoint target, CancellationToken stop)
+    {
+        await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
+        FailPoint.Pass(FailPoint.OriginRecorded);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_store.Endpoint) };
+        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
+        {
+            FailPoint.Pass(FailPoint.Restored);
+            return true;
+        }
+        if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
+        _report.Warn($"shard {_options.Shard}: the restore was interrupted: {failed.Message}");
+        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+        return false;
+    }
+
+    /// <summary>The store is attached: the machine goes on, or begins.</summary>
+    /// <param name="start">The last boundary: of a new world-line, its branch.</param>
+    /// <param name="recorded">The recorded cut.</param>
+    /// <param name="streamOffset">Where the stream continues; 0 in mode bgsave.</param>
+    /// <param name="storeOffset">Where the store stood when it was attached.</param>
+    /// <param name="isRestarted">Whether what is kept began again from a checkpoint: some of the stream was not read.</param>
+    protected void Run(Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is null)
+            {
+                _machine = new ShardMachine(MachineOptions, new ShardStart(_seat.Grid, start, recorded, Now()));
+                Volatile.Write(ref _worldLine, start.WorldLine.Number);
+                Volatile.Write(ref _committed, recorded.Version.Number);
+            }
+            else if (start.WorldLine > _machine.WorldLine)
+            {
+                _machine.WorldLineStarted(start.WorldLine, start, _effects);
+                Perform();
+            }
+            else if (isRestarted)
+            {
+                _machine.StreamRestarted(streamOffset);
+            }
+            _machine.Attached(streamOffset, storeOffset);
+            Perform();
+        }
+        _isAttached = true;
+    }
+}
+
+/// <summary>A person must decide; the text says what.</summary>
+internal sealed class RecoveryRefusedException(string message) : Exception(message);

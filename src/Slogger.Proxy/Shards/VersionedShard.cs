@@ -1,0 +1,247 @@
+// A shard with versions: performs what the ShardMachine decides. Here is what both modes of commit share: the machine and its
+// lock, the clock, the place in the metadata, the recorder, the door to the store; VersionedShard.Control starts, watches and
+// stops, VersionedShard.Recovery brings a lost store back. LogShard and BgsaveShard hold what differs: how a version becomes
+// durable, and what the store is restored from.
+//
+// Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the
+// control task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread;
+// BgsaveShard: the saving task). _machineLock serialises them; it also guards the clock, the effects and what is said to be
+// under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
+// to the caller of StartAsync.
+// Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
+using System.Diagnostics;
+using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard : IShardPort, IDisposable
+{
+    /// <summary>When nothing can be closed: how long until it is looked at again, in microseconds.</summary>
+    protected const long IdleMicroseconds = 100_000;
+
+    protected readonly ServeOptions _options;
+    protected readonly ILogSink _report;
+    protected readonly IStore _store;
+    protected readonly Lock _machineLock = new();
+    protected readonly ShardEffects _effects = new();
+    protected ShardMachine? _machine;
+    protected ClusterSeat _seat = null!;
+    private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
+    private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private CutRecorder _cuts = null!;
+    private FrontEndLoop? _loop;
+    private Marker _pendingMarker;
+    private long _committed;
+    private long _worldLine;
+    private int _changedElsewhere;
+
+    protected VersionedShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    {
+        _options = options;
+        _report = report;
+        _store = store;
+        _connectors = connectors;
+        _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+        _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
+    }
+
+    protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+
+    private static long WallMicroseconds() => (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
+
+    // ---- What the modes decide: under the machine's lock ----
+
+    /// <summary>Settings of the machine.</summary>
+    protected abstract ShardOptions MachineOptions { get; }
+
+    /// <summary>How long nothing can be closed, in microseconds; null if a version can be.</summary>
+    protected abstract long? MicrosecondsHeld(ShardMachine machine);
+
+    /// <summary>Whether a version may be closed now.</summary>
+    protected abstract bool MayClose { get; }
+
+    /// <summary>The command that closes a version.</summary>
+    protected abstract MarkerToSend ToSend(in Marker marker);
+
+    /// <summary>Keeps a boundary, or a run of empty versions.</summary>
+    protected abstract void Append(in ShardEffect effect);
+
+    /// <summary>Has what was kept made durable.</summary>
+    protected abstract void RequestSync();
+
+    /// <summary>A point was committed.</summary>
+    protected virtual void OnCommitted(WorldPoint point)
+    {
+    }
+
+    // ---- What the front end asks (the loop's thread) ----
+
+    public bool IsVersioned => true;
+
+    public bool IsOpen => _door.IsOpen;
+
+    public long WorldLine => Volatile.Read(ref _worldLine);
+
+    public long CommittedVersion => Volatile.Read(ref _committed);
+
+    public abstract string MarkerChannel { get; }
+
+    public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
+
+    public long OpenVersion
+    {
+        get
+        {
+            lock (_machineLock) { return _machine?.OpenVersion.Number ?? 0; }
+        }
+    }
+
+    public long MicrosecondsToNextTick()
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
+            if (MicrosecondsHeld(machine) is { } held) { return held; }
+            if (machine.Mode == ShardMode.Stopping) { return 0; }
+            // Only every stride-th version can be closed: earlier ticks would close nothing.
+            long stride = machine.Stride;
+            long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;
+            return Math.Max(_seat.Grid.StartOf(new Version(closable + 1)) - Now().Microseconds, 0);
+        }
+    }
+
+    public MarkerToSend? Tick(bool busy)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine || !MayClose) { return null; }
+            busy |= Interlocked.Exchange(ref _changedElsewhere, 0) != 0;
+            machine.CommitAwaited(_loop is { AnybodyWaits: true }, _effects);
+            machine.Tick(Now(), busy, _effects);
+            return Perform() ? ToSend(_pendingMarker) : null;
+        }
+    }
+
+    public virtual void MarkerAnswered(bool counts)
+    {
+        lock (_machineLock)
+        {
+            _machine?.MarkerAnswered(_pendingMarker, counts, _effects);
+            Perform();
+        }
+    }
+
+    public virtual void MarkerLost()
+    {
+        lock (_machineLock)
+        {
+            _machine?.MarkerLost(_pendingMarker, _effects);
+            Perform();
+        }
+    }
+
+    public void OnCommitAwaited()
+    {
+        lock (_machineLock)
+        {
+            _machine?.CommitAwaited(true, _effects);
+            Perform();
+        }
+    }
+
+    public virtual void BeforeUnloggedChange()
+    {
+    }
+
+    public virtual void AfterUnloggedChange(Action settled) => settled();
+
+    public void Warn(string message) => _report.Warn(message);
+
+    /// <summary>Has the front end's loop do something.</summary>
+    protected void PostToLoop(Action action) => _loop?.Post(action);
+
+    /// <summary>The store was written to by others than the front end: the version is not empty. Any thread.</summary>
+    protected void MarkChanged() => Volatile.Write(ref _changedElsewhere, 1);
+
+    /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
+    protected HybridTimestamp Now()
+    {
+        lock (_machineLock) { return _clock.Now(MonotonicMicroseconds(), WallMicroseconds()); }
+    }
+
+    // ---- Effects, in order, under the machine's lock ----
+
+    /// <summary>Performs what the machine has decided. True when a marker (or save) is to be sent, which only a tick decides.</summary>
+    protected bool Perform()
+    {
+        bool marker = false;
+        foreach (ref readonly ShardEffect effect in _effects.Items)
+        {
+            switch (effect.Kind)
+            {
+                case ShardEffectKind.SendMarker or ShardEffectKind.StartSave:
+                    _pendingMarker = effect.Marker;
+                    marker = true;
+                    break;
+                case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
+                    Append(effect);
+                    break;
+                case ShardEffectKind.RequestSync:
+                    RequestSync();
+                    break;
+                case ShardEffectKind.RecordCut:
+                    _cuts.Record(effect.Point);
+                    break;
+                case ShardEffectKind.Committed:
+                    Volatile.Write(ref _worldLine, effect.Point.WorldLine.Number);
+                    Volatile.Write(ref _committed, effect.Point.Version.Number);
+                    OnCommitted(effect.Point);
+                    if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
+                    break;
+                case ShardEffectKind.Stopped:
+                    _stopped.TrySetResult();
+                    break;
+                case ShardEffectKind.Violation:
+                    Fatal(effect.Text ?? "an invariant does not hold");
+                    break;
+            }
+        }
+        _effects.Clear();
+        return marker;
+    }
+
+    // Nothing can be promised any more: better no process than one that commits wrongly.
+    private void Fatal(string what)
+    {
+        _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, and report this.");
+        Environment.Exit(70);
+    }
+
+    /// <summary>What is kept can restore everything up to this point.</summary>
+    protected void OnDurable(WorldPoint point)
+    {
+        lock (_machineLock)
+        {
+            _machine?.LogDurable(point, _effects);
+            Perform();
+        }
+    }
+
+    private void OnRecordAnswered(WorldPoint point, CutRecordResult? result)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine) { return; }
+            CutRecorder.Tell(machine, point, result, _effects);
+            Perform();
+        }
+    }
+}
