@@ -1,15 +1,9 @@
-// What is known of one checkpoint; kept as JSON beside its file, so that a person can read it.
-using System.Text.Json.Serialization;
-
 namespace Slogger.Log.Checkpoints;
 
 /// <summary>A whole state of the store (an RDB file) at a point of the stream. From it and the log's bytes above its offset any
 /// later version can be restored.</summary>
-public sealed record Checkpoint
+public sealed record Checkpoint : KeptFile
 {
-    /// <summary>Name of the file within the store's directory; given by <see cref="CheckpointStore.Add"/>.</summary>
-    public string FileName { get; init; } = "";
-
     /// <summary>The history it belongs to: the log's origin.</summary>
     public required StreamOrigin Origin { get; init; }
 
@@ -24,17 +18,4 @@ public sealed record Checkpoint
 
     /// <summary>Number of a world-line that it belongs to: in which it was taken, or a later one.</summary>
     public required long WorldLine { get; init; }
-
-    /// <summary>When it was taken.</summary>
-    public required DateTimeOffset CreatedAt { get; init; }
-
-    /// <summary>Length of the file, in bytes; measured by <see cref="CheckpointStore.Add"/>.</summary>
-    public long Bytes { get; init; }
-
-    /// <summary>CRC-32C of the file; computed by <see cref="CheckpointStore.Add"/>.</summary>
-    public uint Checksum { get; init; }
 }
-
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
-[JsonSerializable(typeof(Checkpoint))]
-internal sealed partial class CheckpointJson : JsonSerializerContext;

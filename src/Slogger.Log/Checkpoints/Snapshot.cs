@@ -1,14 +1,10 @@
-// What is known of one kept snapshot of mode bgsave; kept as JSON beside its file, so that a person can read it.
-using System.Globalization;
 using System.Text.Json.Serialization;
 using Slogger.Core.Time;
-using Slogger.Core.WorldLines;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Checkpoints;
 
 /// <summary>A whole state of the store (an RDB file) at the end of a version: all that is needed to restore that version.</summary>
-public sealed record Snapshot
+public sealed record Snapshot : KeptFile
 {
     /// <summary>Number of the world-line in which the version was closed.</summary>
     public required long WorldLine { get; init; }
@@ -29,28 +25,7 @@ public sealed record Snapshot
     /// <summary>Bytes of that stream that it holds; 0 if the store had none.</summary>
     public long Offset { get; init; }
 
-    /// <summary>When it was taken.</summary>
-    public required DateTimeOffset CreatedAt { get; init; }
-
-    /// <summary>Length of the file, in bytes; measured by <see cref="SnapshotStore.Add"/>.</summary>
-    public long Bytes { get; init; }
-
-    /// <summary>CRC-32C of the file; computed by <see cref="SnapshotStore.Add"/>.</summary>
-    public uint Checksum { get; init; }
-
-    /// <summary>Name of the file within the store's directory, without its extension.</summary>
-    [JsonIgnore]
-    public string Stem => string.Create(CultureInfo.InvariantCulture, $"{WorldLine}-{Version}");
-
-    /// <summary>The last point of history that it stands for.</summary>
-    [JsonIgnore]
-    public WorldPoint LastPoint => new(new WorldLine(WorldLine), new Version(LastVersion));
-
     /// <summary><see cref="ClosedAt"/> as a timestamp.</summary>
     [JsonIgnore]
     public HybridTimestamp Time => new(ClosedAt);
 }
-
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
-[JsonSerializable(typeof(Snapshot))]
-internal sealed partial class SnapshotJson : JsonSerializerContext;

@@ -1,12 +1,9 @@
-// The snapshots of mode bgsave: one RDB file per version kept, <world-line>-<version>.rdb, each with its manifest. A snapshot
-// exists exactly when its manifest has its final name: the data file is synced and renamed first, then the manifest, then
-// the directory is synced. Opening removes what an interrupted Add or Prune left.
+// The snapshots of mode bgsave: one RDB file for each version kept. Which of them are part of the current history, and which
+// are needed no longer.
 using System.Globalization;
-using System.Text.Json;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
-using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Checkpoints;
@@ -15,76 +12,28 @@ namespace Slogger.Log.Checkpoints;
 /// while the shard was idle.</summary>
 public readonly record struct UsableSnapshot(Snapshot Snapshot, Version Last);
 
-/// <summary>The snapshots of one shard, in a directory of their own. Thread-safe.</summary>
-public sealed class SnapshotStore
+/// <summary>The snapshots of one shard, by rising world-line and version, in a directory of their own. Thread-safe.</summary>
+public sealed class SnapshotStore : KeptFiles<Snapshot>
 {
-    private const string DataExtension = ".rdb";
-    private const string ManifestExtension = ".json";
-    private const string TemporaryExtension = ".tmp";
-
-    private readonly Lock _lock = new();
-    private readonly IFileLayer _files;
-    private readonly string _directory;
-    private readonly List<Snapshot> _all = [];
-    private long _temporaries;
-
-    private SnapshotStore(string directory, IFileLayer files)
+    private SnapshotStore(string directory, IFileLayer? files)
+        : base(directory, files, KeptFileJson.Default.Snapshot, (a, b) => (a.WorldLine, a.Version).CompareTo((b.WorldLine, b.Version)))
     {
-        _directory = directory;
-        _files = files;
-    }
-
-    /// <summary>All snapshots, by rising world-line and version.</summary>
-    public IReadOnlyList<Snapshot> All
-    {
-        get
-        {
-            lock (_lock) { return [.. _all]; }
-        }
     }
 
     /// <summary>Opens the snapshots of a directory; creates it if missing.</summary>
     /// <exception cref="LogCorruptException">A manifest cannot be read, or its file is missing.</exception>
     /// <exception cref="LogIOException">The disk refused.</exception>
-    public static SnapshotStore Open(string directory, IFileLayer? files = null)
-    {
-        var store = new SnapshotStore(directory, files ?? SystemFileLayer.Instance);
-        Attempt("open", directory, store.Load);
-        return store;
-    }
+    public static SnapshotStore Open(string directory, IFileLayer? files = null) => new(directory, files);
 
-    /// <summary>A path for a snapshot in the making; give it to <see cref="Add"/>, or it is deleted at the next opening.</summary>
-    public string NewTemporaryPath()
+    /// <summary>Keeps a finished temporary file as a snapshot; durable when it returns. One of the same world-line and version
+    /// is replaced: it goes when the new one is kept.</summary>
+    /// <exception cref="LogIOException">The disk refused.</exception>
+    public override Snapshot Add(string temporaryPath, Snapshot described)
     {
-        lock (_lock)
+        lock (Gate)
         {
-            return Path.Combine(_directory, string.Create(CultureInfo.InvariantCulture, $"making-{++_temporaries}{TemporaryExtension}"));
-        }
-    }
-
-    /// <summary>The path of a snapshot's file.</summary>
-    public string PathOf(Snapshot snapshot) => Path.Combine(_directory, snapshot.Stem + DataExtension);
-
-    /// <summary>Makes a finished temporary file a snapshot; durable when it returns. One of the same world-line and version
-    /// is replaced.</summary>
-    /// <exception cref="LogIOException">The disk refused; the snapshot does not exist.</exception>
-    public Snapshot Add(string temporaryPath, Snapshot described)
-    {
-        lock (_lock)
-        {
-            Snapshot added = described;
-            Attempt("add a snapshot to", _directory, () =>
-            {
-                (long bytes, uint checksum) = SyncAndMeasure(temporaryPath);
-                added = described with { Bytes = bytes, Checksum = checksum };
-                _files.Rename(temporaryPath, PathOf(added));
-                // The data's name must be durable before the manifest's.
-                _files.SyncDirectory(_directory);
-                WriteManifest(added);
-            });
-            _all.RemoveAll(s => s.Stem == added.Stem);
-            _all.Add(added);
-            Sort();
+            Snapshot added = base.Add(temporaryPath, described);
+            foreach (Snapshot old in Kept.Where(s => s != added && IsSame(s, added)).ToList()) { Delete(old); }
             return added;
         }
     }
@@ -94,11 +43,10 @@ public sealed class SnapshotStore
     /// <exception cref="LogIOException">The disk refused; nothing has changed.</exception>
     public Snapshot Extend(Snapshot snapshot, Version last, HybridTimestamp time)
     {
-        lock (_lock)
+        lock (Gate)
         {
             Snapshot extended = snapshot with { LastVersion = last.Number, ClosedAt = time.Bits };
-            Attempt("extend a snapshot in", _directory, () => WriteManifest(extended));
-            _all[_all.FindIndex(s => s.Stem == snapshot.Stem)] = extended;
+            Note(snapshot, extended);
             return extended;
         }
     }
@@ -143,130 +91,18 @@ public sealed class SnapshotStore
     public void Prune(int keep, WorldPoint cut, Func<WorldLine, Version> lastValid)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(keep, 1);
-        lock (_lock)
+        lock (Gate)
         {
             List<Snapshot> usable = [.. Usable(cut.WorldLine, lastValid).Select(u => u.Snapshot)];
             IEnumerable<Snapshot> kept = usable.Where(s => s.Version <= cut.Version.Number)
                 .OrderBy(s => s.Version).ThenBy(s => s.WorldLine).TakeLast(keep)
                 .Concat(usable.Where(s => s.Version > cut.Version.Number));
-            List<Snapshot> needless = [.. _all.Where(s => s.WorldLine <= cut.WorldLine.Number).Except(kept)];
-            foreach (Snapshot snapshot in needless)
-            {
-                Attempt("delete", PathOf(snapshot), () =>
-                {
-                    _files.Delete(ManifestOf(snapshot));
-                    // A manifest without its file would be an error at the next opening.
-                    _files.SyncDirectory(_directory);
-                    _files.Delete(PathOf(snapshot));
-                });
-                _all.Remove(snapshot);
-            }
+            foreach (Snapshot needless in Kept.Where(s => s.WorldLine <= cut.WorldLine.Number).Except(kept).ToList()) { Delete(needless); }
         }
     }
 
-    /// <summary>Reads a snapshot's file and checks it against its manifest.</summary>
-    /// <exception cref="LogCorruptException">It is not what was added.</exception>
-    /// <exception cref="LogIOException">It cannot be read.</exception>
-    public void Verify(Snapshot snapshot)
-    {
-        Attempt("read", PathOf(snapshot), () =>
-        {
-            using ILogFile file = _files.Open(PathOf(snapshot), writable: false);
-            (long bytes, uint checksum) = Measure(file);
-            if (bytes != snapshot.Bytes || checksum != snapshot.Checksum)
-            {
-                throw new LogCorruptException(PathOf(snapshot), Math.Min(bytes, snapshot.Bytes),
-                    "the snapshot's length or checksum is not that of its manifest");
-            }
-        });
-    }
+    private protected override string StemOf(Snapshot described) =>
+        string.Create(CultureInfo.InvariantCulture, $"{described.WorldLine}-{described.Version}");
 
-    private string ManifestOf(Snapshot snapshot) => Path.Combine(_directory, snapshot.Stem + ManifestExtension);
-
-    private void Sort() => _all.Sort((a, b) => (a.WorldLine, a.Version).CompareTo((b.WorldLine, b.Version)));
-
-    private void Load()
-    {
-        _files.CreateDirectory(_directory);
-        var names = _files.List(_directory).ToHashSet();
-        foreach (string name in names.Where(n => n.EndsWith(ManifestExtension, StringComparison.Ordinal)))
-        {
-            _all.Add(ReadManifest(Path.Combine(_directory, name)));
-        }
-        Sort();
-        foreach (Snapshot missing in _all.Where(s => !names.Contains(s.Stem + DataExtension)))
-        {
-            throw new LogCorruptException(PathOf(missing), 0, "the snapshot's file is missing");
-        }
-        var known = _all.Select(s => s.Stem + DataExtension).ToHashSet();
-        foreach (string name in names)
-        {
-            bool isLeftover = name.EndsWith(TemporaryExtension, StringComparison.Ordinal)
-                || (name.EndsWith(DataExtension, StringComparison.Ordinal) && !known.Contains(name));
-            if (isLeftover) { _files.Delete(Path.Combine(_directory, name)); }
-        }
-        _files.SyncDirectory(_directory);
-    }
-
-    private Snapshot ReadManifest(string path)
-    {
-        using ILogFile file = _files.Open(path, writable: false);
-        byte[] bytes = new byte[file.Length];
-        file.Read(bytes, 0);
-        try
-        {
-            return JsonSerializer.Deserialize(bytes, SnapshotJson.Default.Snapshot)
-                ?? throw new LogCorruptException(path, 0, "the snapshot's manifest is empty");
-        }
-        catch (JsonException e)
-        {
-            throw new LogCorruptException(path, e.BytePositionInLine ?? 0, "the snapshot's manifest cannot be read");
-        }
-    }
-
-    private void WriteManifest(Snapshot snapshot)
-    {
-        string manifest = ManifestOf(snapshot);
-        using (ILogFile file = _files.Create(manifest + TemporaryExtension))
-        {
-            file.Write(JsonSerializer.SerializeToUtf8Bytes(snapshot, SnapshotJson.Default.Snapshot), 0);
-            file.SyncData();
-        }
-        _files.Rename(manifest + TemporaryExtension, manifest);
-        _files.SyncDirectory(_directory);
-    }
-
-    private (long Bytes, uint Checksum) SyncAndMeasure(string path)
-    {
-        // A linked file may belong to Redis's user: reading it is enough to sync it.
-        using ILogFile file = _files.Open(path, writable: false);
-        file.SyncData();
-        return Measure(file);
-    }
-
-    private static (long Bytes, uint Checksum) Measure(ILogFile file)
-    {
-        byte[] buffer = new byte[1 << 20];
-        uint checksum = 0;
-        long position = 0;
-        int read;
-        while ((read = file.Read(buffer, position)) > 0)
-        {
-            checksum = Crc32C.Compute(buffer.AsSpan(0, read), checksum);
-            position += read;
-        }
-        return (position, checksum);
-    }
-
-    private static void Attempt(string operation, string target, Action action)
-    {
-        try
-        {
-            action();
-        }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
-        {
-            throw new LogIOException(operation, target, isFatal: false, e);
-        }
-    }
+    private static bool IsSame(Snapshot a, Snapshot b) => (a.WorldLine, a.Version) == (b.WorldLine, b.Version);
 }
