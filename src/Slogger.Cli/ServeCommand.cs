@@ -1,4 +1,5 @@
 // slogger serve: options, data directory, log, signals, and then the proxy until it ends.
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -48,5 +49,5 @@ internal static class ServeCommand
         }
     }
 
-    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.BgSave => "bgsave", _ => "none" };
+    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.Bgsave => "bgsave", _ => "none" };
 }

@@ -1,4 +1,6 @@
 // What all shards of a cluster have to agree on. Fixed when the cluster is created, but for the grid, which may be extended.
+using Slogger.Core.Versions;
+
 namespace Slogger.Metadata;
 
 /// <summary>The settings of a cluster.</summary>
@@ -10,8 +12,8 @@ public sealed record ClusterSettings
     /// <summary>How many shards the cluster has: 0 to one less. Default: 1.</summary>
     public int ShardCount { get; init; } = 1;
 
-    /// <summary>The clock grid, oldest epoch first; at least one. The last one may start in the future.</summary>
-    public required IReadOnlyList<GridEpoch> GridEpochs { get; init; }
+    /// <summary>The clock grid, oldest stretch first; at least one. The last one may start in the future.</summary>
+    public required IReadOnlyList<GridStretch> Grid { get; init; }
 
     internal void Validate()
     {
@@ -20,22 +22,22 @@ public sealed record ClusterSettings
             throw new ArgumentException($"A cluster has from 1 to {ShardCountMax} shards, not {ShardCount}.", nameof(ShardCount));
         }
 
-        if (GridEpochs.Count == 0)
+        if (Grid.Count == 0)
         {
-            throw new ArgumentException("A cluster needs a grid epoch.", nameof(GridEpochs));
+            throw new ArgumentException("A cluster needs a grid.", nameof(Grid));
         }
 
-        for (int i = 0; i < GridEpochs.Count; i++)
+        for (int i = 0; i < Grid.Count; i++)
         {
-            GridEpoch epoch = GridEpochs[i];
-            if (epoch.IntervalMicroseconds < 1 || epoch.FirstVersion.Number < 0 || epoch.StartMicroseconds < 0)
+            GridStretch stretch = Grid[i];
+            if (stretch.IntervalUs < 1 || stretch.FirstVersion.Number < 0 || stretch.StartUs < 0)
             {
-                throw new ArgumentException($"The grid epoch {epoch} is not valid.", nameof(GridEpochs));
+                throw new ArgumentException($"The grid stretch {stretch} is not valid.", nameof(Grid));
             }
 
-            if (i > 0 && epoch != GridEpochs[i - 1].Successor(epoch.IntervalMicroseconds, epoch.StartMicroseconds))
+            if (i > 0 && stretch != Grid[i - 1].Successor(stretch.IntervalUs, stretch.StartUs))
             {
-                throw new ArgumentException($"The grid epoch {epoch} does not start on the grid of the one before.", nameof(GridEpochs));
+                throw new ArgumentException($"The grid stretch {stretch} does not start on the grid of the one before.", nameof(Grid));
             }
         }
     }

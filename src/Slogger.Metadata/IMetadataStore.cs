@@ -6,6 +6,7 @@
 // Callers: the shard (cuts, epochs, origins), the recovery manager (world-lines), the command line (settings, status).
 // Thread safety: all members may be called from any thread; calls of one store run one after the other.
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -33,15 +34,15 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The settings of a cluster, or null when there is none of that name.</summary>
     Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Appends a grid epoch with another interval. It starts at the first grid point of the newest epoch that is at or
-    /// after <paramref name="notBeforeMicroseconds"/> and after that epoch's start, so versions never go back.</summary>
+    /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
+    /// after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
     /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC. It has to be far enough ahead for every shard to
-    /// learn of the change before: a shard that still uses the old epoch after this time would number versions differently.</param>
+    /// learn of the change before: a shard that still uses the old one after this time would number versions differently.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <returns>The new epoch, or the newest one if it already has this interval.</returns>
-    Task<GridEpoch> ChangeIntervalAsync(
+    /// <returns>The new stretch, or the newest one if it already has this interval.</returns>
+    Task<GridStretch> ChangeIntervalAsync(
         string cluster, long intervalMicroseconds, long notBeforeMicroseconds, CancellationToken cancellation = default);
 
     /// <summary>Notes where a shard can be reached and what kind of store it has.</summary>

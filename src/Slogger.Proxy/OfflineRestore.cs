@@ -3,6 +3,7 @@
 // history: serve recognises it, continues it if it holds all of the log, and else brings it to the newest version again.
 using System.Globalization;
 using Slogger.Core.Recovery;
+using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -40,7 +41,7 @@ public static class OfflineRestore
             IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
             var known = origins.Select(o => o.ReplicationId).ToHashSet();
             Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchCut)));
-            return StoreRecord.Read(options.DataDirectory)?.Commit == CommitMode.BgSave
+            return StoreRecord.Read(options.DataDirectory)?.Commit == CommitMode.Bgsave
                 ? await FromSnapshotsAsync(options, log, record, known, LastValid, stop).ConfigureAwait(false)
                 : await FromLogAsync(options, log, record, known, LastValid, stop).ConfigureAwait(false);
         }

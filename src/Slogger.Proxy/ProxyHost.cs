@@ -2,6 +2,7 @@
 using System.Net;
 using System.Net.Security;
 using System.Net.Sockets;
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
@@ -65,7 +66,7 @@ public static class ProxyHost
             }
             else
             {
-                shard = versioned = options.Commit == CommitMode.BgSave
+                shard = versioned = options.Commit == CommitMode.Bgsave
                     ? new BgsaveShard(options, log, store, Connector)
                     : new LogShard(options, log, store, Connector);
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }

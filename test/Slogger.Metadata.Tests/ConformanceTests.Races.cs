@@ -55,7 +55,7 @@ public abstract partial class ConformanceTests
             ClusterSettings[] seen = await AllAtOnceAsync(
                 stores, (s, i) => s.GetOrCreateClusterAsync(cluster, Settings(shards: i + 1, interval: 1000 * (i + 1))));
             Assert.All(seen, s => Assert.Equal(seen[0].ShardCount, s.ShardCount));
-            Assert.All(seen, s => Assert.Equal(1000 * s.ShardCount, Assert.Single(s.GridEpochs).IntervalMicroseconds));
+            Assert.All(seen, s => Assert.Equal(1000 * s.ShardCount, Assert.Single(s.Grid).IntervalUs));
             Assert.Equal(seen[0].ShardCount, (await stores[0].ShardsAsync(cluster)).Count);
         }
 
@@ -109,7 +109,7 @@ public abstract partial class ConformanceTests
         await stores[0].GetOrCreateClusterAsync("c", Settings());
         await AllAtOnceAsync(stores, (s, i) => s.ChangeIntervalAsync("c", 100 + i, 1_700_000_000_000_000 + (i * 12_345)));
         ClusterSettings settings = (await stores[0].FindClusterAsync("c"))!;
-        Assert.Equal(RacersCount + 1, settings.GridEpochs.Count);
+        Assert.Equal(RacersCount + 1, settings.Grid.Count);
         settings.Validate();
         await DisposeAllAsync(stores);
     }

@@ -1,6 +1,7 @@
 // What IMetadataStore promises, on every database: one class of tests, one small subclass per database. See the partial
 // files for the schema and for races.
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata.Sql;
 using Slogger.Metadata.Tests.Fixtures;
@@ -27,9 +28,9 @@ public abstract partial class ConformanceTests
         await using IMetadataStore store = await FreshStoreAsync();
         ClusterSettings again = await store.GetOrCreateClusterAsync("c", Settings(shards: 7, interval: 1000));
         Assert.Equal(1, again.ShardCount);
-        Assert.Equal(Settings().GridEpochs, again.GridEpochs);
+        Assert.Equal(Settings().Grid, again.Grid);
         Assert.Null(await store.FindClusterAsync("other"));
-        Assert.Equal(Settings().GridEpochs, (await store.FindClusterAsync("c"))!.GridEpochs);
+        Assert.Equal(Settings().Grid, (await store.FindClusterAsync("c"))!.Grid);
     }
 
     [Fact]
@@ -37,8 +38,8 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", Settings(shards: 0)));
-        await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", new() { GridEpochs = [] }));
-        ClusterSettings offGrid = new() { GridEpochs = [new(new(1), 0, 10), new(new(3), 25, 20)] };
+        await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", new() { Grid = [] }));
+        ClusterSettings offGrid = new() { Grid = [new(new(1), 0, 10), new(new(3), 25, 20)] };
         await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("d", offGrid));
     }
 
@@ -46,14 +47,14 @@ public abstract partial class ConformanceTests
     public async Task ChangeInterval_LaterTime_StartsOnTheOldGrid()
     {
         await using IMetadataStore store = await FreshStoreAsync();
-        GridEpoch first = Settings().GridEpochs[0];
-        GridEpoch second = await store.ChangeIntervalAsync("c", 1000, first.StartMicroseconds + 10_001);
-        Assert.Equal(new(new(4), first.StartMicroseconds + 15_000, 1000), second);
+        GridStretch first = Settings().Grid[0];
+        GridStretch second = await store.ChangeIntervalAsync("c", 1000, first.StartUs + 10_001);
+        Assert.Equal(new(new(4), first.StartUs + 15_000, 1000), second);
 
-        Assert.Equal(second, await store.ChangeIntervalAsync("c", 1000, second.StartMicroseconds + 777));
-        GridEpoch third = await store.ChangeIntervalAsync("c", 7000, 0);
-        Assert.Equal(new(new(5), second.StartMicroseconds + 1000, 7000), third);
-        Assert.Equal([first, second, third], (await store.FindClusterAsync("c"))!.GridEpochs);
+        Assert.Equal(second, await store.ChangeIntervalAsync("c", 1000, second.StartUs + 777));
+        GridStretch third = await store.ChangeIntervalAsync("c", 7000, 0);
+        Assert.Equal(new(new(5), second.StartUs + 1000, 7000), third);
+        Assert.Equal([first, second, third], (await store.FindClusterAsync("c"))!.Grid);
         await Assert.ThrowsAsync<MetadataException>(() => store.ChangeIntervalAsync("none", 1000, 0));
     }
 
@@ -240,7 +241,7 @@ public abstract partial class ConformanceTests
 
         for (int i = 0; i < names.Length; i++)
         {
-            Assert.Equal(i + 1, (await store.FindClusterAsync(names[i]))!.GridEpochs[0].IntervalMicroseconds);
+            Assert.Equal(i + 1, (await store.FindClusterAsync(names[i]))!.Grid[0].IntervalUs);
         }
     }
 

@@ -48,15 +48,4 @@ public sealed class MetadataStoreFactoryTests
         Assert.Null(dialect.Inner(new InvalidOperationException("topsecret")));
         Assert.NotNull(dialect.Inner(new InvalidOperationException("harmless")));
     }
-
-    [Theory]
-    [InlineData(1, 1000, 0, 2, 1010)]
-    [InlineData(1, 1000, 1010, 2, 1010)]
-    [InlineData(1, 1000, 1011, 3, 1020)]
-    [InlineData(7, 0, 100, 17, 100)]
-    public void Successor_NotBefore_IsTheNextGridPoint(long version, long start, long notBefore, long nextVersion, long nextStart)
-    {
-        GridEpoch next = new GridEpoch(new(version), start, 10).Successor(3, notBefore);
-        Assert.Equal(new(new(nextVersion), nextStart, 3), next);
-    }
 }

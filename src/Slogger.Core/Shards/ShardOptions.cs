@@ -1,20 +1,24 @@
 // What a shard's commit protocol is configured with, and what it starts from.
+using System.Text.Json.Serialization;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Shards;
 
-/// <summary>How a version becomes durable.</summary>
+/// <summary>What makes a version durable.</summary>
 public enum CommitMode
 {
-    /// <summary>By the version log: the replication stream, cut at markers and synced.</summary>
+    /// <summary>Its part of the replication stream, cut at markers, is synced to the version log: commits within milliseconds.</summary>
+    [JsonStringEnumMemberName("log")]
     Log,
 
-    /// <summary>By BGSAVE, as D-Redis in the paper: the snapshot of the version is kept.</summary>
+    /// <summary>The snapshot of a BGSAVE that holds it is kept: commits within seconds, as in the DPR paper's D-Redis.</summary>
+    [JsonStringEnumMemberName("bgsave")]
     Bgsave,
 
-    /// <summary>Not at all: a pass-through. There is no <see cref="ShardMachine"/> in this mode.</summary>
+    /// <summary>Nothing: a pass-through without recovery. There is no <see cref="ShardMachine"/> in this mode.</summary>
+    [JsonStringEnumMemberName("none")]
     None,
 }
 

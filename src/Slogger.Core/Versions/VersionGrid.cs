@@ -10,7 +10,22 @@ namespace Slogger.Core.Versions;
 /// <param name="FirstVersion">The version that opens at the start; at least 1 (version 0 is "before anything").</param>
 /// <param name="StartUs">Microseconds since the Unix epoch.</param>
 /// <param name="IntervalUs">Microseconds per version.</param>
-public readonly record struct GridStretch(Version FirstVersion, long StartUs, long IntervalUs);
+public readonly record struct GridStretch(Version FirstVersion, long StartUs, long IntervalUs)
+{
+    /// <summary>The stretch that follows this one with another interval, at the first grid point at or after a time, and after
+    /// this stretch's own start: the version of an instant stays a monotone function of time.</summary>
+    /// <exception cref="ArgumentOutOfRangeException">The interval is not positive.</exception>
+    public GridStretch Successor(long intervalUs, long notBeforeUs)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(intervalUs, 1);
+        checked
+        {
+            long ahead = notBeforeUs - StartUs;
+            long slots = ahead <= 0 ? 1 : Math.Max(1, ((ahead - 1) / IntervalUs) + 1);
+            return new(new(FirstVersion.Number + slots), StartUs + (slots * IntervalUs), intervalUs);
+        }
+    }
+}
 
 /// <summary>Maps time to versions and back. Monotone: a later time never has a smaller version.</summary>
 public sealed class VersionGrid
@@ -69,12 +84,8 @@ public sealed class VersionGrid
     /// <param name="intervalUs">Microseconds per version from then on.</param>
     /// <param name="afterUs">The change takes effect at the first grid point later than this time. No earlier than any time
     /// that a shard has asked about, with the clock bound on top: a change in the past would move versions back.</param>
-    public VersionGrid WithInterval(long intervalUs, long afterUs)
-    {
-        GridStretch last = _stretches[^1];
-        Version first = VersionAt(Math.Max(afterUs, last.StartUs)).Next;
-        return new(_stretches.Add(new(first, StartOf(first), intervalUs)));
-    }
+    public VersionGrid WithInterval(long intervalUs, long afterUs) =>
+        new(_stretches.Add(_stretches[^1].Successor(intervalUs, afterUs + 1)));
 
     private int IndexByTime(long timeUs)
     {

@@ -1,5 +1,6 @@
 // Clusters and their clock grid.
 using System.Data.Common;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Metadata.Sql;
@@ -42,7 +43,7 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<GridEpoch> ChangeIntervalAsync(
+    public Task<GridStretch> ChangeIntervalAsync(
         string cluster, long intervalMicroseconds, long notBeforeMicroseconds, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
@@ -51,13 +52,13 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync(
             async session =>
             {
-                GridEpoch result = default;
+                GridStretch result = default;
                 await session.InTransactionAsync(
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
                         result = (await GridAsync(session, cluster, cancellation))[^1];
-                        if (result.IntervalMicroseconds == intervalMicroseconds)
+                        if (result.IntervalUs == intervalMicroseconds)
                         {
                             return false;
                         }
@@ -85,9 +86,9 @@ internal sealed partial class SqlMetadataStore
                     ("@world_line", WorldLine.First.Number),
                     ("@now", NowMicroseconds));
                 await InsertWorldLineAsync(session, cluster, new(WorldLine.First, new(0)), 0, cancellation);
-                foreach (GridEpoch epoch in settings.GridEpochs)
+                foreach (GridStretch stretch in settings.Grid)
                 {
-                    await InsertGridAsync(session, cluster, epoch, cancellation);
+                    await InsertGridAsync(session, cluster, stretch, cancellation);
                 }
 
                 // All rows from the start: a shard that never registered counts, as one that has nothing durable.
@@ -115,22 +116,22 @@ internal sealed partial class SqlMetadataStore
             ("@cluster", cluster));
         return counts.Count == 0
             ? null
-            : new() { ShardCount = (int)counts[0], GridEpochs = await GridAsync(session, cluster, cancellation) };
+            : new() { ShardCount = (int)counts[0], Grid = await GridAsync(session, cluster, cancellation) };
     }
 
-    private static Task<List<GridEpoch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+    private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
         session.QueryAsync(
             "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version",
-            r => new GridEpoch(new(r.GetInt64(0)), r.GetInt64(1), r.GetInt64(2)),
+            r => new GridStretch(new(r.GetInt64(0)), r.GetInt64(1), r.GetInt64(2)),
             cancellation,
             ("@cluster", cluster));
 
-    private static Task InsertGridAsync(SqlSession session, string cluster, GridEpoch epoch, CancellationToken cancellation) =>
+    private static Task InsertGridAsync(SqlSession session, string cluster, GridStretch stretch, CancellationToken cancellation) =>
         session.ExecuteAsync(
             "INSERT INTO slogger_grid (cluster, first_version, start_us, interval_us) VALUES (@cluster, @version, @start, @interval)",
             cancellation,
             ("@cluster", cluster),
-            ("@version", epoch.FirstVersion.Number),
-            ("@start", epoch.StartMicroseconds),
-            ("@interval", epoch.IntervalMicroseconds));
+            ("@version", stretch.FirstVersion.Number),
+            ("@start", stretch.StartUs),
+            ("@interval", stretch.IntervalUs));
 }

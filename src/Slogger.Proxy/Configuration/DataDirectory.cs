@@ -2,6 +2,7 @@
 // to this store, cluster and shard. Opened before anything else touches it, disposed last. The lock is the operating system's
 // (flock), so it goes away with the process, also by kill -9; children do not inherit it.
 using System.Globalization;
+using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
 

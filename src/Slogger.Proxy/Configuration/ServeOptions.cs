@@ -152,22 +152,6 @@ public sealed record RedisTlsOptions
     public bool Insecure { get; init; }
 }
 
-/// <summary>What makes a version durable.</summary>
-public enum CommitMode
-{
-    /// <summary>Its part of the replication stream is synced to the version log: commits within milliseconds.</summary>
-    [JsonStringEnumMemberName("log")]
-    Log,
-
-    /// <summary>A BGSAVE that holds it has ended: commits within seconds, as in the DPR paper's D-Redis.</summary>
-    [JsonStringEnumMemberName("bgsave")]
-    BgSave,
-
-    /// <summary>Nothing: a pass-through without recovery.</summary>
-    [JsonStringEnumMemberName("none")]
-    None,
-}
-
 /// <summary>What plain clients (those that do not use DPR commands) see after a recovery lost a suffix of history.</summary>
 public enum RollbackAction
 {

@@ -56,7 +56,7 @@ public static class ServeOptionsReader
             Metadata = reader.Value("metadata", OptionText.Metadata, defaults.Metadata),
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
-            Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.BgSave), ("none", CommitMode.None)), defaults.Commit),
+            Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),

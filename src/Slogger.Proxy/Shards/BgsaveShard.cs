@@ -31,7 +31,7 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
     protected override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard,
-        Mode = Core.Shards.CommitMode.Bgsave,
+        Mode = CommitMode.Bgsave,
         RecordIntervalUs = CutRecorder.IntervalMicroseconds,
     };
 

@@ -61,14 +61,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { GridEpochs = [new GridEpoch(new(1), now, interval)] };
+        var proposal = new ClusterSettings { Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
-        if (settings.GridEpochs[^1].IntervalMicroseconds != interval)
+        if (settings.Grid[^1].IntervalUs != interval)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
-        Grid = new VersionGrid(settings.GridEpochs.Select(e => new GridStretch(e.FirstVersion, e.StartMicroseconds, e.IntervalMicroseconds)));
+        Grid = new VersionGrid(settings.Grid);
         ShardRecord record = await Metadata.RegisterShardAsync(
             Cluster, Shard, options.Listen.FirstOrDefault()?.ToString() ?? "", "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(

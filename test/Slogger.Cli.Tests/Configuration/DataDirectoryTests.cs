@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Configuration;

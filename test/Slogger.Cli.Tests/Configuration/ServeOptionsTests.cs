@@ -1,5 +1,6 @@
 using System.Collections.Immutable;
 using System.Reflection;
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Configuration;
@@ -40,7 +41,7 @@ public class ServeOptionsTests
         Assert.Equal(("u", file), (options.RedisUser, options.RedisPasswordFile));
         Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
         Assert.Equal((temp.Path, "postgres:Host=h", "c", 3), (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
-        Assert.Equal((CommitMode.BgSave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
+        Assert.Equal((CommitMode.Bgsave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
         Assert.Equal((2L << 20, 5L << 20, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Seed));
         Assert.Equal((TransportKind.Sockets, LogLevel.Debug), (options.Transport, options.LogLevel));
     }

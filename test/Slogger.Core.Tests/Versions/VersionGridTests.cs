@@ -80,4 +80,15 @@ public class VersionGridTests
         Assert.Throws<ArgumentException>(() => new VersionGrid([new(new(1), T0, 5000), new(new(2), T0 + 50_000, 5000)]));
         Assert.Throws<ArgumentException>(() => new VersionGrid([new(new(1), T0, 5000), new(new(9), T0, 5000)]));
     }
+
+    [Theory]
+    [InlineData(1, 1000, 0, 2, 1010)]
+    [InlineData(1, 1000, 1010, 2, 1010)]
+    [InlineData(1, 1000, 1011, 3, 1020)]
+    [InlineData(7, 0, 100, 17, 100)]
+    public void Successor_NotBefore_IsTheNextGridPoint(long version, long start, long notBefore, long nextVersion, long nextStart)
+    {
+        GridStretch next = new GridStretch(new(version), start, 10).Successor(3, notBefore);
+        Assert.Equal(new(new(nextVersion), nextStart, 3), next);
+    }
 }

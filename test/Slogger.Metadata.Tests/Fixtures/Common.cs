@@ -10,7 +10,7 @@ internal static class Common
     public static readonly ShardId Shard0 = new(0);
 
     public static ClusterSettings Settings(int shards = 1, long interval = 5000) =>
-        new() { ShardCount = shards, GridEpochs = [new(new(1), 1_700_000_000_000_000, interval)] };
+        new() { ShardCount = shards, Grid = [new(new(1), 1_700_000_000_000_000, interval)] };
 
     /// <summary>A point from its usual notation, world-line:version.</summary>
     public static WorldPoint Point(string text)

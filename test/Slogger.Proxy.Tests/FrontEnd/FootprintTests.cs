@@ -3,6 +3,7 @@
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;

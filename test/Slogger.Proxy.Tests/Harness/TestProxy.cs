@@ -2,6 +2,7 @@
 using System.Collections.Concurrent;
 using System.Globalization;
 using System.Net;
+using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Tests.Harness;
