@@ -13,6 +13,8 @@ internal sealed partial class LogShard
     private const int KeptAtCut = 2;
     private const long StopCheckpointBytes = 64L << 20;
     private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
+    // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
+    private readonly SemaphoreSlim _checkpointing = new(1, 1);
     private CheckpointStore _checkpoints = null!;
 
     // What a restore would have to replay on top of the newest checkpoint.
@@ -29,10 +31,30 @@ internal sealed partial class LogShard
         if (TailBytes < StopCheckpointBytes) { return; }
         // The next start is worth some seconds now.
         using var limit = new CancellationTokenSource(StopCheckpointLimit);
-        await TakeCheckpointAsync(limit.Token).ConfigureAwait(false);
+        try
+        {
+            await TakeCheckpointAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is RedisException or LogException or IOException or OperationCanceledException)
+        {
+            _report.Warn($"shard {_options.Shard}: no checkpoint could be taken at the end: {e.Message}");
+        }
     }
 
     private async Task<bool> TakeCheckpointAsync(CancellationToken stop)
+    {
+        await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            return await FetchCheckpointAsync(stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            _checkpointing.Release();
+        }
+    }
+
+    private async Task<bool> FetchCheckpointAsync(CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
         await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);

@@ -71,8 +71,7 @@ internal sealed partial class LogShard
             link.Dispose();
             var failed = (AttachResult.Failed)result;
             _cannotContinue = failed.Problem == RedisProblem.HistoryGone;
-            if (!_cannotContinue && !failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
-            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            if (!_cannotContinue) { await WaitOutAsync(failed.Problem, failed.Message, stop).ConfigureAwait(false); }
             return false;
         }
         if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
@@ -129,8 +128,7 @@ internal sealed partial class LogShard
         {
             link.Dispose();
             var failed = (AttachResult.Failed)result;
-            if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException(failed.Message); }
-            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            await WaitOutAsync(failed.Problem, failed.Message, stop).ConfigureAwait(false);
             return false;
         }
         var origin = new StreamOrigin(full.ReplicationId, full.Offset, Database: 0);
@@ -177,6 +175,7 @@ internal sealed partial class LogShard
         if (attached is not AttachResult.Continued continued)
         {
             link.Dispose();
+            await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
             return false;
         }
         FailPoint.Pass(FailPoint.Attached);

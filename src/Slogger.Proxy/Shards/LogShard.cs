@@ -98,5 +98,6 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
     {
         base.Dispose();
         _syncWanted.Dispose();
+        _checkpointing.Dispose();
     }
 }

@@ -166,10 +166,18 @@ internal abstract partial class VersionedShard
             FailPoint.Pass(FailPoint.Restored);
             return true;
         }
-        if (!failed.Problem.IsTransient()) { throw new RecoveryRefusedException($"{_store.Name} could not be restored: {failed.Message}"); }
+        await WaitOutAsync(failed.Problem, $"{_store.Name} could not be restored: {failed.Message}", stop).ConfigureAwait(false);
         _report.Warn($"shard {_options.Shard}: the restore was interrupted: {failed.Message}");
-        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
         return false;
+    }
+
+    /// <summary>Trouble that passes is waited out before the store is looked at again; any other is for a person.</summary>
+    protected static async Task WaitOutAsync(RedisProblem problem, string message, CancellationToken stop)
+    {
+        // What was given up since the proxy stops is no trouble.
+        stop.ThrowIfCancellationRequested();
+        if (!problem.IsTransient()) { throw new RecoveryRefusedException(message); }
+        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
     }
 
     /// <summary>The store is attached: the machine goes on, or begins.</summary>

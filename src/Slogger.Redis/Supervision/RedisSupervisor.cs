@@ -289,6 +289,9 @@ public sealed class RedisSupervisor : IAsyncDisposable
 
     private void WatchProcess(int process)
     {
+        // Adopted again: it is watched already.
+        if (process == ProcessId && !Exited.IsCompleted)
+            return;
         ProcessId = process;
         Exited = ProcessWatch.WaitForExitAsync(process, _stop.Token);
     }
