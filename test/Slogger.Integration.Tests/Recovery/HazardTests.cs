@@ -1,7 +1,9 @@
 // Rare courses of a life: idle stretches across restarts, a tail torn by a power failure, a disk that is full when a new
 // world-line is to begin.
+using System.Buffers;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Recovery;
 
@@ -59,6 +61,53 @@ public sealed class HazardTests
         await deployment.KillRedisAsync();
         await deployment.RecoverAsync();
         await list.CheckAsync("written again");
+    }
+
+    [Fact]
+    public async Task Backlog_OverflowsWhileTheProxyRuns_ItGoesOnFromACheckpointWithoutARollback()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        await deployment.StartAsync();
+        var list = new CountedList(deployment);
+        await list.CommitAsync(50);
+        using (var direct = await deployment.Redis.ConnectAsync())
+        {
+            await direct.DoAsync("CONFIG", "SET", "repl-backlog-size", "16384");
+            for (int round = 0; round < 3; round++)
+            {
+                // In one piece: the link is cut, and before it can come back the backlog has moved on.
+                var pieces = new ArrayBufferWriter<byte>();
+                RespClient.Append(pieces, ["MULTI"]);
+                RespClient.Append(pieces, ["CLIENT", "KILL", "TYPE", "replica"]);
+                for (int i = 0; i < 100; i++)
+                {
+                    RespClient.Append(pieces, ["SET", $"direct{i}", new string('d', 1000)]);
+                }
+
+                RespClient.Append(pieces, ["EXEC"]);
+                await direct.WriteAsync(pieces.WrittenMemory);
+                for (int i = 0; i < 103; i++)
+                {
+                    await direct.ReadAsync();
+                }
+
+                await list.CommitAsync(20);
+                await list.CheckAsync($"gap {round}", least: 50 + (20 * (round + 1)));
+            }
+        }
+
+        Assert.Contains("by a fresh checkpoint", deployment.Tail(), StringComparison.Ordinal);
+        using (var client = await deployment.ConnectAsync())
+        {
+            Assert.Equal(1, (await client.DoAsync("DPR.CUT")).Items[0].AsInteger());
+        }
+
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await list.CheckAsync("Redis lost after the gaps");
+        using var last = await deployment.ConnectAsync();
+        Assert.Equal(101, (await last.DoAsync("DBSIZE")).AsInteger());
     }
 
     [Theory]
