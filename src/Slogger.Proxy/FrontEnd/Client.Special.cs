@@ -443,6 +443,8 @@ internal sealed unsafe partial class Client
         {
             case CommandKind.Replication:
                 return "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
+            case CommandKind.Takeover when (_pins & Pins.Multi) != 0 && ArgumentIs(0, "SHUTDOWN"u8):
+                return "ERR Command not allowed inside a transaction";
             case CommandKind.Takeover:
                 return $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
             case CommandKind.Debug when ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "REPLICATE"u8):
