@@ -95,6 +95,10 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 _loop.CheckRights();
                 break;
+            case ReplyKind.Module:
+                if (!failed) { _loop.LearnCommands(); }
+                Answer(reply);
+                break;
             case ReplyKind.Pause:
                 _loop.Pause(failed ? 0 : _argumentNumber);
                 Answer(reply);

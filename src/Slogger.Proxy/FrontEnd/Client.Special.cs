@@ -74,6 +74,10 @@ internal sealed unsafe partial class Client
             case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
                 // SCRIPT KILL and FUNCTION KILL must work while nothing else does.
                 return Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: !ArgumentIs(1, "KILL"u8));
+            case CommandKind.Command:
+                return Forward(needsDedicated: false, ReplyKind.Plain);
+            case CommandKind.Module:
+                return Forward(needsDedicated: true, ReplyKind.Module, barrier: true);
             case CommandKind.Blocking:
                 return Forward(needsDedicated: true, ReplyKind.Plain, blocking: true);
             case CommandKind.BlockingStream:

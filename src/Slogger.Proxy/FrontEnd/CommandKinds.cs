@@ -43,6 +43,12 @@ internal enum CommandKind : byte
     Dpr,
     WaitAof,
 
+    /// <summary>As any other, but also used by the proxy of its own accord, so spelled so that they can be told apart.</summary>
+    Command,
+
+    /// <summary>Loads or unloads commands.</summary>
+    Module,
+
     /// <summary>What browsers say that were led here: Redis closes the connection at once.</summary>
     Abuse,
 
@@ -55,7 +61,7 @@ internal static class CommandKinds
 {
     private static readonly (CommandKind Kind, string Names)[] Table =
     [
-        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION MODULE CLUSTER MIGRATE PFSELFTEST"),
+        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION CLUSTER MIGRATE PFSELFTEST"),
         (CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP"),
         (CommandKind.BlockingStream, "XREAD XREADGROUP"),
         (CommandKind.Multi, "MULTI"),
@@ -84,10 +90,27 @@ internal static class CommandKinds
         (CommandKind.Wait, "WAIT"),
         (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED"),
         (CommandKind.WaitAof, "WAITAOF"),
+        (CommandKind.Command, "COMMAND"),
+        (CommandKind.Module, "MODULE"),
         (CommandKind.Abuse, "POST HOST:"),
     ];
 
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
-    public static readonly SpecialNames Special = new(
-        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, (byte)row.Kind)), (byte)CommandKind.Impossible);
+    public static readonly SpecialNames Special = With([]);
+
+    /// <summary>Those names, and more.</summary>
+    public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
+        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible);
+
+    /// <summary>Names of commands which must not run on a connection that others share, because they block it or change what
+    /// it is.</summary>
+    public static IEnumerable<string> NotToBeShared => Rows
+        .Where(row => row.Value is CommandKind.Blocking or CommandKind.BlockingStream or CommandKind.Wait or (>= CommandKind.Multi and <= CommandKind.Replication))
+        .Select(row => row.Key);
+
+    /// <summary>Whether a name is in the table.</summary>
+    public static bool IsKnown(string name) => Rows.Any(row => row.Key.Equals(name, StringComparison.OrdinalIgnoreCase));
+
+    private static IEnumerable<KeyValuePair<string, CommandKind>> Rows =>
+        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, row.Kind));
 }

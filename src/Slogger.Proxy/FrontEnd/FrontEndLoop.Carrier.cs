@@ -46,6 +46,7 @@ internal sealed unsafe partial class FrontEndLoop
         {
             _mayNotMark = true;
             RetireShared();
+            Shard.Warn("Redis's default user may not send the proxy's markers: every client gets a connection of its own. Let it SPUBLISH (or BGSAVE, in mode bgsave) for speed");
         }
         else
         {
@@ -137,6 +138,5 @@ internal sealed unsafe partial class FrontEndLoop
         DropSpares("nobody shares now");
         foreach (Client client in Clients) { client.LeaveShared(); }
         WakeFullClients();
-        Shard.Warn("Redis's default user may not send the proxy's markers: every client gets a connection of its own. Let it SPUBLISH (or BGSAVE, in mode bgsave) for speed");
     }
 }

@@ -25,6 +25,7 @@ internal sealed unsafe partial class FrontEndLoop
         CountInternal("config|get");
         shared.Write(InternalRequest.Settings);
         shared.Expect(null, 1, ReplyKind.Settings);
+        if (_areCommandsKnown) { AskCommandCount(shared); }
     }
 
     /// <summary>An array (or a map) of names and values, or an error if the proxy may not know.</summary>

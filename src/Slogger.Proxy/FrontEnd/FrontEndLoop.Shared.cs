@@ -52,6 +52,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         _storeClosed = true;
         _rightsKnown = false;
+        _areCommandsKnown = false;
         DropSpares(reason);
         _probe?.Close(reason);
         Shared?.Close(reason);
@@ -161,6 +162,7 @@ internal sealed unsafe partial class FrontEndLoop
         KeepAddress(upstream);
         if (upstream == _probe)
         {
+            if (!_areCommandsKnown) { AskCommands(upstream); }
             CountInternal("client|no-evict");
             upstream.Write(InternalRequest.NoEvict);
             upstream.Expect(null, 1, ReplyKind.Greeting);
@@ -192,7 +194,7 @@ internal sealed unsafe partial class FrontEndLoop
         bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
         _nextProbe = isLoading ? Now + RetryMicroseconds : long.MaxValue;
         NeedsPassword = needsPassword;
-        AcceptsSharing = !needsPassword && !isLoading && !_mayNotMark;
+        AcceptsSharing = !needsPassword && !isLoading && !_mayNotMark && !_hidesCommands;
         _rightsKnown = !isLoading;
         _lastProbe = Now;
         if (needsPassword) { DropSpares("a password is needed now"); }
@@ -246,6 +248,7 @@ internal sealed unsafe partial class FrontEndLoop
             _sharedReady = false;
             AcceptsSharing = false;
             _rightsKnown = false;
+            _areCommandsKnown = false;
             foreach (Client client in Clients) { client.OnSharedClosed(); }
             WakeFullClients();
             Gate.OnMarkerUpstreamClosed();

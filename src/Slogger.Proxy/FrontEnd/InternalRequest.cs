@@ -42,5 +42,5 @@ internal static class InternalRequest
     /// <summary>Whether a command's name is spelled as in the proxy's own requests.</summary>
     public static bool IsSpelled(ReadOnlySpan<byte> name) => name.Length is >= 5 and <= 7 && name[0] >= (byte)'a'
         && (name.SequenceEqual("cLIENT"u8) || name.SequenceEqual("sELECT"u8) || name.SequenceEqual("hELLO"u8)
-            || name.SequenceEqual("sLOWLOG"u8) || name.SequenceEqual("cONFIG"u8));
+            || name.SequenceEqual("sLOWLOG"u8) || name.SequenceEqual("cONFIG"u8) || name.SequenceEqual("cOMMAND"u8));
 }

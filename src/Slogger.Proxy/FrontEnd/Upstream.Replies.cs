@@ -204,6 +204,15 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.Settings:
                 _loop.OnSettings(reply);
                 return;
+            case ReplyKind.Commands:
+                _loop.OnCommands(this, reply);
+                return;
+            case ReplyKind.CommandNames:
+                _loop.OnCommandNames(reply);
+                return;
+            case ReplyKind.CommandCount:
+                _loop.OnCommandCount(reply);
+                return;
             case ReplyKind.Marker:
                 _loop.OnMarkerReply(this, reply);
                 return;

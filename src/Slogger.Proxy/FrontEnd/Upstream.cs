@@ -70,6 +70,14 @@ internal enum ReplyKind : byte
     /// <summary>Of CONFIG GET, asked of the proxy's own accord.</summary>
     Settings,
 
+    /// <summary>Of COMMAND, COMMAND INFO and COMMAND COUNT, asked of the proxy's own accord.</summary>
+    Commands,
+    CommandNames,
+    CommandCount,
+
+    /// <summary>Of what loads or unloads commands.</summary>
+    Module,
+
     /// <summary>Of a change that the replication stream does not carry.</summary>
     Unlogged,
 

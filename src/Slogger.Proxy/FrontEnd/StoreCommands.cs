@@ -1,0 +1,68 @@
+// What Redis's COMMAND tells: which commands there are that the table of CommandKinds does not know and that must not run on
+// a connection that others share, and which of the table's were given other names. (COMMAND lists a renamed command by its
+// own name; COMMAND INFO, which looks it up, then finds nothing. What its new name is nobody is told.)
+using System.Globalization;
+using System.Text;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>Reads replies of COMMAND and COMMAND INFO.</summary>
+internal static class StoreCommands
+{
+    /// <summary>The commands of a reply of COMMAND: names in capitals, and flags.</summary>
+    public static Dictionary<string, HashSet<string>> Parse(ReadOnlySpan<byte> reply)
+    {
+        var found = new Dictionary<string, HashSet<string>>();
+        foreach (List<object?> command in Entries(reply).OfType<List<object?>>())
+        {
+            if (command is [string name, _, List<object?> flags, ..]) { found[name.ToUpperInvariant()] = [.. flags.OfType<string>()]; }
+        }
+        return found;
+    }
+
+    /// <summary>Commands that the table does not know, with how they are to be treated.</summary>
+    public static List<KeyValuePair<string, CommandKind>> Unknown(Dictionary<string, HashSet<string>> commands)
+    {
+        // A module's command may block its client without saying so.
+        var unknown = new List<KeyValuePair<string, CommandKind>>();
+        foreach ((string name, HashSet<string> flags) in commands)
+        {
+            bool blocks = flags.Contains("blocking");
+            if ((blocks || flags.Contains("module")) && name.All(char.IsAscii) && !CommandKinds.IsKnown(name))
+            {
+                unknown.Add(KeyValuePair.Create(name, blocks ? CommandKind.Blocking : CommandKind.Dedicated));
+            }
+        }
+        return unknown;
+    }
+
+    /// <summary>Of the names that COMMAND INFO was asked for, those which Redis has under another name.</summary>
+    public static List<string> Renamed(Dictionary<string, HashSet<string>> commands, IEnumerable<string> asked, ReadOnlySpan<byte> reply) =>
+        [.. asked.Zip(Entries(reply)).Where(row => row.Second is not List<object?> { Count: > 0 } && commands.ContainsKey(row.First)).Select(row => row.First)];
+
+    private static List<object?> Entries(ReadOnlySpan<byte> reply)
+    {
+        int at = 0;
+        return Read(reply, ref at) as List<object?> ?? [];
+    }
+
+    private static object? Read(ReadOnlySpan<byte> bytes, ref int at)
+    {
+        char kind = (char)bytes[at];
+        int end = at + bytes[at..].IndexOf((byte)'\n') + 1;
+        string line = Encoding.Latin1.GetString(bytes[(at + 1)..(end - 2)]);
+        at = end;
+        if ("+-:_,#(".Contains(kind, StringComparison.Ordinal)) { return line; }
+        int count = int.Parse(line, CultureInfo.InvariantCulture);
+        if (count < 0) { return null; }
+        if (kind is '$' or '=' or '!')
+        {
+            at += count + 2;
+            return Encoding.Latin1.GetString(bytes.Slice(at - count - 2, count));
+        }
+        if (kind == '%') { count *= 2; }
+        var items = new List<object?>(count);
+        for (; count > 0; count--) { items.Add(Read(bytes, ref at)); }
+        return items;
+    }
+}

@@ -1,0 +1,72 @@
+// Commands that the proxy's table does not know: of modules, and such as have another name at this Redis. None may block, or
+// change, the connection that clients share.
+using System.Text;
+using Slogger.Core.Shards;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Tests.Harness;
+
+namespace Slogger.Proxy.Tests.FrontEnd;
+
+public sealed class StoreCommandsTests
+{
+    private static byte[] Table(params (string Name, string Flags)[] commands)
+    {
+        var text = new StringBuilder($"*{commands.Length}\r\n");
+        foreach ((string name, string flags) in commands)
+        {
+            string[] each = flags.Split(' ', StringSplitOptions.RemoveEmptyEntries);
+            text.Append($"*5\r\n${name.Length}\r\n{name}\r\n:-2\r\n*{each.Length}\r\n").Append(string.Concat(each.Select(f => $"+{f}\r\n"))).Append(":1\r\n%1\r\n+x\r\n*-1\r\n");
+        }
+        return Encoding.Latin1.GetBytes(text.ToString());
+    }
+
+    [Fact]
+    public void Unknown_ModulesAndBlocking_AreKeptFromTheSharedConnection()
+    {
+        byte[] reply = Table(("get", "readonly fast"), ("blpop", "write blocking"), ("ft.search", "readonly module"), ("q.pop", "module blocking"), ("bnew", "write blocking"));
+        Assert.Equal(
+            [KeyValuePair.Create("FT.SEARCH", CommandKind.Dedicated), KeyValuePair.Create("Q.POP", CommandKind.Blocking), KeyValuePair.Create("BNEW", CommandKind.Blocking)],
+            StoreCommands.Unknown(StoreCommands.Parse(reply)));
+    }
+
+    [Fact]
+    public void Renamed_ListedButNotFound_IsTold()
+    {
+        byte[] found = Encoding.Latin1.GetBytes("*3\r\n*1\r\n$5\r\nmulti\r\n*-1\r\n$-1\r\n");
+        Assert.Equal(["BLPOP"], StoreCommands.Renamed(StoreCommands.Parse(Table(("multi", ""), ("blpop", "blocking"))), ["MULTI", "BLPOP", "BLMPOP"], found));
+    }
+
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void RenamedBlockingCommand_Blocks_OnlyItsClient(TransportKind transport)
+    {
+        using var redis = new RedisServer(null, "--rename-command", "BLPOP", "xblpop", "--rename-command", "DEBUG", "");
+        foreach (CommitMode mode in (CommitMode[])[CommitMode.None, CommitMode.Log])
+        {
+            using var proxy = new TestProxy(redis, transport, o => o with { Commit = mode });
+            using RespConnection blocked = proxy.Connect(), other = proxy.Connect();
+            Assert.Equal("+PONG\r\n", other.Call("PING"));
+            blocked.Send("xblpop", "l", "0");
+            Assert.Equal("+PONG\r\n", other.Call("PING"));
+            using RespConnection late = proxy.Connect();
+            Assert.Equal(":1\r\n", late.Call("RPUSH", "l", "a"));
+            Assert.Equal("*2\r\n$1\r\nl\r\n$1\r\na\r\n", blocked.Read());
+            Assert.Contains("BLPOP under another name", proxy.Log, StringComparison.Ordinal);
+            if (mode == CommitMode.Log) { Assert.StartsWith("*3\r\n:1\r\n", late.Call("DPR.WAIT", "*", "10000"), StringComparison.Ordinal); }
+        }
+    }
+
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void RemovedCommand_IsNoReasonNotToShare(TransportKind transport)
+    {
+        using var redis = new RedisServer(null, "--rename-command", "BLPOP", "", "--rename-command", "CONFIG", "secret");
+        using var proxy = new TestProxy(redis, transport);
+        using RespConnection client = proxy.Connect(), other = proxy.Connect();
+        Assert.Equal("+PONG\r\n", client.Call("PING"));
+        Assert.Equal("+PONG\r\n", other.Call("PING"));
+        Assert.Contains("clients_dedicated:0", client.Call("DPR.INFO"), StringComparison.Ordinal);
+        Assert.StartsWith("-ERR unknown command 'BLPOP'", client.Call("BLPOP", "l", "0"), StringComparison.Ordinal);
+    }
+}
