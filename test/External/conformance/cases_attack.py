@@ -145,3 +145,77 @@ def sessions(number, count):
 
 for row in range(20 if LONG else 3):
     sessions(row, 150)
+
+
+@case("attack")
+def watchers_of_each_other(side):
+    """Optimistic transactions against writes of every other kind of client: what each EXEC says is exactly what Redis would."""
+    a, b, t = side.connect("a"), side.connect("b"), side.connect("t")
+    side.mask(*ID)
+    t.do("HELLO 3", "CLIENT TRACKING on BCAST NOLOOP")
+    for writes in (["SET k 1"], ["MULTI", "SET k 2", "EXEC"], [("EVAL", "redis.call('SET', 'k', '3')", "0")], ["SELECT 1", "SET k 4", "SELECT 0"], ["SWAPDB 0 1", "SWAPDB 0 1"], ["FLUSHDB"], ["RPUSH l x", "BLPOP l 0"], ["SET other 1"], ["EXPIRE k 100"],
+                   [("SET", "k", "x" * 300_000)], ["DEL k"], ["DEL k"], ["FLUSHALL"], ["DEBUG SLEEP 0"]):
+        a.do("WATCH k l", "GET nothing")
+        b.do(*writes)
+        a.do("MULTI", "STRLEN k", "EXEC")
+        t.send("PING")
+        while True:
+            reply = t.read()
+            if reply in (b"+PONG\r\n", b"<end>"):
+                break
+
+
+@case("attack")
+def redirected_to_one_that_goes(side):
+    side.mask(*ID)
+    side.mask(rb"(tracking-redir-broken\r\n:)\d+", rb"\1<n>")
+    for version in ("2", "3"):
+        to, c, other = side.connect("to" + version), side.connect("c"), side.connect("other")
+        number = to.alone().integer("CLIENT ID")
+        to.do("HELLO " + version, "SUBSCRIBE __redis__:invalidate")
+        c.do("HELLO 3", "CLIENT TRACKING on REDIRECT %d BCAST PREFIX k PREFIX j" % number)
+        side.note("redir", c.alone().integer("CLIENT GETREDIR") == number)
+        other.do("MSET k1 1 j1 1 x1 1")
+        side.note("to", sorted(to.quiet(0.1).split(b"\r\n")))
+        to.do("UNSUBSCRIBE")
+        other.do("SET k2 1", "PING")
+        side.note("to", to.quiet(0.1))
+        to.close()
+        side.wait_until(lambda: b"id=%d " % number not in other.alone().do("CLIENT LIST"))
+        other.do("SET k3 1", "PING")
+        c.send("PING")
+        side.note("c", c.quiet(0.1))
+        c.do("CLIENT TRACKING off", "CLIENT TRACKING on OPTIN", "GET k3")
+        other.do("SET k3 2", "PING")
+        c.do("PING", "RESET", "PING")
+
+
+@case("attack")
+def killed_in_every_state(side):
+    killer = side.connect("killer")
+    for state in ([], ["MULTI", "INCR n"], ["SUBSCRIBE a"], ["WATCH k"], ["BLPOP none 0"], ["MONITOR"], ["HELLO 3", "CLIENT TRACKING on"], ["SELECT 3"], [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000\r\nabc"], ["CLIENT REPLY OFF", "PING"]):
+        side.mask(*ID)
+        victim = side.connect(repr(state)[:30])
+        number = victim.alone().integer("CLIENT ID")
+        victim.send(*state)
+        side.note("state", victim.quiet(0.1))
+        killer.do("CLIENT KILL ID %d" % number)
+        side.note("end", victim.read_rest(5))
+        killer.do("GET n", "PING")
+
+
+@case("attack")
+def in_flight_when_others_vanish(side):
+    """Half of a crowd is reset at odd moments; the other half gets every reply, in order."""
+    r = random.Random("%d vanish" % SEED)
+    stay = [side.connect("stay%d" % n) for n in range(10)]
+    for turn in range(20):
+        goers = [side.connect("go") for _ in range(10)]
+        for n, c in enumerate(stay):
+            c.send("INCR s%d" % n, *(["MULTI", "INCR s%d" % n, "EXEC"] if n % 3 == 0 else ["SELECT %d" % (turn % 3), "SELECT 0"] if n % 3 == 1 else ["BLPOP none 0.001", "PING"]))
+            goers[n].send(r.choice([("SET", "g", "x" * 100_000), "GET g", "MULTI", "BLPOP g 0", "SUBSCRIBE g", "HELLO 3", "SELECT 2", b"*3\r\n$3\r\nSET\r\n$1", "MONITOR", ("EVAL", "return 1", "0"), "CLIENT REPLY OFF"]), *["GET g"] * r.randrange(30))
+        for n, c in enumerate(goers):
+            c.close(reset=r.random() < 0.5)
+        for n, c in enumerate(stay):
+            c.expect(4 if n % 3 == 0 else 3)
+    stay[0].do(*["GET s%d" % n for n in range(10)])
