@@ -102,6 +102,8 @@ public abstract record AttachResult
 /// <summary>A replication connection to a Redis, in the role of its replica.</summary>
 public sealed class ReplicationLink : IDisposable
 {
+    // So much in one read has gathered by itself: a large value, or a link that is behind.
+    private const int PauselessBytes = 256 << 10;
     private static readonly TimeSpan EagerAckPeriod = TimeSpan.FromMilliseconds(10);
 
     private readonly ReplicationLinkOptions _options;
@@ -252,14 +254,16 @@ public sealed class ReplicationLink : IDisposable
     private void Read()
     {
         LinkClosed reason;
+        int received = 0;
         try
         {
             while (true)
             {
                 Deliver();
-                if (_options.ReadPause > TimeSpan.Zero && !_hurried)
+                if (_options.ReadPause > TimeSpan.Zero && !_hurried && received < PauselessBytes)
                     _wanted.WaitOne(_options.ReadPause);
-                if (_socket.Receive() == 0)
+                received = _socket.Receive();
+                if (received == 0)
                 {
                     reason = Closed(RedisProblem.Closed, "Redis closed the replication connection");
                     break;
