@@ -11,10 +11,14 @@ internal sealed unsafe partial class Client
     // QUIT is on its way to Redis: what the client sends from here on is dropped.
     private bool _quits;
 
+    // Its connection to Redis has ended with its own: when Redis hangs up, all has come.
+    private bool _endsWithUpstream;
+
     // A client that has ended its stream still gets what it is owed.
     private void CloseIfDone()
     {
         if (!(_ended || _quits) || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || !IsDrained) { return; }
+        if (_endsWithUpstream && Dedicated is not null) { return; }
         if (_output.Count == 0) { Close(); } else { _closeWhenSent = true; }
     }
 
@@ -32,10 +36,13 @@ internal sealed unsafe partial class Client
     }
 
     // What is under way on a connection of its own Redis answers or not, as it would if the client had ended that one:
-    // what blocks is given up, what came before is told.
+    // what blocks is given up, what came before is told. So are messages.
     private void EndUpstream()
     {
-        if (_ended && !IsClosed && _waiting == Waiting.Nothing && Dedicated is { InFlight: > 0 } dedicated) { dedicated.EndInput(); }
+        if (!_ended || IsClosed || _waiting != Waiting.Nothing || Dedicated is not { } dedicated) { return; }
+        if (dedicated.InFlight == 0 && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Tracking)) == 0) { return; }
+        _endsWithUpstream = true;
+        dedicated.EndInput();
     }
 
     // Behind a request that blocks others may wait that are not forwarded before it is answered: the end must be seen
@@ -103,6 +110,7 @@ internal sealed unsafe partial class Client
             _losesTransaction |= (_pins & Pins.Multi) != 0;
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
+            CloseIfDone();
             return;
         }
         LoseReplies();
