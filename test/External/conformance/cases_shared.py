@@ -308,8 +308,13 @@ def options(side):
                 if c.expect().endswith(b"\r\nx%s\r\n" % key.encode()):
                     break
         side.note("pushed", sorted(c.quiet(0.1).split(b"invalidate")))
-        c.send("SET a1 mine", "PING done", "QUIT")
-        side.note("own", sorted(c.read_rest().split(b"\r\n")))
+        own = []
+        for item, last in (("SET a1 mine", b"+OK\r\n"), ("PING done", b"$4\r\ndone\r\n")):
+            c.send(item)
+            own.append(c.read())
+            while own[-1] != last:
+                own.append(c.read())
+        side.note("own", sorted(own))
         c.close()
     bad = side.connect("bad")
     bad.do("CLIENT TRACKING on PREFIX a", "CLIENT TRACKING on BCAST OPTIN", "CLIENT TRACKING on OPTIN OPTOUT", "CLIENT TRACKING on REDIRECT 99999999", "CLIENT TRACKING on REDIRECT x",
