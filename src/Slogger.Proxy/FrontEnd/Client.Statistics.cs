@@ -119,6 +119,8 @@ internal sealed unsafe partial class Client
     {
         if (!text.Contains("cmdstat_", StringComparison.Ordinal) && !text.Contains("latency_percentiles_usec_", StringComparison.Ordinal)) { return text; }
         foreach ((string name, long calls) in _loop.InternalCalls) { text = WithoutCalls(text, name, calls); }
+        // Clients' are refused where there is a link: what is left is the link's acknowledging, and that of other replicas.
+        if (HasReplicaLink) { text = WithoutCalls(text, "replconf", long.MaxValue); }
         return _loop.MarkersSent > 0 ? WithoutCalls(text, "spublish", _loop.MarkersSent) : text;
     }
 
