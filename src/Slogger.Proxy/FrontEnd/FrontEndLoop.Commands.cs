@@ -36,15 +36,16 @@ internal sealed unsafe partial class FrontEndLoop
     }
 
     /// <summary>All commands; or an error, if a new connection may not know.</summary>
-    public void OnCommands(Upstream upstream, ReadOnlySpan<byte> reply)
-    {
-        _commands = reply[0] == (byte)'-' ? [] : StoreCommands.Parse(reply);
-        // Redis says so in place of its first reply, and hangs up.
-        if (reply.StartsWith("-ERR max number"u8)) { OnGreeting(upstream, reply); }
-    }
+    public void OnCommands(ReadOnlySpan<byte> reply) => _commands = reply[0] == (byte)'-' ? [] : StoreCommands.Parse(reply);
 
     /// <summary>Those of the commands that must not be shared which are there under their own names.</summary>
-    public void OnCommandNames(ReadOnlySpan<byte> reply)
+    public void OnCommandNames(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        LearnNames(reply);
+        if (upstream == _probe) { OnGreeting(upstream, "+OK\r\n"u8); }
+    }
+
+    private void LearnNames(ReadOnlySpan<byte> reply)
     {
         if (_commands.Count == 0 || reply[0] == (byte)'-') { return; }
         _areCommandsKnown = true;

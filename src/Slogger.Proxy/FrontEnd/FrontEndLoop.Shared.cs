@@ -13,6 +13,7 @@ internal sealed unsafe partial class FrontEndLoop
     private const long KeepAliveMicroseconds = 300_000;
     private readonly List<Client> _waitingForShared = [];
     private Upstream? _probe;
+    private bool _probeAsked;
     private bool _sharedReady;
     private readonly List<Upstream> _spares = [];
     private bool _probeAgain;
@@ -149,6 +150,7 @@ internal sealed unsafe partial class FrontEndLoop
         if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
         try
         {
+            _probeAsked = false;
             _probe = new Upstream(this, exclusive: null);
         }
         catch (Exception e) when (e is System.Net.Sockets.SocketException or InvalidOperationException)
@@ -162,7 +164,6 @@ internal sealed unsafe partial class FrontEndLoop
         KeepAddress(upstream);
         if (upstream == _probe)
         {
-            if (!_areCommandsKnown) { AskCommands(upstream); }
             CountInternal("client|no-evict");
             upstream.Write(InternalRequest.NoEvict);
             upstream.Expect(null, 1, ReplyKind.Greeting);
@@ -192,6 +193,14 @@ internal sealed unsafe partial class FrontEndLoop
         }
         bool needsPassword = reply.StartsWith("-NOAUTH"u8);
         bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
+        if (!needsPassword && !isLoading && !_areCommandsKnown && !_probeAsked)
+        {
+            // Who is not logged in must not ask: Redis hangs up on so long a request.
+            _probeAsked = true;
+            AskCommands(upstream);
+            upstream.Flush();
+            return;
+        }
         _nextProbe = isLoading ? Now + RetryMicroseconds : long.MaxValue;
         NeedsPassword = needsPassword;
         AcceptsSharing = !needsPassword && !isLoading && !_mayNotMark && !_hidesCommands;

@@ -205,10 +205,10 @@ internal sealed unsafe partial class Upstream
                 _loop.OnSettings(reply);
                 return;
             case ReplyKind.Commands:
-                _loop.OnCommands(this, reply);
+                _loop.OnCommands(reply);
                 return;
             case ReplyKind.CommandNames:
-                _loop.OnCommandNames(reply);
+                _loop.OnCommandNames(this, reply);
                 return;
             case ReplyKind.CommandCount:
                 _loop.OnCommandCount(reply);
