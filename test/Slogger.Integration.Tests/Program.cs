@@ -1,7 +1,8 @@
 // The entry point of the test program: the tests as usual, or with --chaos a long run of kills against the proxy.
 using Slogger.Integration.Tests.Chaos;
 
-[assembly: CollectionBehavior(DisableTestParallelization = true)]
+// The tests mostly wait; each has processes, ports and directories of its own.
+[assembly: CollectionBehavior(MaxParallelThreads = 3)]
 
 namespace Slogger.Integration.Tests;
 

@@ -49,6 +49,33 @@ public sealed class ModelTests
         Assert.True(expectedEntries.Count > 15, "the commands leave something behind");
     }
 
+    // After a rollback commands run on a state that they were not meant for.
+    [Fact]
+    public async Task Model_CommandsMeantForALongerHistory_AgreesWithRedis()
+    {
+        using var workspace = new Workspace();
+        using var redis = await RedisProcess.StartAsync(workspace.Root);
+        using var client = await redis.ConnectAsync();
+        var random = new Random(5);
+        var generator = new CommandGenerator(0, 5, new WriterProfile("test", 1, UsesDpr: false, Transactions: false), null);
+        var meant = new KeyspaceModel();
+        var model = new KeyspaceModel();
+        for (int i = 0; i < 8000; i++)
+        {
+            var command = generator.Next(meant);
+            meant.Apply(command.Arguments, command.Expired);
+            if (random.Next(5) == 0)
+            {
+                continue;
+            }
+
+            string? expected = model.Apply(command.Arguments, command.Expired);
+            var reply = await client.CallAsync([.. command.Arguments]);
+            bool agrees = expected is null || expected == reply.Compact || (expected[0] == '-' && reply.IsError);
+            Assert.True(agrees, $"command {i} ({command}): {reply}, the model says {expected}");
+        }
+    }
+
     [Fact]
     public void Fingerprint_KeptUpToDate_EqualsOneFromScratch()
     {

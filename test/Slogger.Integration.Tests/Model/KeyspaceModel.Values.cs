@@ -171,6 +171,12 @@ internal sealed partial class KeyspaceModel
                     return "-ERR no such key";
                 }
 
+                // On a state that a rollback has shortened the index may be beyond the end.
+                if (Parse(a[2]) >= set.Items.Count)
+                {
+                    return "-ERR index out of range";
+                }
+
                 set.Items[(int)Parse(a[2])] = a[3];
                 return "+OK";
             case "LLEN":
