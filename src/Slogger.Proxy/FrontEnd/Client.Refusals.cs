@@ -1,0 +1,66 @@
+// Which requests the proxy refuses itself, and what it says: such as would take the store away from it, or change data or
+// history behind the version log's back.
+using System.Text;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private string? RefusalOf(CommandKind kind)
+    {
+        switch (kind)
+        {
+            case CommandKind.Replication:
+                return "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
+            case CommandKind.Takeover when (_pins & Pins.Multi) != 0 && ArgumentIs(0, "SHUTDOWN"u8):
+                return "ERR Command not allowed inside a transaction";
+            case CommandKind.Takeover:
+                return $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
+            case CommandKind.Debug when ArgumentIs(1, "CHANGE-REPL-ID"u8) || ArgumentIs(1, "REPLICATE"u8):
+                return "ERR SLOGGER this DEBUG command changes the history that the version log keeps: start the proxy with --commit none for it";
+            case CommandKind.Debug when (_pins & Pins.Multi) != 0 && IsUnlogged:
+                return "ERR SLOGGER this DEBUG command changes data in a way that the version log cannot replay: it cannot be part of a transaction";
+            case CommandKind.Config when ArgumentIs(1, "SET"u8):
+                for (int i = 2; i < ArgumentCount; i += 2)
+                {
+                    string name = Encoding.ASCII.GetString(Argument(i));
+                    bool cutsLink = name.Equals("client-output-buffer-limit", StringComparison.OrdinalIgnoreCase) && i + 1 < ArgumentCount
+                        && Encoding.ASCII.GetString(Argument(i + 1)) is { } limits
+                        && (limits.Contains("replica", StringComparison.OrdinalIgnoreCase) || limits.Contains("slave", StringComparison.OrdinalIgnoreCase));
+                    if (cutsLink)
+                    {
+                        return "ERR SLOGGER a limit for replicas would cut the proxy's replication link: set limits for normal and pubsub only";
+                    }
+                    if (OwnedSettings.Contains(name))
+                    {
+                        return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
+                    }
+                }
+                return null;
+            default:
+                return null;
+        }
+    }
+
+    private static readonly HashSet<string> OwnedSettings = new(StringComparer.OrdinalIgnoreCase)
+    {
+        "masterauth", "masteruser", "repl-diskless-load", "replica-serve-stale-data", "slave-serve-stale-data",
+    };
+
+    // In a transaction Redis must know that something was refused, so that EXEC fails.
+    private bool RefuseCommand(string why)
+    {
+        if ((_pins & Pins.Multi) == 0)
+        {
+            if (!Refuse(why)) { return false; }
+            _input.Consume((nint)_requestBytes);
+            return true;
+        }
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        _refusal = why;
+        upstream.Write("*1\r\n$15\r\nSLOGGER.REFUSED\r\n"u8);
+        ForwardWritten(upstream, ReplyKind.Refused, barrier: true);
+        return false;
+    }
+}
