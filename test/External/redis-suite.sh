@@ -165,8 +165,14 @@ awk -F '\t' -v singles="${singles[*]}" -v exceptions_file="$exceptions_file" '
     }' "$expected_file" "$work_dir/result.txt" 2>/dev/null | LC_ALL=C sort >"$work_dir/comparison.txt"
 
 grep -v '^=' "$work_dir/comparison.txt" | sed 's/^/  /'
-# The suite's own words about what failed, for people.
-grep -q '^FAILED' "$work_dir/comparison.txt" && awk '/^\[err\]/ { n = 12 } n > 0 && !/^\[(ok|ignore|testing)/ { print "    " substr($0, 1, 400); n-- } /^\[ok\]/ { n = 0 }' "$output" | head -n 300
+# The suite's own words about what failed and should not have, for people.
+grep -P '^(FAILED|MISSING)\t' "$work_dir/comparison.txt" >"$work_dir/unexpected.txt"
+grep -q '^FAILED' "$work_dir/unexpected.txt" && awk -F '\t' '
+    FILENAME == ARGV[1] { failed[$3] = 1; next }
+    /^\[err\]: / { name = $0; sub(/^\[err\]: /, "", name); sub(/ in tests\/.*\.tcl$/, "", name); n = (name in failed) ? 12 : 0 }
+    /^\[(ok|ignore|testing)/ { n = 0 }
+    n > 0 { print "    " substr($0, 1, 400); n-- }' "$work_dir/unexpected.txt" "$output" | head -n 300
+sed 's/^/  /' "$work_dir/unexpected.txt"
 for cut in "${cut_units[@]}"; do printf '  CUT\t%s\n' "$cut"; done
 read -r _ passed failed allowed < <(grep '^=' "$work_dir/comparison.txt")
 failed=$((failed + ${#cut_units[@]}))

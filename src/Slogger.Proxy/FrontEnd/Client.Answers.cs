@@ -44,9 +44,6 @@ internal sealed unsafe partial class Client
                     }
                 }
                 if (upstream.Protocol == 0) { upstream.Protocol = Protocol; }
-                _authenticating = false;
-                _argumentNumber = 0;
-                _argumentBytes = null;
                 Answer(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply);
                 break;
             case ReplyKind.Auth:

@@ -39,7 +39,8 @@ internal sealed unsafe partial class Client
     // what blocks is given up, what came before is told. So are messages.
     private void EndUpstream()
     {
-        if (!_ended || IsClosed || _waiting != Waiting.Nothing || Dedicated is not { } dedicated) { return; }
+        // What is to be resumed may still forward requests that came before the end.
+        if (!_ended || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || Dedicated is not { } dedicated) { return; }
         if (dedicated.InFlight == 0 && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Tracking)) == 0) { return; }
         _endsWithUpstream = true;
         dedicated.EndInput();

@@ -269,12 +269,15 @@ internal sealed unsafe partial class Client
 
     private bool HandleHello()
     {
+        // What an earlier request left here is none of this one's.
+        _argumentNumber = 0;
+        _argumentBytes = null;
+        _authenticating = false;
         if (ArgumentCount == 1) { return Forward(needsDedicated: false, ReplyKind.Hello, barrier: true); }
         bool authenticates = HasArgument("AUTH"u8);
         Upstream? upstream = Route(needsDedicated: authenticates);
         if (upstream is null) { return false; }
-        _argumentNumber = ArgumentNumber(1, out long version) ? version : 0;
-        _argumentBytes = null;
+        if (ArgumentNumber(1, out long version)) { _argumentNumber = version; }
         for (int i = 2; i + 1 < ArgumentCount; i++)
         {
             if (ArgumentIs(i, "AUTH"u8)) { i += 2; }

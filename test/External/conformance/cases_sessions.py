@@ -37,6 +37,27 @@ VALUES = [("HSET", "h", "a", "1"), "HGETALL h", ("ZADD", "z", "1.5", "m"), "ZSCO
           ("EVAL", "return {verbatim_string={format='txt', string='abc'}}", "0"), ("EVAL", "return nil", "0"),
           "MULTI", "HGETALL h", "GET none", "EXEC", "COMMAND INFO get nosuch"]
 script("hello", "none", "HELLO")
+# A bare HELLO says how things are: it takes nothing up that an earlier request named.
+script("hello", "bare_after_others", "HELLO 3", "SELECT 2", "HELLO", "GET none", "CLIENT SETNAME n1", "RESET", "HELLO", "CLIENT GETNAME",
+       "HELLO 2 SETNAME h", "CLIENT SETNAME", "RESET", "HELLO", "CLIENT GETNAME", "HELLO 3 AUTH default x", "RESET", "HELLO", "CLIENT GETNAME", "GET none")
+
+
+@case("hello")
+def authenticates_then_ends(side):
+    """What follows AUTH is answered, though the client's stream has ended behind it."""
+    side.mask(*ID)
+    for first in ("HELLO 3 AUTH default x", "AUTH default x"):
+        for turn in range(20):
+            c = side.connect("%s %d" % (first, turn))
+            c.send(first)
+            if turn % 2:
+                time.sleep(0.0002 * turn)
+            c.send("OBJECT HELP", "CLIENT GETNAME")
+            c.end_of_input()
+            side.note("rest", c.read_rest(10))
+            c.close()
+
+
 for version in ("1", "2", "3", "4", "abc", "-1", "3.0", "99999999999999999999"):
     script("hello", "version_" + version, "HELLO " + version, "PING", "HGETALL none")
 script("hello", "types_in_2", "HELLO 2", *TYPES, *VALUES)

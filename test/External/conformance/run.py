@@ -39,7 +39,8 @@ def run_side(side, function):
     return list(side.notes)
 
 
-def shorten(data, width=220):
+def shorten(data):
+    width = int(os.environ.get("CONFORMANCE_WIDTH", "220"))
     text = repr(data)
     return text if len(text) <= width else "%s ... (%d bytes)" % (text[:width], len(data))
 
@@ -79,7 +80,9 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--long", action="store_true", help="also the long cases (big values, long fuzzing)")
     parser.add_argument("--slowest", type=int, default=0, help="print the N slowest cases")
+    parser.add_argument("--width", type=int, default=220, help="how much of a transcript's line is printed")
     options = parser.parse_args()
+    os.environ["CONFORMANCE_WIDTH"] = str(options.width)
 
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big")
     os.environ["CONFORMANCE_SEED"] = str(seed)
@@ -141,7 +144,7 @@ def main():
         print("%6.2f s %s" % (seconds, name))
     if failed:
         print("failed: " + " ".join(failed))
-    print("conformance: %d cases, %.0f s" % (len(chosen), sum(t for t, _ in times)))
+    print("conformance: %d cases, seed %d, %.0f s" % (len(chosen), seed, sum(t for t, _ in times)))
     print("%d passed, %d failed" % (passed, len(failed)))
     return 1 if failed or not passed else 0
 
