@@ -16,7 +16,7 @@ internal static class StatusReport
     private static readonly HashSet<string> Known =
     [
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
-        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
+        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
     ];
 
@@ -85,7 +85,7 @@ internal static class StatusReport
         Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
         Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
         Row("log", Bytes(Get("log_bytes")));
-        Row("last checkpoint", Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now));
+        Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? Bytes(tail) + " of log since" : ""));
         Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
         Row("operations", Count(Get("ops_per_sec")) + " per second");
         Row("proxy", $"version {Get("version")}, up for {Age(Get("uptime_s"))}");

@@ -104,12 +104,34 @@ public class CheckpointStoreTests
         Checkpoint newer = Add(store, disk, 1150, worldLine: 2);
         Assert.Equal(newer, store.Latest(log, 5000));
 
-        Assert.Equal(1050, store.Prune(log, keep: 1, offset: 1100));
+        Assert.Equal(1050, store.Prune(log, keep: 1, offset: 1100, apart: 0));
         Assert.Equal([good, newer], store.All);
-        Assert.Equal(1150, store.Prune(log, keep: 1, offset: 1150));
+        Assert.Equal(1150, store.Prune(log, keep: 1, offset: 1150, apart: 0));
         Assert.Equal([newer], CheckpointStore.Open(Directory, disk).All);
         log.Begin(new StreamOrigin(OtherReplicationId, 1, 0), new WorldLine(3), new Version(40));
         Assert.Null(store.Latest(log, 5000));
+    }
+
+    [Fact]
+    public void Prune_AboveTheOffset_KeepsTheNewest_AndOthersThatLieApart()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        Write(log, 1000, 10);
+        var all = new List<Checkpoint>();
+        // One after the other, as they come: what was thinned out does not change what is kept next.
+        foreach (int offset in new[] { 1010, 1100, 1150, 1250, 1300, 1490, 1500, 1510 })
+        {
+            all.Add(Add(store, disk, offset));
+            Assert.Equal(1010, store.Prune(log, keep: 2, offset: 1050, apart: 200));
+        }
+        Assert.Equal([1010, 1250, 1490, 1500, 1510], store.All.Select(c => c.Offset));
+        Assert.Equal(store.All, CheckpointStore.Open(Directory, disk).All);
+        // Whatever the cut, something at or below it is left.
+        Assert.Equal(1010, store.Latest(log, 1249)!.Offset);
+        Assert.Equal(1490, store.Prune(log, keep: 2, offset: 1505, apart: 200));
+        Assert.Equal([1490, 1500, 1510], store.All.Select(c => c.Offset));
     }
 
     private static Checkpoint Add(CheckpointStore store, SimulatedDisk disk, long offset, long worldLine = 1)

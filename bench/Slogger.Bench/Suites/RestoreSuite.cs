@@ -13,6 +13,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
 {
     private const string Suite = "restore";
     private const int ValueBytes = 16;
+    // Below it the proxy sees no need of a checkpoint.
+    private const long SmallTailBytes = 8L << 20;
     private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(3);
 
     public void Run()
@@ -64,7 +66,7 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
             lines.Add($"| {what} | {median:0.00} | {s.Min():0.00} | {s.Max():0.00} | {median / reference:0.00} |");
             if (what.StartsWith("slogger", StringComparison.Ordinal))
             {
-                bool goal = !what.Contains("log only", StringComparison.Ordinal);
+                bool goal = !what.Contains("as the load ended", StringComparison.Ordinal);
                 string name = $"{what} / Redis loading the same RDB";
                 results.Add(goal ? Figure.AtMost(Suite, name, median / reference, "", 1.2) : Figure.Information(Suite, name, median / reference, ""));
             }
@@ -141,8 +143,9 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
         return true;
     }
 
-    // Our own Redis is killed; the proxy starts it again and restores it. All keys came through the proxy: before the
-    // proxy has made a checkpoint they are in the log alone.
+    // Our own Redis is killed; the proxy starts it again and restores it. All keys came through the proxy. The first time it
+    // is killed as soon as the last key is committed: of a load that has just ended much is in the log alone. Then when the
+    // proxy has had the time to take its checkpoint.
     private bool Supervised(CaseFleet fleet, string directory, string rdbDirectory, Action<string, double> note, int rounds)
     {
         int port = fleet.NextPort();
@@ -158,6 +161,7 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
             CommitOneWrite(port);
             for (int round = 0; round < rounds; round++)
             {
+                if (round == 1) { WaitForCheckpoint(port); }
                 redisPid = RedisPid(port);
                 ProcessRegistry.Adopt(redisPid);
                 Native.SyncDisks();
@@ -165,7 +169,7 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
                 _ = Native.Kill(redisPid, Native.SigKill);
                 ProcessRegistry.Disown(redisPid);
                 WaitForKeys(port, otherThanPid: redisPid);
-                note(round == 0 ? "slogger, supervised Redis killed, log only" : "slogger, supervised Redis killed again", Stopwatch.GetElapsedTime(start).TotalSeconds);
+                note(round == 0 ? "slogger, supervised Redis killed as the load ended" : "slogger, supervised Redis killed later", Stopwatch.GetElapsedTime(start).TotalSeconds);
                 CommitOneWrite(port);
             }
 
@@ -190,6 +194,20 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
         using var client = new RespClient(port, s_limit);
         client.Expect("SET", "key:000000000000", "committed");
         client.Expect("DPR.WAIT", "*", "60000");
+    }
+
+    private static void WaitForCheckpoint(int port)
+    {
+        using var client = new RespClient(port, s_limit);
+        long start = Stopwatch.GetTimestamp();
+        while (Stopwatch.GetElapsedTime(start) < s_limit)
+        {
+            string line = client.Text("INFO", "dpr").Split("\r\n").First(l => l.StartsWith("log_tail_bytes:", StringComparison.Ordinal));
+            if (long.Parse(line["log_tail_bytes:".Length..]) < SmallTailBytes) { return; }
+            Thread.Sleep(100);
+        }
+
+        throw new InvalidOperationException("the proxy took no checkpoint");
     }
 
     private static int RedisPid(int port)

@@ -50,21 +50,26 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
-    /// <summary>Deletes all but the newest usable checkpoints at or below an offset. Those above it are kept: an earlier point
-    /// may still be the one to restore.</summary>
+    /// <summary>Deletes what no restore needs. Of the usable checkpoints at or below an offset the newest stay; of those above it,
+    /// where an earlier point may still be the one to restore, those that lie a certain way apart, and the newest.</summary>
     /// <param name="log">Tells which are usable; those that are not are deleted.</param>
     /// <param name="keep">How many to keep at or below <paramref name="offset"/>; at least 1.</param>
-    /// <param name="offset">An offset that any later restore is at or above: the recorded cut's.</param>
+    /// <param name="offset">An offset that any later restore is at or above: not above the recorded cut's.</param>
+    /// <param name="apart">Bytes of log that a restore of an earlier point may have to replay; 0: every checkpoint stays.</param>
     /// <returns>The offset of the oldest checkpoint left, or null: the log may be trimmed below it.</returns>
     /// <exception cref="LogIOException">The disk refused.</exception>
-    public long? Prune(VersionLog log, int keep, long offset)
+    public long? Prune(VersionLog log, int keep, long offset, long apart)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(keep, 1);
         lock (Gate)
         {
             List<Checkpoint> usable = [.. Kept.Where(c => IsUsable(log, c))];
-            IEnumerable<Checkpoint> kept = usable.Where(c => c.Offset <= offset).TakeLast(keep)
-                .Concat(usable.Where(c => c.Offset > offset));
+            List<Checkpoint> kept = [.. usable.Where(c => c.Offset <= offset).TakeLast(keep)];
+            foreach (Checkpoint checkpoint in usable.Where(c => c.Offset > offset))
+            {
+                bool isNewest = usable.Count - usable.IndexOf(checkpoint) <= keep;
+                if (isNewest || kept.Count == 0 || checkpoint.Offset - kept[^1].Offset >= apart) { kept.Add(checkpoint); }
+            }
             foreach (Checkpoint checkpoint in Kept.Except(kept).ToList()) { Delete(checkpoint); }
             return Kept.Count > 0 ? Kept[0].Offset : null;
         }

@@ -97,7 +97,7 @@ public static class OptionCatalog
         new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)),
         new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
         new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs.", "5ms", nameof(ServeOptions.VersionInterval)),
-        new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),
+        new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken at the latest. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),
         new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up. With restore only from-log has a meaning: the data of the Redis may be replaced.", "none, refuse", nameof(ServeOptions.Seed)) { Commands = Both },
 

@@ -11,11 +11,17 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard
 {
     private const int KeptAtCut = 2;
-    private const long StopCheckpointBytes = 64L << 20;
+    // A tail that a restore replays in a fifth of a second or so needs no checkpoint.
+    private const long SmallTailBytes = 8L << 20;
+    private const int SmallTailShare = 8;
+    // Of the time, at most one part in so many goes into checkpoints that no setting asks for.
+    private const int EarlyCheckpointShare = 30;
+    private const long EarlyCheckpointMicroseconds = 10_000_000;
     private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
     // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
     private readonly SemaphoreSlim _checkpointing = new(1, 1);
     private CheckpointStore _checkpoints = null!;
+    private long _nextEarlyCheckpoint;
 
     // What a restore would have to replay on top of the newest checkpoint.
     private long TailBytes => _log.EndOffset - (_checkpoints.All.Count > 0 ? _checkpoints.All[^1].Offset : _log.StartOffset);
@@ -23,12 +29,22 @@ internal sealed partial class LogShard
     protected override async Task MaintainAsync(CancellationToken stop)
     {
         await KeepUnloggedAsync(stop).ConfigureAwait(false);
-        if (IsOpen && TailBytes >= _options.CheckpointEveryBytes) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
+        if (IsOpen && IsCheckpointDue()) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
+    }
+
+    // To replay the log takes longer than to load what it left. So a checkpoint comes early, too, when the tail is no longer
+    // small beside the newest one, unless that would be too often.
+    private bool IsCheckpointDue()
+    {
+        long tail = TailBytes;
+        if (tail >= _options.CheckpointEveryBytes) { return true; }
+        long newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1].Bytes : 0;
+        return tail >= Math.Max(SmallTailBytes, newest / SmallTailShare) && MonotonicMicroseconds() >= _nextEarlyCheckpoint;
     }
 
     protected override async Task BeforeEndAsync()
     {
-        if (TailBytes < StopCheckpointBytes) { return; }
+        if (TailBytes < SmallTailBytes) { return; }
         // The next start is worth some seconds now.
         using var limit = new CancellationTokenSource(StopCheckpointLimit);
         try
@@ -44,12 +60,15 @@ internal sealed partial class LogShard
     private async Task<bool> TakeCheckpointAsync(CancellationToken stop)
     {
         await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
+        long began = MonotonicMicroseconds();
         try
         {
             return await FetchCheckpointAsync(stop).ConfigureAwait(false);
         }
         finally
         {
+            long now = MonotonicMicroseconds();
+            _nextEarlyCheckpoint = now + Math.Max(EarlyCheckpointMicroseconds, (now - began) * EarlyCheckpointShare);
             _checkpointing.Release();
         }
     }
@@ -90,7 +109,7 @@ internal sealed partial class LogShard
     {
         if (_log.BoundaryAtOrBelow(new(CommittedVersion)) is not { } cut) { return; }
         long spare = _options.LogBudgetBytes - _options.CheckpointEveryBytes;
-        if (_checkpoints.Prune(_log, KeptAtCut, Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare))) is { } oldest)
+        if (_checkpoints.Prune(_log, KeptAtCut, Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare)), _options.CheckpointEveryBytes) is { } oldest)
         {
             lock (_logLock) { _log.TrimBefore(oldest); }
         }

@@ -90,6 +90,7 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
         var newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1] : null;
         yield return ("log_bytes", _log.SizeBytes);
         yield return ("log_offset", _log.EndOffset);
+        yield return ("log_tail_bytes", TailBytes);
         yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
         yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
     }

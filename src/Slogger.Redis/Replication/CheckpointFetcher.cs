@@ -50,7 +50,7 @@ public static class CheckpointFetcher
             PsyncAnswer answer = ReplicationHandshake.Run(socket, endpoint, WantedRdb.OnlyRdb, 0, null, 0);
             if (!answer.IsFull)
                 throw new RedisException(RedisProblem.Protocol, $"Redis at {endpoint} answered a request for a full synchronisation with a partial one.");
-            long bytes = RdbTarget.Write(path, file => RdbReceiver.Receive(socket, endpoint, file));
+            long bytes = RdbTarget.Write(path, target => RdbReceiver.Receive(socket, endpoint, target));
             return new CheckpointResult.Fetched(answer.ReplicationId, answer.Offset, bytes);
         }
         catch (RedisException e)

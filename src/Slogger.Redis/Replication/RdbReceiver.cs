@@ -12,18 +12,18 @@ internal static class RdbReceiver
 {
     private const int MarkBytes = 40;
 
-    /// <summary>Reads the RDB into <paramref name="file"/> (null: nowhere), checks it, and returns its size.</summary>
+    /// <summary>Reads the RDB into <paramref name="target"/> (null: nowhere), checks it, and returns its size.</summary>
     /// <exception cref="RedisException">The connection broke, the RDB is broken, or the file cannot be written.</exception>
-    public static long Receive(ReplicaSocket socket, RedisEndpoint endpoint, Stream? file)
+    public static long Receive(ReplicaSocket socket, RedisEndpoint endpoint, RdbTarget? target)
     {
         try
         {
             string head = socket.ReadLine();
             var check = new RdbChecker();
             if (head.StartsWith("$EOF:", StringComparison.Ordinal) && head.Length == 5 + MarkBytes)
-                ReceiveMarked(socket, Encoding.ASCII.GetBytes(head[5..]), file, check);
+                ReceiveMarked(socket, Encoding.ASCII.GetBytes(head[5..]), target, check);
             else if (head[0] == '$' && long.TryParse(head.AsSpan(1), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
-                ReceiveCounted(socket, length, file, check);
+                ReceiveCounted(socket, length, target, check);
             else
                 throw new RedisException(head[0] == '-' ? RedisProblem.NotNow : RedisProblem.Protocol,
                     $"Redis at {endpoint} sent no RDB but: {head}.");
@@ -41,19 +41,19 @@ internal static class RdbReceiver
         }
     }
 
-    private static void ReceiveCounted(ReplicaSocket socket, long left, Stream? file, RdbChecker check)
+    private static void ReceiveCounted(ReplicaSocket socket, long left, RdbTarget? target, RdbChecker check)
     {
         while (left > 0)
         {
             if (socket.Unread.IsEmpty)
                 socket.Fill();
             int take = (int)Math.Min(left, socket.Unread.Length);
-            Take(socket, take, file, check);
+            Take(socket, take, target, check);
             left -= take;
         }
     }
 
-    private static void ReceiveMarked(ReplicaSocket socket, byte[] mark, Stream? file, RdbChecker check)
+    private static void ReceiveMarked(ReplicaSocket socket, byte[] mark, RdbTarget? target, RdbChecker check)
     {
         while (true)
         {
@@ -61,7 +61,7 @@ internal static class RdbReceiver
             if (have >= MarkBytes)
             {
                 bool ended = socket.Unread[^MarkBytes..].SequenceEqual(mark);
-                Take(socket, have - MarkBytes, file, check);
+                Take(socket, have - MarkBytes, target, check);
                 if (ended)
                 {
                     socket.Consume(MarkBytes);
@@ -72,18 +72,11 @@ internal static class RdbReceiver
         }
     }
 
-    private static void Take(ReplicaSocket socket, int count, Stream? file, RdbChecker check)
+    private static void Take(ReplicaSocket socket, int count, RdbTarget? target, RdbChecker check)
     {
         ReadOnlySpan<byte> bytes = socket.Unread[..count];
         check.Append(bytes);
-        try
-        {
-            file?.Write(bytes);
-        }
-        catch (IOException e)
-        {
-            throw new RedisException(RedisProblem.LocalFile, $"The RDB cannot be written: {e.Message}.", e);
-        }
+        target?.Append(bytes);
         socket.Consume(count);
     }
 }

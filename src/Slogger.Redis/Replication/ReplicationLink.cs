@@ -248,7 +248,7 @@ public sealed class ReplicationLink : IDisposable
     {
         if (path is null)
             return RdbReceiver.Receive(_socket, _options.Endpoint, null);
-        return RdbTarget.Write(path, file => RdbReceiver.Receive(_socket, _options.Endpoint, file));
+        return RdbTarget.Write(path, target => RdbReceiver.Receive(_socket, _options.Endpoint, target));
     }
 
     private void Read()
