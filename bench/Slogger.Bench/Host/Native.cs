@@ -37,6 +37,9 @@ internal static unsafe partial class Native
     [LibraryImport("libc", EntryPoint = "epoll_ctl", SetLastError = true)]
     public static partial int EpollControl(int epoll, int operation, int fd, void* epollEvent);
 
+    [LibraryImport("libc", EntryPoint = "sched_yield")]
+    public static partial int Yield();
+
     [LibraryImport("libc", EntryPoint = "epoll_wait", SetLastError = true)]
     public static partial int EpollWait(int epoll, void* events, int maximum, int timeoutMs);
 

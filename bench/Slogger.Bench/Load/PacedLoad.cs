@@ -125,6 +125,9 @@ internal sealed unsafe class PacedLoad
                 {
                     c.Flush();
                 }
+
+                // The disk's interrupts may come to this core: the kernel's own workers must not wait for a slice of its time.
+                _ = Native.Yield();
             }
         }
 
