@@ -29,7 +29,7 @@ public static class ProxyHost
             endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port),
             options.RedisTls is { } tls ? TlsBridge.ClientOptions(tls, options.Redis!.Host ?? "localhost") : null,
             log.Warn)
-        { Login = StoreEndpoint.LoginOf(endpoint) };
+        { Login = StoreEndpoint.LoginOf(endpoint), LoginUser = endpoint.User ?? FrontEndLoop.DefaultUser };
         try
         {
             var bound = new List<ListenAddress>();

@@ -167,7 +167,7 @@ internal sealed unsafe partial class Client
         line["age"] = Seconds(_connectedAt);
         long idle = long.TryParse(line["idle"], NumberStyles.None, CultureInfo.InvariantCulture, out long itsIdle) ? itsIdle : long.MaxValue;
         line["idle"] = Math.Min(idle, (_loop.Now - _lastActive) / 1_000_000).ToString(CultureInfo.InvariantCulture);
-        if (_pins != Pins.None) { return; }
+        if ((_pins & ~Pins.Auth) != 0) { return; }
         // The connection is lent to it for a while: what it had, it has still.
         line["db"] = Db.ToString(CultureInfo.InvariantCulture);
         line["resp"] = Protocol.ToString(CultureInfo.InvariantCulture);

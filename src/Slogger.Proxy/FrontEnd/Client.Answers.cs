@@ -37,21 +37,13 @@ internal sealed unsafe partial class Client
                         Name = _argumentBytes.Length == 0 ? null : _argumentBytes;
                         upstream.Name = Name;
                     }
-                    if (_authenticating)
-                    {
-                        _pins |= Pins.Auth;
-                        _loop.LearnId(upstream);
-                    }
+                    if (_authenticating is not null) { LogIn(upstream, _authenticating); }
                 }
                 if (upstream.Protocol == 0) { upstream.Protocol = Protocol; }
                 Answer(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply);
                 break;
             case ReplyKind.Auth:
-                if (!failed)
-                {
-                    _pins |= Pins.Auth;
-                    _loop.LearnId(upstream);
-                }
+                if (!failed) { LogIn(upstream, _authenticating!); }
                 Answer(reply);
                 break;
             case ReplyKind.SetName:
@@ -228,6 +220,13 @@ internal sealed unsafe partial class Client
         return [.. reply[..from], .. Encoding.ASCII.GetBytes(VirtualId.ToString(CultureInfo.InvariantCulture)), .. reply[to..]];
     }
 
+    private void LogIn(Upstream upstream, string user)
+    {
+        _pins |= Pins.Auth;
+        BecomeUser(user);
+        _loop.LearnId(upstream);
+    }
+
     // After a transaction that may have changed the connection: what does Redis say of it now?
     private void LearnView(Upstream upstream, ReadOnlySpan<byte> reply)
     {
@@ -251,7 +250,7 @@ internal sealed unsafe partial class Client
         string name = Field("name");
         Name = upstream.Name = name.Length == 0 ? null : Encoding.UTF8.GetBytes(name);
         _pins &= ~(Pins.Multi | Pins.Watch);
-        if (Field("user") is not ("default" or "")) { _pins |= Pins.Auth; }
+        if (Field("user") is { Length: > 0 } user && (user != FrontEndLoop.DefaultUser || (_pins & Pins.Auth) != 0)) { LogIn(upstream, user); }
         if (Field("flags").Contains('t', StringComparison.Ordinal))
         {
             _pins |= Pins.Tracking;

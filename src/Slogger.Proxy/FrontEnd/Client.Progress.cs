@@ -135,6 +135,7 @@ internal sealed unsafe partial class Client
             return;
         }
         _pins = Pins.None;
+        _user = null;
         _transactionTouchesView = _transactionTouchesRights = false;
     }
 

@@ -17,7 +17,7 @@ internal sealed unsafe partial class Client
 
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
-        Shared is not null && _pins == Pins.None && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+        Shared is not null && (_pins & ~Pins.Auth) == 0 && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
@@ -28,7 +28,7 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Store);
             return false;
         }
-        if (_undecided) { Decide(_loop.AcceptsSharing ? _loop.Shared : null); }
+        Decide();
         if (Shared is not null || !_loop.NeedsPassword) { return true; }
         Refuse(tooMuch, thenClose: true);
         return false;
@@ -144,7 +144,7 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Store);
             return null;
         }
-        if (_undecided && _loop.IsSharingKnown) { Decide(_loop.AcceptsSharing ? _loop.Shared : null); }
+        if (_undecided && _loop.IsSharingKnown) { Decide(); }
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
             if (_loop.IsSharedFull)

@@ -96,6 +96,7 @@ internal sealed unsafe partial class Client
             case CommandKind.Monitor:
                 return HandleMonitor();
             case CommandKind.Auth:
+                _authenticating = ArgumentCount == 3 ? Encoding.UTF8.GetString(Argument(1)) : FrontEndLoop.DefaultUser;
                 return Forward(needsDedicated: true, ReplyKind.Auth, barrier: true);
             case CommandKind.Hello:
                 return HandleHello();
@@ -272,25 +273,30 @@ internal sealed unsafe partial class Client
         // What an earlier request left here is none of this one's.
         _argumentNumber = 0;
         _argumentBytes = null;
-        _authenticating = false;
-        if (ArgumentCount == 1) { return Forward(needsDedicated: false, ReplyKind.Hello, barrier: true); }
-        bool authenticates = HasArgument("AUTH"u8);
-        Upstream? upstream = Route(needsDedicated: authenticates);
+        _authenticating = null;
+        // Where it has logged in its id is that of its own connection.
+        bool isUser = (_pins & Pins.Auth) != 0;
+        if (ArgumentCount == 1) { return Forward(needsDedicated: isUser, ReplyKind.Hello, barrier: true); }
+        Upstream? upstream = Route(needsDedicated: isUser || HasArgument("AUTH"u8));
         if (upstream is null) { return false; }
         if (ArgumentNumber(1, out long version)) { _argumentNumber = version; }
         for (int i = 2; i + 1 < ArgumentCount; i++)
         {
-            if (ArgumentIs(i, "AUTH"u8)) { i += 2; }
+            if (ArgumentIs(i, "AUTH"u8))
+            {
+                _authenticating = Encoding.UTF8.GetString(Argument(i + 1));
+                i += 2;
+            }
             else if (ArgumentIs(i, "SETNAME"u8)) { _argumentBytes = Argument(++i).ToArray(); }
         }
-        _authenticating = authenticates;
         upstream.Write(_input.Head, (nint)_requestBytes);
         upstream.Protocol = 0;
         ForwardWritten(upstream, ReplyKind.Hello, barrier: true);
         return false;
     }
 
-    private bool _authenticating;
+    // As whom it asks to be logged in.
+    private string? _authenticating;
 
     private bool HandleClient()
     {
@@ -397,6 +403,8 @@ internal sealed unsafe partial class Client
         _pins = Pins.None;
         _transactionTouchesView = _transactionTouchesRights = false;
         _transactionPause = 0;
+        BecomeUser(null);
+        _loop.AreRightsFresh();
     }
 
     private bool HandleQuit()

@@ -351,21 +351,33 @@ internal sealed unsafe partial class Client : IChannelOwner
     // ---- Sharing ----
 
     /// <summary>It is known whether new connections may share.</summary>
-    public void OnSharingKnown(Upstream? shared)
+    public void OnSharingKnown()
     {
         if (IsClosed || _waiting != Waiting.Store) { return; }
-        Decide(shared);
+        Decide();
         EndWait();
     }
 
-    // Whether this client may share is decided once for each shared upstream.
-    private void Decide(Upstream? shared)
+    // Whether this client may share is decided once for each shared upstream, and whenever it has become another user.
+    private void Decide()
     {
         if (!_undecided) { return; }
         _undecided = false;
-        Shared = shared;
-        if (shared is not null) { shared.ClientCount++; }
+        Shared = _loop.SharedFor(_user);
+        if (Shared is not null) { Shared.ClientCount++; }
     }
+
+    // Nothing of it is under way on the shared upstream.
+    private void BecomeUser(string? user)
+    {
+        _user = user;
+        if (Shared is not null) { Shared.ClientCount--; }
+        Shared = null;
+        _undecided = true;
+    }
+
+    // As whom it has logged in. The connection on which it did stays its own; ordinary requests may be shared all the same.
+    private string? _user;
 
     /// <summary>The shared upstream is gone; the client may share the next one if a new connection may.</summary>
     public void OnSharedClosed()
@@ -394,6 +406,11 @@ internal sealed unsafe partial class Client : IChannelOwner
         {
             dedicated.WasIdle = true;
             dedicated.Close("idle");
+        }
+        if (_pins == Pins.Auth && Shared is not null && Dedicated is { InFlight: 0 } own && _loop.IdleTimeoutSeconds > 0 &&
+            now - own.LastUsedMicroseconds > _loop.IdleTimeoutSeconds * 500_000)
+        {
+            _loop.KeepAlive(own);
         }
         if (_input.Count == 0 && _input.Capacity > 0) { _input.Free(); }
     }

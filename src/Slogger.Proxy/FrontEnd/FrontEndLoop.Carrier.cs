@@ -54,8 +54,11 @@ internal sealed unsafe partial class FrontEndLoop
         }
     }
 
-    /// <summary>The rights of the default user may have changed: whether it may send markers is tried again.</summary>
-    private void ForgetMarkerRight() => _mayNotMark = false;
+    // The proxy's own user may not share its connection: it was not let in, or may not know Redis's commands.
+    private bool _ownUserSharesNot;
+
+    /// <summary>Rights may have changed: whether markers may be sent, and as whom, is tried again.</summary>
+    private void ForgetRights() => _mayNotMark = _ownUserSharesNot = false;
 
     private void CarrierHousekeeping()
     {

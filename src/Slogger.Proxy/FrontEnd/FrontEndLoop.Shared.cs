@@ -13,7 +13,7 @@ internal sealed unsafe partial class FrontEndLoop
     private const long KeepAliveMicroseconds = 300_000;
     private readonly List<Client> _waitingForShared = [];
     private Upstream? _probe;
-    private bool _probeAsked;
+    private ProbeStage _probeStage;
     private bool _sharedReady;
     private readonly List<Upstream> _spares = [];
     private bool _probeAgain;
@@ -24,9 +24,16 @@ internal sealed unsafe partial class FrontEndLoop
     // Closed from above: what breaks now tells nothing new.
     private bool _storeClosed;
 
+    /// <summary>Whom Redis takes a connection for that has not logged in.</summary>
+    public const string DefaultUser = "default";
+
     /// <summary>The upstream that all clients share who need nothing of their own; <c>null</c> while there is none, or
-    /// while Redis lets nobody in without a password.</summary>
+    /// while Redis lets nobody in without a password and the proxy has none.</summary>
     public Upstream? Shared { get; private set; }
+
+    /// <summary>Whom Redis takes the shared upstream for: a client shares it who is the same user to Redis, and so has the
+    /// same rights at every moment.</summary>
+    public string SharedUser { get; private set; } = DefaultUser;
 
     /// <summary>Whether a client that connects now may do, unasked for a password, what the shared upstream may.</summary>
     public bool AcceptsSharing { get; private set; }
@@ -34,13 +41,18 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Whether it is known that new connections need a password.</summary>
     public bool NeedsPassword { get; private set; }
 
+    /// <summary>What a client may share: one that has logged in as this user, or has not at all.</summary>
+    public Upstream? SharedFor(string? loggedInAs) => loggedInAs is null
+        ? AcceptsSharing ? Shared : null
+        : _sharedReady && SharedUser == loggedInAs ? Shared : null;
+
     public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
 
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
     public void OpenStore()
     {
         _storeClosed = false;
-        ForgetMarkerRight();
+        ForgetRights();
         // With the shared upstream still there the gate goes on: a marker may be on its way on it.
         if (Shared is null) { Gate.Restart(); }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
@@ -74,7 +86,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         AcceptsSharing = false;
         _rightsKnown = false;
-        ForgetMarkerRight();
+        ForgetRights();
         DropSpares("rights may change");
     }
 
@@ -84,6 +96,14 @@ internal sealed unsafe partial class FrontEndLoop
         _rightsKnown = false;
         AcceptsSharing = false;
         if (_probe is null) { StartProbe(); } else { _probeAgain = true; }
+    }
+
+    /// <summary>Whether it is known, as of a moment ago, that a new connection may share. If not, it is found out.</summary>
+    public bool AreRightsFresh()
+    {
+        if (AcceptsSharing && Now - _lastProbe < ProbeIntervalMicroseconds) { return true; }
+        CheckRights();
+        return false;
     }
 
     // ---- Spares: a request that needs a connection of its own must not be overtaken by others while one is made ----
@@ -150,7 +170,7 @@ internal sealed unsafe partial class FrontEndLoop
         if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
         try
         {
-            _probeAsked = false;
+            _probeStage = ProbeStage.New;
             _probe = new Upstream(this, exclusive: null);
         }
         catch (Exception e) when (e is System.Net.Sockets.SocketException or InvalidOperationException)
@@ -184,33 +204,67 @@ internal sealed unsafe partial class FrontEndLoop
             StartProbe();
             return;
         }
-        if (Shared is null && Gate.IsMarkerInFlight)
+        if (Shared is null && (Gate.IsMarkerInFlight || _retiring is not null))
         {
-            // The marker is on the control upstream: nothing may be shared beside it.
+            // The marker is on the control upstream, or what was shared before has not ended: nothing may be shared beside it.
             _nextProbe = Now + RetryMicroseconds;
             upstream.Close("done");
             return;
         }
-        bool needsPassword = reply.StartsWith("-NOAUTH"u8);
+        if (_probeStage == ProbeStage.LoggingIn)
+        {
+            // What follows the login is answered next.
+            _probeStage = reply[0] == (byte)'+' ? ProbeStage.LoggedIn : ProbeStage.Refused;
+            return;
+        }
+        bool isLoggedIn = _probeStage is ProbeStage.LoggedIn or ProbeStage.LoggedInAndAsked;
+        bool needsPassword = isLoggedIn || reply.StartsWith("-NOAUTH"u8);
+        if (needsPassword && _probeStage == ProbeStage.New && Shared is null && !_mayNotMark && !_ownUserSharesNot && Store.Login is { Length: > 0 } login)
+        {
+            // Who logs in as the same user as the proxy can share with it.
+            _probeStage = ProbeStage.LoggingIn;
+            CountInternal("auth");
+            CountInternal("client|no-evict");
+            upstream.Write(login);
+            upstream.Expect(null, 1, ReplyKind.Greeting);
+            upstream.Write(InternalRequest.NoEvict);
+            upstream.Expect(null, 1, ReplyKind.Greeting);
+            upstream.Flush();
+            return;
+        }
         bool isLoading = reply.StartsWith("-LOADING"u8) || reply.StartsWith("-MASTERDOWN"u8) || reply.StartsWith("-ERR max number"u8);
-        if (!needsPassword && !isLoading && !_areCommandsKnown && !_probeAsked)
+        if ((!needsPassword || isLoggedIn) && !isLoading && !_areCommandsKnown && _probeStage is ProbeStage.New or ProbeStage.LoggedIn)
         {
             // Who is not logged in must not ask: Redis hangs up on so long a request.
-            _probeAsked = true;
+            _probeStage = isLoggedIn ? ProbeStage.LoggedInAndAsked : ProbeStage.Asked;
             AskCommands(upstream);
             upstream.Flush();
             return;
         }
         _nextProbe = isLoading ? Now + RetryMicroseconds : long.MaxValue;
         NeedsPassword = needsPassword;
-        AcceptsSharing = !needsPassword && !isLoading && !_mayNotMark && !_hidesCommands;
+        bool mayShare = (!needsPassword || isLoggedIn) && !isLoading && !_mayNotMark && !_hidesCommands;
+        // Not tried again for every client that comes: Redis would note each time in its ACL LOG what it refused.
+        if (!mayShare && !isLoading && _probeStage is not (ProbeStage.New or ProbeStage.Asked)) { _ownUserSharesNot = true; }
+        string user = isLoggedIn ? Store.LoginUser : DefaultUser;
+        if (mayShare && user == DefaultUser && Shared is not null && SharedUser != DefaultUser)
+        {
+            // No password is needed any more: what is shared will be for those who give none.
+            NeedsPassword = false;
+            RetireShared();
+            _nextProbe = Now + RetryMicroseconds;
+            upstream.Close("done");
+            return;
+        }
+        AcceptsSharing = mayShare && !needsPassword;
         _rightsKnown = !isLoading;
         _lastProbe = Now;
         if (needsPassword) { DropSpares("a password is needed now"); }
-        if (AcceptsSharing && Shared is null)
+        if (mayShare && Shared is null)
         {
             _probe = null;
             Shared = upstream;
+            SharedUser = user;
             _sharedReady = true;
             upstream.LastUsedMicroseconds = Now;
             CheckAddress(upstream);
@@ -274,12 +328,22 @@ internal sealed unsafe partial class FrontEndLoop
     {
         foreach (Client client in _waitingForShared)
         {
-            client.OnSharingKnown(AcceptsSharing ? Shared : null);
+            client.OnSharingKnown();
         }
         _waitingForShared.Clear();
     }
 
     public bool IsSharingKnown => Shard.IsOpen && _rightsKnown;
+
+    /// <summary>A client's own connection is not used, because the client shares; Redis must not close it for that.</summary>
+    public void KeepAlive(Upstream upstream)
+    {
+        CountInternal("hello");
+        upstream.Write(InternalRequest.Nothing);
+        upstream.Expect(null, 1, ReplyKind.Dropped);
+        upstream.LastUsedMicroseconds = Now;
+        upstream.Flush();
+    }
 
     private void SharedHousekeeping()
     {
@@ -336,4 +400,20 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>A client stops being read until the shared upstream has room.</summary>
     public void WaitForRoom(Client client) => _fullClients.Add(client);
+}
+
+/// <summary>How far the connection has come that finds out what new connections may do.</summary>
+internal enum ProbeStage
+{
+    New,
+
+    /// <summary>Has asked for Redis's commands.</summary>
+    Asked,
+
+    LoggingIn,
+    LoggedIn,
+    LoggedInAndAsked,
+
+    /// <summary>The proxy's credentials were not taken.</summary>
+    Refused,
 }

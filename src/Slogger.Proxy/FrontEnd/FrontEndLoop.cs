@@ -219,8 +219,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
         Channel channel = Poller.Adopt(socket);
         // What a new connection may do was found out a moment ago, or is found out before this one goes on.
-        bool known = AcceptsSharing && Now - _lastProbe < ProbeIntervalMicroseconds;
-        if (!known) { CheckRights(); }
+        bool known = AreRightsFresh();
         var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known);
         channel.Owner = client;
         if (peer is not null) { client.SetAddresses(peer, local); }
@@ -402,6 +401,9 @@ internal interface IStoreConnector
 
     /// <summary>The request with which the proxy logs in as itself; empty where it has no credentials.</summary>
     byte[] Login => [];
+
+    /// <summary>The user whom <see cref="Login"/> makes the proxy.</summary>
+    string LoginUser => FrontEndLoop.DefaultUser;
 
     /// <summary>A connection attempt has succeeded: sets options.</summary>
     void Connected(Socket socket);

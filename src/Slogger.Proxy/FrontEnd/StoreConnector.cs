@@ -18,6 +18,9 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
     /// <inheritdoc />
     public byte[] Login { get; init; } = [];
 
+    /// <inheritdoc />
+    public string LoginUser { get; init; } = FrontEndLoop.DefaultUser;
+
     public Socket BeginConnect()
     {
         if (tls is not null) { return TlsBridge.Connect(ConnectAsync, tls, why => tlsFailed?.Invoke($"TLS to {this}: {why}")); }

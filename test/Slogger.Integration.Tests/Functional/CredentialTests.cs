@@ -1,5 +1,5 @@
-// A Redis that asks for passwords: clients must give theirs, the proxy has its own, and versions are committed all the same,
-// although nobody may share a connection that could carry the markers.
+// A Redis that asks for passwords: clients must give theirs, the proxy has its own, and versions are committed all the same.
+// Who logs in as the user that the proxy is shares its connection; who does not never does.
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -144,6 +144,140 @@ public sealed class CredentialTests
         await third.DoAsync("SET", "a", "3");
         Assert.Equal(1, (await WaitAsync(third)).Items[2].AsInteger());
         Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+    }
+
+    [Theory]
+    [InlineData("log")]
+    [InlineData("none")]
+    public async Task LoggedInAsTheProxysUser_OrdinaryCommandsAreShared_TheRestIsTheClientsOwn(string commit)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
+        await deployment.StartAsync();
+        using var direct = await RespClient.ConnectAsync(deployment.Redis.Endpoint);
+        await direct.DoAsync("AUTH", Password);
+        await direct.DoAsync("ACL", "SETUSER", "bob", "on", ">builder", "~b:*", "+@all");
+        using var first = await deployment.ConnectAsync();
+        using var second = await deployment.ConnectAsync();
+        using var bob = await deployment.ConnectAsync();
+        using var nobody = await deployment.ConnectAsync();
+        await first.DoAsync("AUTH", Password);
+        await second.DoAsync("HELLO", "3", "AUTH", "default", Password);
+        await bob.DoAsync("AUTH", "bob", "builder");
+        for (int i = 0; i < 20; i++)
+        {
+            await first.DoAsync("INCR", "n");
+            await second.DoAsync("INCR", "n");
+            await bob.DoAsync("INCR", "b:n");
+            Assert.StartsWith("-NOPERM", (await bob.CallAsync("INCR", "n")).Compact, StringComparison.Ordinal);
+            Assert.StartsWith("-NOAUTH", (await nobody.CallAsync("INCR", "n")).Compact, StringComparison.Ordinal);
+            Assert.StartsWith("-WRONGPASS", (await nobody.CallAsync("AUTH", "wrong")).Compact, StringComparison.Ordinal);
+        }
+
+        // On the connections on which they logged in nothing has been done since; bob has done all on his.
+        string[] own = (await direct.CallAsync("CLIENT", "LIST")).Text.Split('\n');
+        // (The other one that asked last for AUTH was refused.)
+        Assert.Equal(2, own.Count(line => line.Contains("cmd=auth ", StringComparison.Ordinal) && line.Contains("user=default", StringComparison.Ordinal)));
+        Assert.Single(own, line => line.Contains("cmd=hello ", StringComparison.Ordinal) && line.Contains("user=default", StringComparison.Ordinal));
+        Assert.Single(own, line => line.Contains("cmd=incr ", StringComparison.Ordinal) && line.Contains("user=bob", StringComparison.Ordinal));
+
+        // One after the other, wherever each is done.
+        var expected = new List<string>();
+        for (int i = 0; i < 50; i++)
+        {
+            foreach (string[] request in new string[][] { ["INCR", "m"], ["MULTI"], ["INCR", "m"], ["EXEC"], ["INCR", "m"] }) { await first.SendAsync(request); }
+            expected.AddRange([$":{(3 * i) + 1}", "+OK", "+QUEUED", $"[:{(3 * i) + 2}]", $":{(3 * i) + 3}"]);
+        }
+        var replies = new List<string>();
+        for (int i = 0; i < expected.Count; i++) { replies.Add((await first.ReadAsync()).Compact); }
+        Assert.Equal(expected, replies);
+        if (commit == "log") { Assert.Equal(1, (await WaitAsync(first)).Items[2].AsInteger()); }
+
+        // Whoever it becomes, it is only that.
+        await second.DoAsync("AUTH", "bob", "builder");
+        Assert.StartsWith("-NOPERM", (await second.CallAsync("GET", "n")).Compact, StringComparison.Ordinal);
+        await first.DoAsync("RESET");
+        Assert.StartsWith("-NOAUTH", (await first.CallAsync("GET", "n")).Compact, StringComparison.Ordinal);
+        await first.DoAsync("AUTH", Password);
+        Assert.Equal("$40", (await first.CallAsync("GET", "n")).Compact);
+
+        // No password any more: what is shared is the same user's. And a new one, set again.
+        await direct.DoAsync("CONFIG", "SET", "requirepass", "");
+        await Eventually.AsyncTrue("nobody needs a password", Generous, async () =>
+        {
+            using var free = await deployment.ConnectAsync();
+            return !(await free.CallAsync("GET", "n")).IsError;
+        });
+        await direct.DoAsync("CONFIG", "SET", "requirepass", Password);
+        await Eventually.AsyncTrue("everybody needs a password", Generous, async () =>
+        {
+            using var free = await deployment.ConnectAsync();
+            return (await free.CallAsync("GET", "n")).IsError;
+        });
+        Assert.Equal("$40", (await first.CallAsync("GET", "n")).Compact);
+    }
+
+    [Fact]
+    public async Task LoggedInAndSharing_RedisClosesIdleConnections_ItsOwnIsKeptAsLongAsItIsActive()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisPassword = Password });
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("AUTH", Password);
+        await client.DoAsync("CONFIG", "SET", "timeout", "1");
+        for (int i = 0; i < 40; i++)
+        {
+            await client.DoAsync("INCR", "n");
+            await Task.Delay(100);
+        }
+        await client.DoAsync("MULTI");
+        await client.DoAsync("INCR", "n");
+        Assert.Equal("[:41]", (await client.CallAsync("EXEC")).Compact);
+    }
+
+    [Fact]
+    public async Task ProxysUser_IsAnother_WhoLogsInAsItShares_AndIsOutWithIt()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true)
+        {
+            ProxyPassword = "own",
+            Options = ["--redis-user", "app"],
+            RedisOptions = Users(workspace, $"user default on >{Password} ~* &* +@all", "user app on >own +@all ~* &*"),
+        });
+        await deployment.StartAsync();
+        using var direct = await RespClient.ConnectAsync(deployment.Redis.Endpoint);
+        await direct.DoAsync("AUTH", Password);
+        using var app = await deployment.ConnectAsync();
+        using var other = await deployment.ConnectAsync();
+        await app.DoAsync("AUTH", "app", "own");
+        await other.DoAsync("AUTH", Password);
+        for (int i = 0; i < 20; i++)
+        {
+            await app.DoAsync("INCR", "n");
+            await other.DoAsync("INCR", "n");
+        }
+        string[] own = (await direct.CallAsync("CLIENT", "LIST")).Text.Split('\n');
+        Assert.Single(own, line => line.Contains("cmd=auth ", StringComparison.Ordinal) && line.Contains("user=app", StringComparison.Ordinal));
+        Assert.Equal("$app", (await app.CallAsync("ACL", "WHOAMI")).Compact);
+        Assert.Equal(1, (await WaitAsync(app)).Items[2].AsInteger());
+
+        // Its rights go at once, and with the user it goes itself.
+        await direct.DoAsync("ACL", "SETUSER", "app", "-get");
+        Assert.StartsWith("-NOPERM", (await app.CallAsync("GET", "n")).Compact, StringComparison.Ordinal);
+        await direct.DoAsync("ACL", "DELUSER", "app");
+        await Eventually.AsyncTrue("app is out", Generous, async () =>
+        {
+            try
+            {
+                return (await app.CallAsync("INCR", "n")).IsError;
+            }
+            catch (ConnectionLostException)
+            {
+                return true;
+            }
+        });
     }
 
     private static string[] Users(Workspace workspace, params string[] lines)
