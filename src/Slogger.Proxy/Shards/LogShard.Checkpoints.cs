@@ -21,6 +21,7 @@ internal sealed partial class LogShard
     // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
     private readonly SemaphoreSlim _checkpointing = new(1, 1);
     private CheckpointStore _checkpoints = null!;
+    private long _nextCheckpoint;
     private long _nextEarlyCheckpoint;
 
     // What a restore would have to replay on top of the newest checkpoint.
@@ -37,9 +38,11 @@ internal sealed partial class LogShard
     private bool IsCheckpointDue()
     {
         long tail = TailBytes;
+        long now = MonotonicMicroseconds();
+        if (now < _nextCheckpoint) { return false; }
         if (tail >= _options.CheckpointEveryBytes) { return true; }
         long newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1].Bytes : 0;
-        return tail >= Math.Max(SmallTailBytes, newest / SmallTailShare) && MonotonicMicroseconds() >= _nextEarlyCheckpoint;
+        return tail >= Math.Max(SmallTailBytes, newest / SmallTailShare) && now >= _nextEarlyCheckpoint;
     }
 
     protected override async Task BeforeEndAsync()
@@ -61,13 +64,20 @@ internal sealed partial class LogShard
     {
         await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
         long began = MonotonicMicroseconds();
+        bool taken = false;
         try
         {
-            return await FetchCheckpointAsync(stop).ConfigureAwait(false);
+            return taken = await FetchCheckpointAsync(stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
+        {
+            _report.Warn($"shard {_options.Shard}: no checkpoint could be kept, so the log grows until one can: {e.Message}");
+            return false;
         }
         finally
         {
             long now = MonotonicMicroseconds();
+            if (!taken) { _nextCheckpoint = now + EarlyCheckpointMicroseconds; }
             _nextEarlyCheckpoint = now + Math.Max(EarlyCheckpointMicroseconds, (now - began) * EarlyCheckpointShare);
             _checkpointing.Release();
         }

@@ -55,7 +55,7 @@ public static class CheckpointFetcher
         }
         catch (RedisException e)
         {
-            File.Delete(path);
+            if (File.Exists(path)) { File.Delete(path); }
             return new CheckpointResult.Failed(socket.IsDisposed ? RedisProblem.Cancelled : e.Problem, e.Message);
         }
     }

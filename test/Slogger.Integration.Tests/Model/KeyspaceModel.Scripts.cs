@@ -7,9 +7,12 @@ internal sealed partial class KeyspaceModel
     public const string CountAndNote =
         "local n = redis.call('INCRBY', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], n) redis.call('LTRIM', KEYS[2], 0, 30) return n";
 
+    /// <summary>What <see cref="SetThenFail"/> answers.</summary>
+    public const string FailedOnPurpose = "failed half-way on purpose";
+
     /// <summary>Sets a key, then fails: the effect stays.</summary>
     public const string SetThenFail =
-        "redis.call('SET', KEYS[1], ARGV[1]) return redis.error_reply('ERR failed half-way on purpose')";
+        "redis.call('SET', KEYS[1], ARGV[1]) return redis.error_reply('ERR " + FailedOnPurpose + "')";
 
     /// <summary>Removes one key and fills another from its value, if there was one.</summary>
     public const string Transfer =
@@ -27,7 +30,7 @@ internal sealed partial class KeyspaceModel
                 return sum;
             case SetThenFail:
                 RunOnKeys("SET", ["SET", a[3], a[4]]);
-                return "-ERR failed half-way on purpose";
+                return "-ERR " + FailedOnPurpose;
             case Transfer:
                 if (Find<StringEntry>(a[3]) is not { } found)
                 {

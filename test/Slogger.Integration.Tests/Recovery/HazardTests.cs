@@ -12,6 +12,40 @@ public sealed class HazardTests
     private const int SectorBytes = 512;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
+    [Fact]
+    public async Task Checkpoints_CannotBeKept_CommitsGoOn_AndLaterOnesAreKept()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        string directory = Path.Combine(deployment.DataDirectory, "checkpoints");
+        var list = new CountedList(deployment);
+        await list.CommitAsync(20);
+        using var client = await deployment.ConnectAsync();
+        long TailOf(string info) => long.Parse(info.Split("log_tail_bytes:")[1].Split('\r')[0], System.Globalization.CultureInfo.InvariantCulture);
+        // The tail is not left to grow far beyond the 8 MB that are nothing to a restore.
+        async Task GrowAsync(int megabytes)
+        {
+            for (int i = 0; i < megabytes; i++) { await client.DoAsync("SET", $"big{i % 4}", new string('x', 1 << 20)); }
+        }
+
+        await GrowAsync(12);
+        await Eventually.AsyncTrue("an early checkpoint", Generous, async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
+        Directory.Move(directory, directory + ".away");
+        await File.WriteAllTextAsync(directory, "");
+        await GrowAsync(12);
+        await Eventually.AsyncTrue("a warning", Generous, () => Task.FromResult(deployment.Proxy.Tail().Contains("no checkpoint could be", StringComparison.Ordinal)));
+        await list.CommitAsync(20);
+        Assert.True(TailOf((await client.CallAsync("INFO", "dpr")).Text) > 8 << 20);
+        File.Delete(directory);
+        Directory.Move(directory + ".away", directory);
+        await Eventually.AsyncTrue("the next checkpoint", Generous, async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
+        await list.CommitAsync(5);
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        await list.CheckAsync("checkpoints could not be kept for a while");
+    }
+
     [Theory]
     [InlineData("log", false)]
     [InlineData("log", true)]

@@ -394,7 +394,9 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     }
 
     /// <summary>An error that is not the command's own: some commands are made to fail, and yet have an effect.</summary>
+    // What fails on purpose has been done: also where it was to be queued, in a transaction that a rollback took away.
     private static bool IsRefusal(Issued command, RespValue reply) => reply.IsError
+        && !reply.Text.Contains(KeyspaceModel.FailedOnPurpose, StringComparison.Ordinal)
         && (command.ExpectedReply?.StartsWith('-') != true || reply.Text.StartsWith("ERR SLOGGER", StringComparison.Ordinal));
 
     private void Commit(int index)
