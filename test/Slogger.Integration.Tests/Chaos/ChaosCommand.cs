@@ -3,6 +3,7 @@
 using System.Globalization;
 using System.Runtime.InteropServices;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Chaos;
 
@@ -19,6 +20,7 @@ internal static class ChaosCommand
           --version-interval DURATION   default: 5ms
           --on-rollback close|error     default: close
           --fault NAME                  this fault only: redis, proxy, both, redis-twice, redis-then-proxy, sigterm
+          --password PASSWORD           Redis wants it of everybody: the writers log in as the user that the proxy is
           --replay-every N              replay the log elsewhere after every N rounds (default: 10; 0: never)
         """;
 
@@ -44,6 +46,7 @@ internal static class ChaosCommand
             ReplayEvery = Number("replay-every", 10),
             Report = Console.WriteLine,
         };
+        RespClient.Password = given.GetValueOrDefault("password");
         using var workspace = new Workspace();
         await using IDeployment deployment = given.GetValueOrDefault("mode") == "raw"
             ? new RawDeployment(workspace, appendOnly: true)
@@ -74,6 +77,7 @@ internal static class ChaosCommand
             VersionInterval: given.GetValueOrDefault("version-interval", "5ms"))
         {
             Commit = given.GetValueOrDefault("commit", "log"),
+            RedisPassword = RespClient.Password,
             Options = given.TryGetValue("on-rollback", out string? rollback) ? ["--on-rollback", rollback] : [],
         };
         return given.TryGetValue("fault", out string? fault)
@@ -83,7 +87,7 @@ internal static class ChaosCommand
 
     private static Dictionary<string, string> Parse(string[] args)
     {
-        string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every"];
+        string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every", "password"];
         var given = new Dictionary<string, string>();
         var rest = args.Where(a => a != "--chaos").ToArray();
         for (int i = 0; i < rest.Length; i += 2)

@@ -30,6 +30,9 @@ internal sealed class RespClient : IDisposable
     /// <summary>The local end, as Redis's CLIENT LIST would name it for a direct connection.</summary>
     public EndPoint? LocalEndPoint => _socket.LocalEndPoint;
 
+    /// <summary>What every connection of this process logs in with; none by default.</summary>
+    public static string? Password { get; set; }
+
     /// <exception cref="ConnectionLostException">Nobody listens.</exception>
     public static async Task<RespClient> ConnectAsync(EndPoint endpoint)
     {
@@ -39,7 +42,10 @@ internal sealed class RespClient : IDisposable
         try
         {
             await socket.ConnectAsync(endpoint);
-            return new RespClient(socket);
+            var client = new RespClient(socket);
+            // A Redis that wants none says so, and is used all the same.
+            if (Password is { } password) { await client.CallAsync("AUTH", password); }
+            return client;
         }
         catch (SocketException e)
         {

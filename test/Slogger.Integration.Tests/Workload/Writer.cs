@@ -179,8 +179,9 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     private async Task ConnectAsync(EndPoint endpoint)
     {
         _client = await RespClient.ConnectAsync(endpoint);
-        _sequence = 0;
-        _history.SequenceBefore = 0;
+        // To log in was its first operation.
+        _sequence = RespClient.Password is null ? 0 : 1;
+        _history.SequenceBefore = _sequence;
         _model.ResetConnection();
         if (profile.Resp3)
         {
