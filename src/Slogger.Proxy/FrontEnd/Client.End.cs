@@ -110,6 +110,11 @@ internal sealed unsafe partial class Client
         {
             _losesTransaction |= (_pins & Pins.Multi) != 0;
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
+            if (_user is not null)
+            {
+                _lostLogin = true;
+                _verdictDue = _loop.Now + VerdictMicroseconds;
+            }
             if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
             CloseIfDone();
             return;

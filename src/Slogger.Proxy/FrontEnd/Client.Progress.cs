@@ -100,7 +100,11 @@ internal sealed unsafe partial class Client
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
     private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity)) == 0;
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+
+    // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
+    // again in its place; if not, Redis has closed that connection, and with it the client.
+    private bool _lostLogin;
 
     // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it.
     private bool HasDoneNothing => _progress is { Forwarded.Number: 0 } && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
@@ -127,6 +131,7 @@ internal sealed unsafe partial class Client
         Shared = null;
         _undecided = true;
         _sharedInFlight = 0;
+        _lostLogin |= _user is not null && Dedicated is not null;
         Dedicated?.Close("the store was lost");
         Dedicated = null;
         if (!IsKept && !HasDoneNothing)
@@ -134,15 +139,20 @@ internal sealed unsafe partial class Client
             if (!IsClosed) { LoseReplies(); }
             return;
         }
-        _pins = Pins.None;
-        _user = null;
+        _pins = _user is null ? Pins.None : Pins.Auth;
         _transactionTouchesView = _transactionTouchesRights = false;
     }
 
     /// <summary>The store was not lost after all; only a connection to it was.</summary>
     public void OnStoreSame()
     {
-        if (IsClosed || _waiting != Waiting.Verdict) { return; }
+        if (IsClosed) { return; }
+        if (_lostLogin)
+        {
+            LoseReplies();
+            return;
+        }
+        if (_waiting != Waiting.Verdict) { return; }
         SequenceRange uncertain = _progress!.OnUpstreamLost();
         GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }
@@ -152,6 +162,7 @@ internal sealed unsafe partial class Client
     {
         // Who came while the store was being restored may be of the new world-line already.
         if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }
+        _lostLogin = false;
         bool tell = !HasDoneNothing;
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
         if (!tell) { return; }
@@ -168,6 +179,10 @@ internal sealed unsafe partial class Client
         else if (_owed > 0)
         {
             GiveOwed("-ERR SLOGGER lost: see the ROLLBACK error before\r\n");
+        }
+        else if (_waiting is Waiting.Verdict)
+        {
+            EndWait();
         }
     }
 

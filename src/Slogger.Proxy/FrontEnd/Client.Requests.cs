@@ -139,6 +139,11 @@ internal sealed unsafe partial class Client
     // Finds the upstream for the next request, or begins to wait and returns null.
     private Upstream? Route(bool needsDedicated, bool viewMatters = true)
     {
+        if (_lostLogin)
+        {
+            Wait(Waiting.Verdict);
+            return null;
+        }
         if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.IsSharingKnown))
         {
             Wait(Waiting.Store);
@@ -168,7 +173,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _loop.TakeSpare(this) ?? new Upstream(_loop, this);
+                Dedicated = _user is null ? _loop.TakeSpare(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e)
             {

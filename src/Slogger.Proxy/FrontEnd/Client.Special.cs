@@ -404,6 +404,7 @@ internal sealed unsafe partial class Client
         _transactionTouchesView = _transactionTouchesRights = false;
         _transactionPause = 0;
         BecomeUser(null);
+        _lostLogin = false;
         _loop.AreRightsFresh();
     }
 

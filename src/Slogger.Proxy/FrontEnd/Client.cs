@@ -400,7 +400,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             return;
         }
         GiveUpBlocked(now);
-        if (_waiting == Waiting.Verdict && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
+        if ((_waiting == Waiting.Verdict || _lostLogin) && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
         if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {

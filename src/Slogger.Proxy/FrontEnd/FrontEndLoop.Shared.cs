@@ -335,6 +335,19 @@ internal sealed unsafe partial class FrontEndLoop
 
     public bool IsSharingKnown => Shard.IsOpen && _rightsKnown;
 
+    /// <summary>Whether the proxy can log in as this user.</summary>
+    public bool IsOwnUser(string user) => Store.Login.Length > 0 && Store.LoginUser == user;
+
+    /// <summary>A connection for a client that was kept through a recovery, and had logged in as the proxy's own user.</summary>
+    public Upstream LogInAgain(Client client)
+    {
+        var upstream = new Upstream(this, client);
+        CountInternal("auth");
+        upstream.Write(Store.Login);
+        upstream.Expect(null, 1, ReplyKind.OwnLogin);
+        return upstream;
+    }
+
     /// <summary>A client's own connection is not used, because the client shares; Redis must not close it for that.</summary>
     public void KeepAlive(Upstream upstream)
     {

@@ -198,6 +198,9 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.OwnId:
                 _loop.OnId(this, reply);
                 return;
+            case ReplyKind.OwnLogin:
+                if (failed) { Exclusive?.OnRefused("-ERR SLOGGER Redis does not take the proxy's login any more: log in again\r\n"u8); }
+                return;
             case ReplyKind.OwnInfo:
                 _loop.OnOwnInfo(this, reply);
                 return;

@@ -64,6 +64,9 @@ internal enum ReplyKind : byte
     /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
     OwnId,
 
+    /// <summary>Of AUTH, in a client's place.</summary>
+    OwnLogin,
+
     /// <summary>Of CLIENT INFO, asked of the proxy's own accord.</summary>
     OwnInfo,
 

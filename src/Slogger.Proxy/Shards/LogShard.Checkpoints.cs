@@ -16,7 +16,7 @@ internal sealed partial class LogShard
     private const int SmallTailShare = 8;
     // Of the time, at most one part in so many goes into checkpoints that no setting asks for.
     private const int EarlyCheckpointShare = 30;
-    private const long EarlyCheckpointMicroseconds = 10_000_000;
+    private const long EarlyCheckpointMicroseconds = 30_000_000;
     private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
     // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
     private readonly SemaphoreSlim _checkpointing = new(1, 1);

@@ -235,11 +235,12 @@ internal sealed partial class ProxyDeployment : IDeployment
         }
     }
 
-    private static async Task<bool> AnswersAsync(EndPoint endpoint, string command)
+    private async Task<bool> AnswersAsync(EndPoint endpoint, string command)
     {
         try
         {
             using var client = await RespClient.ConnectAsync(endpoint);
+            if (_setup.RedisPassword is { } password) { await client.CallAsync("AUTH", password); }
             await client.SendAsync(command);
             return !(await client.ReadAsync(TimeSpan.FromSeconds(5))).IsError;
         }

@@ -217,6 +217,52 @@ public sealed class CredentialTests
         Assert.Equal("$40", (await first.CallAsync("GET", "n")).Compact);
     }
 
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public async Task LoggedInAndKnowsOfVersions_IsToldWhatSurvived_AndStaysWhoItIs(bool attached)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: attached) { RedisPassword = Password });
+        await deployment.StartAsync();
+        using var idle = await deployment.ConnectAsync();
+        using var busy = await deployment.ConnectAsync();
+        foreach (RespClient client in (RespClient[])[idle, busy])
+        {
+            await client.DoAsync("AUTH", Password);
+            await client.DoAsync("DPR.WORLDLINE");
+            for (int i = 0; i < 10; i++) { await client.DoAsync("INCR", "n"); }
+            Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+        }
+
+        for (int round = 1; round <= 2; round++)
+        {
+            await deployment.KillRedisAsync();
+            // Asked while the store is away, and after.
+            Task<RespValue> asked = busy.CallAsync("GET", "n");
+            await deployment.RecoverAsync();
+            string[] notices = [(await asked).Compact, (await idle.CallAsync("GET", "n")).Compact];
+            Assert.All(notices, n => Assert.StartsWith($"-ROLLBACK worldline={round + 1} survived=", n, StringComparison.Ordinal));
+            foreach (RespClient client in (RespClient[])[idle, busy])
+            {
+                await client.DoAsync("MULTI");
+                await client.DoAsync("INCR", "n");
+                await client.DoAsync("EXEC");
+                Assert.Equal("$default", (await client.CallAsync("ACL", "WHOAMI")).Compact);
+                Assert.Equal(1, (await WaitAsync(client)).Items[2].AsInteger());
+            }
+            Assert.Equal($"${20 + (2 * round)}", (await idle.CallAsync("GET", "n")).Compact);
+        }
+
+        // Nobody is logged in again whose connection Redis has closed.
+        string id = (await busy.CallAsync("CLIENT", "ID")).Text;
+        using var other = await deployment.ConnectAsync();
+        await other.DoAsync("AUTH", Password);
+        Assert.Equal(":1", (await other.CallAsync("CLIENT", "KILL", "ID", id)).Compact);
+        Assert.True(await busy.IsClosedWithinAsync(Generous));
+        await idle.DoAsync("INCR", "n");
+    }
+
     [Fact]
     public async Task LoggedInAndSharing_RedisClosesIdleConnections_ItsOwnIsKeptAsLongAsItIsActive()
     {
@@ -261,7 +307,7 @@ public sealed class CredentialTests
         string[] own = (await direct.CallAsync("CLIENT", "LIST")).Text.Split('\n');
         Assert.Single(own, line => line.Contains("cmd=auth ", StringComparison.Ordinal) && line.Contains("user=app", StringComparison.Ordinal));
         Assert.Equal("$app", (await app.CallAsync("ACL", "WHOAMI")).Compact);
-        Assert.Equal(1, (await WaitAsync(app)).Items[2].AsInteger());
+        Assert.Equal(1, (await WaitAsync(other)).Items[2].AsInteger());
 
         // Its rights go at once, and with the user it goes itself.
         await direct.DoAsync("ACL", "SETUSER", "app", "-get");
