@@ -33,7 +33,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
             _spareSequence = sequence;
             _isHurried = false;
             // It sleeps and writes: not for a thread of the pool, of which there may be one.
-            _spare = options.PrepareInBackground 
+            _spare = options.PrepareInBackground
                 ? Task.Factory.StartNew(() => Create(sequence), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default)
                 : PrepareNow(sequence);
         }
