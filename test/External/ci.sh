@@ -23,24 +23,6 @@ start_part() { # start_part NAME PORTS COMMAND...
     started_pids+=($!)
 }
 
-# Some of Redis's tests send a blocking request on one connection and go on at once on another. Which of the two Redis sees
-# first nobody promises, and with versions the one may wait for a boundary that the other does not: in a run out of ten
-# one of them fails. Their units run once more, alone, and that is said; what fails twice has failed.
-run_again() { # run_again NAME, sets p and f
-    local name=$1 unit again p2 f2 units=()
-    for unit in $(grep -aP '^\s*FAILED\t' "$work_dir/$name.out" | cut -f 2 | sort -u); do units+=(--single "$unit"); done
-    [ ${#units[@]} -gt 0 ] || return
-    SLOGGER_EXTERNAL_PORTS=24500-24749 timeout --kill-after=20 "$part_seconds" "$external_dir/redis-suite.sh" --target "${name#tcl-}" \
-        "${units[@]}" --stall-seconds 45 >"$work_dir/$name.again" 2>&1 </dev/null
-    again=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$work_dir/$name.again" | tail -n 1)
-    echo "$name: again, alone, ${units[*]}: ${again:-did not end}"
-    read -r p2 _ f2 _ <<<"$again"
-    if [ "${f2:-1}" -eq 0 ] && [ "${p2:-0}" -gt 0 ]; then
-        p=$((p + f))
-        f=0
-    fi
-}
-
 finish_parts() {
     local name status line
     for name in "$@"; do
@@ -58,7 +40,6 @@ finish_parts() {
             echo "$name: $line"
             [[ $line == *" 0 failed" ]] || grep -av '^ok ' "$work_dir/$name.out" | tail -n 150
             read -r p _ f _ <<<"$line"
-            if [[ $name == tcl-* ]] && [ "$f" -gt 0 ] && [ "$f" -le 2 ]; then run_again "$name"; fi
             total_passed=$((total_passed + p))
             total_failed=$((total_failed + f))
         fi

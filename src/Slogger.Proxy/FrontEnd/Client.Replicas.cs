@@ -16,8 +16,8 @@ internal sealed unsafe partial class Client
     {
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
-        upstream.Write(InternalRequest.Nothing);
-        upstream.Expect(null, 1, ReplyKind.Dropped);
+        upstream.Write(InternalRequest.Nothing, inexact: true);
+        upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
         _loop.CountInternal("hello");
         if (!HasReplicaLink || ArgumentCount != 3 || !ArgumentNumber(1, out long replicas) || replicas is <= 0 or long.MaxValue)
         {
@@ -29,7 +29,7 @@ internal sealed unsafe partial class Client
         AppendBulk(bytes, Argument(0));
         AppendBulk(bytes, Encoding.ASCII.GetBytes((replicas + 1).ToString(CultureInfo.InvariantCulture)));
         AppendBulk(bytes, Argument(2));
-        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes));
+        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
         ForwardWritten(upstream, ReplyKind.WaitCount, blocking: true);
         return true;
     }

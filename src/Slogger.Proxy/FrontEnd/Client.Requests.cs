@@ -217,7 +217,8 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
             WriteRequest(upstream, "CLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
-            upstream.Expect(null, 1, ReplyKind.Dropped);
+            // No effect on data: no version boundary waits for it, nor it for one.
+            upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
             upstream.Name = Name;
         }
     }
@@ -228,7 +229,7 @@ internal sealed unsafe partial class Client
         AppendHeader(bytes, '*', arguments.Length + 1);
         AppendBulk(bytes, name);
         foreach (byte[] argument in arguments) { AppendBulk(bytes, argument); }
-        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes));
+        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
     }
 
     private static void AppendHeader(List<byte> bytes, char kind, long number) =>

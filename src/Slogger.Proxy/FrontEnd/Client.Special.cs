@@ -196,7 +196,7 @@ internal sealed unsafe partial class Client
     {
         Upstream? upstream = Route(needsDedicated, viewMatters);
         if (upstream is null) { return false; }
-        upstream.Write(_input.Head, (nint)_requestBytes);
+        upstream.Write(_input.Head, (nint)_requestBytes, inexact: blocking);
         ForwardWritten(upstream, reply, blocking, barrier);
         _pins = (_pins & ~unpin) | pin;
         return !barrier;

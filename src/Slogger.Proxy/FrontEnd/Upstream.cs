@@ -224,7 +224,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         bool changes = false;
         if (Protocol != protocol)
         {
-            Write(InternalRequest.Hello(protocol));
+            Write(InternalRequest.Hello(protocol), inexact: true);
             _loop.CountInternal("hello");
             Protocol = protocol;
             ExpectView();
@@ -232,7 +232,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
         if (Db != db)
         {
-            Write(InternalRequest.Select(db));
+            Write(InternalRequest.Select(db), inexact: true);
             _loop.CountInternal("select");
             Db = db;
             ExpectView();
@@ -258,10 +258,12 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>Bytes written at the reserved place are to be sent.</summary>
     public void CommitOut(nint bytes) => _out.Commit(bytes);
 
-    /// <summary>Adds bytes to be sent; on a dedicated upstream at once when possible.</summary>
-    public void Write(byte* bytes, nint count)
+    /// <summary>Adds bytes to be sent; on a dedicated upstream at once when possible. What <see cref="Expect"/> will be
+    /// told to be inexact, or blocking, runs at a time that nobody knows anyway: it need not wait for a version boundary,
+    /// unless something before it does. So what a client sends next on another connection does not overtake it.</summary>
+    public void Write(byte* bytes, nint count, bool inexact = false)
     {
-        if (Exclusive is not null && _loop.Gate.Holding)
+        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || !(inexact || BlockingInFlight > 0)))
         {
             if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
             _held.Append(bytes, count);
@@ -281,9 +283,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         ScheduleFlush();
     }
 
-    public void Write(ReadOnlySpan<byte> bytes)
+    public void Write(ReadOnlySpan<byte> bytes, bool inexact = false)
     {
-        fixed (byte* p = bytes) { Write(p, bytes.Length); }
+        fixed (byte* p = bytes) { Write(p, bytes.Length, inexact); }
     }
 
     /// <summary>Expects replies for what was just written.</summary>

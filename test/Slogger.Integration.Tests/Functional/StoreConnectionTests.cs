@@ -56,6 +56,35 @@ public sealed class StoreConnectionTests
     }
 
     [Fact]
+    public async Task BlockingRequest_AtAVersionBoundary_IsNotHeldBack()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = await AttachedAsync(workspace);
+        using var client = await deployment.ConnectAsync();
+        using var other = await deployment.ConnectAsync();
+        using var direct = await deployment.Redis.ConnectAsync();
+        await client.DoAsync("CLIENT", "SETNAME", "held");
+        await other.DoAsync("XADD", "stream", "1-0", "field", "1");
+        // A pause of writes holds the marker of the next boundary, behind a write, on the shared connection: the boundary
+        // stays under way.
+        await direct.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
+        await other.SendAsync("SET", "a", "1");
+        await Task.Delay(200);
+        await client.SendAsync("XREAD", "BLOCK", "0", "STREAMS", "stream", "1-0");
+        await client.SendAsync("XREAD", "STREAMS", "stream", "0-0");
+        await Eventually.AsyncTrue("XREAD is blocked", Generous, async () =>
+            (await direct.DoAsync("CLIENT", "LIST")).Text.Split('\n').Any(l =>
+                l.Contains("cmd=xread", StringComparison.Ordinal) && l.Contains("flags=b", StringComparison.Ordinal) && l.Contains("name=held", StringComparison.Ordinal)));
+        await direct.DoAsync("CLIENT", "UNPAUSE");
+        Assert.Equal("+OK", (await other.ReadAsync(Generous)).Compact);
+
+        await other.DoAsync("XADD", "stream", "2-0", "field", "2");
+        Assert.Equal("[[$stream,[[$2-0,[$field,$2]]]]]", (await client.ReadAsync(Generous)).Compact);
+        Assert.Equal("[[$stream,[[$1-0,[$field,$1]],[$2-0,[$field,$2]]]]]", (await client.ReadAsync(Generous)).Compact);
+        await GoesOnAsync(client);
+    }
+
+    [Fact]
     public async Task LargeRequest_MalformedInTheMiddle_HarmsOnlyItself()
     {
         using var workspace = new Workspace();
