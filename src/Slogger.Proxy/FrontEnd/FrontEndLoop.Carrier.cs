@@ -34,6 +34,8 @@ internal sealed unsafe partial class FrontEndLoop
         Upstream carrier = Shared ?? _control!;
         carrier.Write(command);
         carrier.Expect(null, 1, ReplyKind.Marker);
+        // Before anything that may hold the shared upstream until the reply.
+        carrier.Flush();
         if (Shard.MarkerChannel.Length > 0) { MarkersSent++; } else { CountInternal("bgsave"); }
     }
 

@@ -15,7 +15,6 @@ internal sealed unsafe partial class FrontEndLoop
     private Upstream? _probe;
     private ProbeStage _probeStage;
     private bool _sharedReady;
-    private readonly List<Upstream> _spares = [];
     private bool _probeAgain;
     private bool _rightsKnown;
     private long _lastProbe = long.MinValue / 2;
@@ -106,65 +105,6 @@ internal sealed unsafe partial class FrontEndLoop
         return false;
     }
 
-    // ---- Spares: a request that needs a connection of its own must not be overtaken by others while one is made ----
-
-    private const int SpareCount = 4;
-    private int _spareDb;
-    private int _spareProtocol = 2;
-
-    /// <summary>A connected upstream for a client, which should have been made by now; <c>null</c> when none is ready.</summary>
-    public Upstream? TakeSpare(Client client)
-    {
-        _spareDb = client.Db;
-        _spareProtocol = client.Protocol;
-        if (client.Shared is null) { return null; }
-        int at = _spares.FindIndex(s => s.IsReady && IsFresh(s) && s.Db == _spareDb && s.Protocol == _spareProtocol);
-        if (at < 0) { at = _spares.FindIndex(s => s.IsReady && IsFresh(s)); }
-        Upstream? spare = null;
-        if (at >= 0)
-        {
-            spare = _spares[at];
-            _spares.RemoveAt(at);
-            spare.Assign(client);
-        }
-        MakeSpares();
-        return spare;
-    }
-
-    /// <summary>A client has chosen a database or protocol: a spare of that kind should be at hand.</summary>
-    public void PreferView(int db, int protocol)
-    {
-        if (_spares.Exists(s => s.Db == db && s.Protocol == protocol)) { return; }
-        _spareDb = db;
-        _spareProtocol = protocol;
-        _spares.Find(s => s.IsReady)?.ChangeView(db, protocol);
-    }
-
-    private void MakeSpares()
-    {
-        // Those that were made for another view take the one that is in use now.
-        foreach (Upstream spare in _spares)
-        {
-            if (spare.IsReady) { spare.ChangeView(_spareDb, _spareProtocol); }
-        }
-        while (AcceptsSharing && _spares.Count < SpareCount && Shard.IsOpen && !_stopping)
-        {
-            try
-            {
-                _spares.Add(new Upstream(this, exclusive: null, isSpare: true));
-            }
-            catch (System.Net.Sockets.SocketException)
-            {
-                return;
-            }
-        }
-    }
-
-    private void DropSpares(string reason)
-    {
-        while (_spares.Count > 0) { _spares[^1].Close(reason); }
-    }
-
     private void StartProbe()
     {
         if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
@@ -188,7 +128,6 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Write(InternalRequest.NoEvict);
             upstream.Expect(null, 1, ReplyKind.Greeting);
         }
-        if (upstream.IsSpare) { upstream.ChangeView(_spareDb, _spareProtocol); }
         if (upstream.IsControl) { OnControlConnected(upstream); }
         upstream.Flush();
     }
@@ -375,7 +314,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void FlushShared()
     {
-        if (SharedDirty)
+        if (SharedDirty && !Gate.HoldsShared)
         {
             SharedDirty = false;
             if (Shared is { } shared)
@@ -389,7 +328,7 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Much is waiting on the shared upstream: send before the turn ends.</summary>
     public void FlushSharedIfFull(Upstream shared)
     {
-        if (shared.OutBytes >= FlushAtBytes) { shared.Flush(); }
+        if (shared.OutBytes >= FlushAtBytes && !Gate.HoldsShared) { shared.Flush(); }
     }
 
     /// <summary>An upstream that was full has room again.</summary>

@@ -311,7 +311,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
         if (upstream.IsSpare)
         {
-            if (upstream.ViewError is not null) { upstream.Close("its database was refused"); }
+            if (upstream.ViewError is not null) { upstream.Close("its database was refused"); } else { ArrangeSpares(); }
             return;
         }
         if (upstream != Shared) { return; }

@@ -300,7 +300,11 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         e.Version = Exclusive is null && !IsSpare ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
         if (Exclusive is not null || IsSpare)
         {
-            if (blocking) { BlockingInFlight++; }
+            if (blocking)
+            {
+                BlockingInFlight++;
+                _loop.Gate.OnBlockingSent();
+            }
             inexact |= BlockingInFlight > 0;
             if (!inexact)
             {

@@ -64,6 +64,14 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     /// <summary>A marker was sent and is not answered.</summary>
     public bool IsMarkerInFlight => _inFlight;
 
+    /// <summary>What follows the marker on the shared upstream waits for its reply: a blocking request was sent since on a
+    /// dedicated one, and Redis, busy with the marker, would look at what follows it first.</summary>
+    public bool HoldsShared => _inFlight && _blockingSent;
+
+    /// <summary>A blocking request is sent.</summary>
+    public void OnBlockingSent() => _blockingSent = true;
+
+    private bool _blockingSent;
     private long _pendingNext;
 
     public bool IsVersioned => source.IsVersioned;
@@ -117,7 +125,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         _accepts = _pending.Value.Accepts;
         _pending = null;
         _inFlight = true;
-        _busy = false;
+        _busy = _blockingSent = false;
         Open = _pendingNext;
     }
 
