@@ -128,6 +128,7 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Write(InternalRequest.NoEvict);
             upstream.Expect(null, 1, ReplyKind.Greeting);
         }
+        if (upstream.IsSpare) { OnSpareConnected(upstream); }
         if (upstream.IsControl) { OnControlConnected(upstream); }
         upstream.Flush();
     }
@@ -215,7 +216,6 @@ internal sealed unsafe partial class FrontEndLoop
         }
         if (isLoading) { return; }
         CarrierHousekeeping();
-        MakeSpares();
         WakeWaitingForShared();
     }
 
@@ -306,6 +306,8 @@ internal sealed unsafe partial class FrontEndLoop
         }
         SettingsHousekeeping();
         CarrierHousekeeping();
+        // Not as soon as rights allow it: what they begin with takes places in a slow log of everything.
+        MakeSpares();
         ForgetGone();
     }
 

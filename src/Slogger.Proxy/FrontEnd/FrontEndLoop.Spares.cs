@@ -4,10 +4,11 @@ namespace Slogger.Proxy.FrontEnd;
 
 internal sealed unsafe partial class FrontEndLoop
 {
-    private const int SpareCount = 4;
+    private const int SpareCount = 8;
+    private const int ViewCount = 4;
     private readonly List<Upstream> _spares = [];
 
-    // Databases and protocols that clients have chosen or used, the latest first; no more than there are spares.
+    // Databases and protocols that clients have chosen or used, the latest first.
     private readonly List<(int Db, int Protocol)> _views = [(0, 2)];
 
     /// <summary>A connected upstream for a client, which should have been made by now; <c>null</c> when none is ready. Its
@@ -38,7 +39,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         _views.Remove(view);
         _views.Insert(0, view);
-        if (_views.Count > SpareCount) { _views.RemoveAt(SpareCount); }
+        if (_views.Count > ViewCount) { _views.RemoveAt(ViewCount); }
     }
 
     private void MakeSpares()
@@ -47,10 +48,7 @@ internal sealed unsafe partial class FrontEndLoop
         {
             try
             {
-                var spare = new Upstream(this, exclusive: null, isSpare: true);
-                (int db, int protocol) = _views.MinBy(CountSpares);
-                spare.ChangeView(db, protocol);
-                _spares.Add(spare);
+                _spares.Add(new Upstream(this, exclusive: null, isSpare: true));
             }
             catch (System.Net.Sockets.SocketException)
             {
@@ -58,6 +56,12 @@ internal sealed unsafe partial class FrontEndLoop
             }
         }
         ArrangeSpares();
+    }
+
+    private void OnSpareConnected(Upstream spare)
+    {
+        (int db, int protocol) = _views.MinBy(view => CountSpares(view) - (ViewOf(spare) == view ? 1 : 0));
+        spare.ChangeView(db, protocol);
     }
 
     // A view without a spare takes over one that no view needs, or the second of another.
@@ -70,7 +74,7 @@ internal sealed unsafe partial class FrontEndLoop
         }
     }
 
-    private int CountSpares((int Db, int Protocol) view) => _spares.Count(s => ViewOf(s) == view);
+    private int CountSpares((int Db, int Protocol) view) => _spares.Count(s => s.IsConnected && ViewOf(s) == view);
 
     private static (int Db, int Protocol) ViewOf(Upstream spare) => (spare.Db, spare.Protocol);
 
