@@ -44,7 +44,8 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void MakeSpares()
     {
-        while (AcceptsSharing && _spares.Count < SpareCount && Shard.IsOpen && !_stopping)
+        if (!AcceptsSharing || _spares.Count >= SpareCount) { return; }
+        while (_spares.Count < SpareCount && Shard.IsOpen && !_stopping)
         {
             try
             {
