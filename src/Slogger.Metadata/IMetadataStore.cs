@@ -5,6 +5,7 @@
 // so a deposed owner's late write fails; every method may be called again after a failure whose outcome is unknown.
 // Callers: the shard (cuts, epochs, origins), the recovery manager (world-lines), the command line (settings, status).
 // Thread safety: all members may be called from any thread; calls of one store run one after the other.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -61,22 +62,40 @@ public interface IMetadataStore : IAsyncDisposable
     /// <returns>The new epoch: larger than every epoch given out in this cluster before, for any shard.</returns>
     Task<long> TakeShardEpochAsync(string cluster, ShardId shard, string owner, CancellationToken cancellation = default);
 
-    /// <summary>Records that a shard is durable up to a point, if the world-line is current, the epoch is the shard's newest,
-    /// and the version is not below the recorded one (invariants I3, I5, I6). Recording the same point again succeeds.</summary>
-    Task<CutRecordResult> RecordCutAsync(
-        string cluster, ShardId shard, WorldPoint durable, long expectedShardEpoch, CancellationToken cancellation = default);
+    /// <summary>Records what a shard has durable, if the world-line is current, the epoch is the shard's newest, and the version is
+    /// not below the recorded one (invariants I3, I5, I6); then the cut, if that lets it advance. Recording the same again
+    /// succeeds.</summary>
+    Task<DurableResult> RecordDurableAsync(
+        string cluster, ShardId shard, DurableClaim durable, long expectedShardEpoch, CancellationToken cancellation = default);
 
-    /// <summary>Starts the next world-line of the cluster at a cut, in one transaction: only if it follows the current one, the
-    /// cut is not below the cluster's recorded cut (the least of its shards') and the caller still owns a shard.</summary>
+    /// <summary>Records the newest cut that the shards' claims allow, and returns it: whoever waits for others to become durable
+    /// calls this.</summary>
+    Task<ClusterCut> AdvanceCutAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Asks all shards to hurry: somebody waits for a commit. Never takes back a later request.</summary>
     /// <param name="cluster">The cluster.</param>
-    /// <param name="next">The world-line to start: the current one's successor.</param>
-    /// <param name="branchCut">The last version of the old world-line that is part of the new one.</param>
-    /// <param name="expectedEpoch">The caller's epoch: the newest epoch of some shard of the cluster.</param>
+    /// <param name="until">Until this version is open.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <returns>The outcome, and where the cluster is now. Starting what the same epoch started before at the same cut is
-    /// <see cref="WorldLineOutcome.Started"/> again, so a caller may repeat after a lost answer.</returns>
+    Task AwaitCommitAsync(string cluster, Version until, CancellationToken cancellation = default);
+
+    /// <summary>Starts the next world-line of the cluster, in one transaction: only if it follows the current one and the caller
+    /// still owns its shard. It branches at the newest cut that the shards' claims allow, the caller's new one among them, never
+    /// below the recorded cut.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The caller's shard.</param>
+    /// <param name="next">The world-line to start: the current one's successor.</param>
+    /// <param name="durable">What the caller's shard has durable in the current world-line; not less than it recorded.</param>
+    /// <param name="expectedEpoch">The caller's epoch: the newest of its shard.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The outcome, and where the cluster is now: if it was started, the branch. Starting what the same epoch started
+    /// before is <see cref="WorldLineOutcome.Started"/> again, so a caller may repeat after a lost answer.</returns>
     Task<WorldLineResult> BeginWorldLineAsync(
-        string cluster, WorldLine next, Version branchCut, long expectedEpoch, CancellationToken cancellation = default);
+        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Notes that a shard has left all older world-lines: its store holds what is at the branch of this one. Nothing
+    /// happens if the world-line is not current any more, or the epoch is not the shard's newest.</summary>
+    Task EnterWorldLineAsync(
+        string cluster, ShardId shard, WorldLine entered, long expectedShardEpoch, CancellationToken cancellation = default);
 
     /// <summary>All world-lines of a cluster, oldest first; the last one is current.</summary>
     Task<IReadOnlyList<WorldLineRecord>> WorldLinesAsync(string cluster, CancellationToken cancellation = default);

@@ -37,13 +37,14 @@ public static class OfflineRestore
             {
                 return ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
             }
+            WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Cut;
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
             IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
             var known = origins.Select(o => o.ReplicationId).ToHashSet();
             Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchCut)));
             return StoreRecord.Read(options.DataDirectory)?.Commit == CommitMode.Bgsave
-                ? await FromSnapshotsAsync(options, log, record, known, LastValid, stop).ConfigureAwait(false)
-                : await FromLogAsync(options, log, record, known, LastValid, stop).ConfigureAwait(false);
+                ? await FromSnapshotsAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false)
+                : await FromLogAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
@@ -68,7 +69,7 @@ public static class OfflineRestore
     }
 
     private static async Task<ProxyExit> FromLogAsync(
-        RestoreOptions options, ILogSink report, ShardRecord record, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
+        RestoreOptions options, ILogSink report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
     {
         string directory = Path.Combine(options.DataDirectory, "log");
         if (!Directory.Exists(directory))
@@ -87,13 +88,13 @@ public static class OfflineRestore
         }
         CheckpointStore checkpoints = CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints"));
         var points = new LogPoints(log, checkpoints);
-        FoundPoint found = options.Version is { } version ? points.At(version, record.RecordedCut, lastValid) : points.Latest(record.RecordedCut, lastValid);
+        FoundPoint found = options.Version is { } version ? points.At(version, cut, lastValid) : points.Latest(cut, lastValid);
         known.Add(log.ReplicationId);
         return await RestoreAsync(options, report, found, known, log.EndOffset, stop).ConfigureAwait(false);
     }
 
     private static async Task<ProxyExit> FromSnapshotsAsync(
-        RestoreOptions options, ILogSink report, ShardRecord record, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
+        RestoreOptions options, ILogSink report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
     {
         string directory = Path.Combine(options.DataDirectory, "bgsave");
         if (!Directory.Exists(directory))
@@ -102,7 +103,7 @@ public static class OfflineRestore
         }
         SnapshotStore snapshots = SnapshotStore.Open(directory);
         var points = new SnapshotPoints(snapshots);
-        FoundPoint found = options.Version is { } version ? points.At(version, record.RecordedCut, lastValid) : points.Latest(record.RecordedCut, lastValid);
+        FoundPoint found = options.Version is { } version ? points.At(version, cut, lastValid) : points.Latest(cut, lastValid);
         known.UnionWith(snapshots.All.Select(s => s.ReplicationId ?? ""));
         return await RestoreAsync(options, report, found, known, long.MaxValue, stop).ConfigureAwait(false);
     }

@@ -1,5 +1,6 @@
 // Many connections at once: compare-and-set has one winner, and nothing recorded is ever below a later branch (I3, I6).
 using System.Collections.Concurrent;
+using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
 using static Slogger.Metadata.Tests.Fixtures.Common;
 
@@ -72,10 +73,10 @@ public abstract partial class ConformanceTests
             WorldPoint cut = new(new(1), new(round));
             long[] epochs = await AllAtOnceAsync(stores, (s, i) => s.TakeShardEpochAsync("c", Shard0, $"owner{i}"));
             Assert.Equal(RacersCount, epochs.Distinct().Count());
-            CutRecordResult[] results = await AllAtOnceAsync(stores, (s, i) => s.RecordCutAsync("c", Shard0, cut, epochs[i]));
+            DurableOutcome[] results = await AllAtOnceAsync(stores, (s, i) => s.RecordAsync("c", Shard0, cut, epochs[i]));
             for (int i = 0; i < RacersCount; i++)
             {
-                Assert.Equal(epochs[i] == epochs.Max() ? CutRecordResult.Recorded : CutRecordResult.Deposed, results[i]);
+                Assert.Equal(epochs[i] == epochs.Max() ? DurableOutcome.Recorded : DurableOutcome.Deposed, results[i]);
             }
 
             Assert.Equal($"owner{Array.IndexOf(epochs, epochs.Max())}", (await stores[0].ShardsAsync("c"))[0].Owner);
@@ -93,9 +94,11 @@ public abstract partial class ConformanceTests
         for (int line = 2; line <= 12; line++)
         {
             WorldLineResult[] results = await AllAtOnceAsync(
-                stores, (s, i) => s.BeginWorldLineAsync("c", new(line), new((100 * line) + i), epochs[i]));
+                stores, (s, i) => s.BeginWorldLineAsync(
+                    "c", new(i), new(line), DurableClaim.Of(new(new(line - 1), new(100 * line))), epochs[i]));
             int winner = Assert.Single(Enumerable.Range(0, RacersCount), i => results[i].Outcome == WorldLineOutcome.Started);
-            Assert.All(results, r => Assert.Equal(new(new(line), new((100 * line) + winner)), r.Current));
+            // The others have nothing durable: the branch is what was committed, nothing.
+            Assert.All(results, r => Assert.Equal(new(new(line), new(0)), r.Current));
             Assert.Equal(epochs[winner], (await stores[0].WorldLinesAsync("c"))[^1].StartedByEpoch);
         }
 
@@ -132,7 +135,7 @@ public abstract partial class ConformanceTests
             Random random = new(seed + racer);
             long epoch = await store.TakeShardEpochAsync("c", Shard0, $"owner{racer}");
             ShardRecord now = await store.RegisterShardAsync("c", Shard0, "a", "redis");
-            long next = now.RecordedCut.Version.Number;
+            long next = now.Durable.Version.Number;
             for (int step = 0; step < 150 || (!WasARace() && step < 5000); step++)
             {
                 next += random.Next(3);
@@ -141,13 +144,13 @@ public abstract partial class ConformanceTests
                 {
                     // The branch is what this racer knows, which may well be below what others have recorded.
                     long branch = Math.Max(0, next - (random.Next(3) == 0 ? 2 : 0));
-                    WorldLineResult result = await store.BeginWorldLineAsync("c", now.WorldLine.Next, new(branch), epoch);
+                    WorldLineResult result = await store.BeginAsync("c", now.WorldLine.Next, new(branch), epoch);
                     if (result.Outcome == WorldLineOutcome.Started)
                     {
                         Interlocked.Increment(ref begun);
                     }
                 }
-                else if (await store.RecordCutAsync("c", Shard0, cut, epoch) == CutRecordResult.Recorded)
+                else if (await store.RecordAsync("c", Shard0, cut, epoch) == DurableOutcome.Recorded)
                 {
                     acknowledged.Add(cut);
                     continue;
@@ -159,7 +162,7 @@ public abstract partial class ConformanceTests
                 }
 
                 now = (await store.ShardsAsync("c"))[0];
-                next = Math.Max(now.RecordedCut.Version.Number, next);
+                next = Math.Max(now.Durable.Version.Number, next);
             }
 
             return true;
@@ -174,7 +177,7 @@ public abstract partial class ConformanceTests
             Assert.True(successor is null || successor.BranchCut >= cut.Version, $"{cut} lost by {successor} (seed {seed}).");
         }
 
-        WorldPoint last = (await stores[0].ShardsAsync("c"))[0].RecordedCut;
+        WorldPoint last = (await stores[0].ShardsAsync("c"))[0].Durable;
         Assert.True(acknowledged.Max() <= last, $"{acknowledged.Max()} was acknowledged, {last} is recorded (seed {seed}).");
         await DisposeAllAsync(stores);
     }

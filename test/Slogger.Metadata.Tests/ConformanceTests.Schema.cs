@@ -7,7 +7,8 @@ namespace Slogger.Metadata.Tests;
 
 public abstract partial class ConformanceTests
 {
-    private static readonly SchemaStep Second = new(2, d => [$"CREATE TABLE slogger_second (x {d.TextType(10)} NOT NULL)"]);
+    private static readonly long Newest = SqlSchema.Steps[^1].Version;
+    private static readonly SchemaStep Added = new(Newest + 1, d => [$"CREATE TABLE slogger_second (x {d.TextType(10)} NOT NULL)"]);
 
     private static SqlMetadataStore StoreWith(string spec, params SchemaStep[] more)
     {
@@ -52,23 +53,45 @@ public abstract partial class ConformanceTests
             await old.GetOrCreateClusterAsync("c", Settings());
         }
 
-        await using SqlMetadataStore young = StoreWith(spec, Second);
+        await using SqlMetadataStore young = StoreWith(spec, Added);
         await young.InitializeAsync();
         Assert.NotNull(await young.FindClusterAsync("c"));
         await ExecuteAsync(spec, "INSERT INTO slogger_second (x) VALUES ('x')");
     }
 
     [Fact]
+    public async Task Initialize_FirstSchema_KeepsWhatWasCommitted()
+    {
+        string spec = await FreshSpecAsync();
+        SqlDialect dialect = MetadataStoreFactory.CreateDialect(spec, new());
+        await ExecuteAsync(spec, $"CREATE TABLE slogger_schema (product {dialect.TextType(200)} NOT NULL, version BIGINT NOT NULL)");
+        await ExecuteAsync(spec, "INSERT INTO slogger_schema (product, version) VALUES ('slogger-metadata', 1)");
+        foreach (string statement in SqlSchema.Steps[0].Statements(dialect))
+        {
+            await ExecuteAsync(spec, statement);
+        }
+
+        await ExecuteAsync(spec, "INSERT INTO slogger_clusters VALUES ('c', 2, 3, 8, 1, 1)");
+        await ExecuteAsync(spec, "INSERT INTO slogger_shards VALUES ('c', 0, 'a', 'redis', 'me', 7, 3, 70)");
+        await ExecuteAsync(spec, "INSERT INTO slogger_shards VALUES ('c', 1, 'b', 'redis', 'me', 8, 3, 50)");
+        await using SqlMetadataStore store = StoreWith(spec);
+        await store.InitializeAsync();
+        Assert.Equal(Point("3:50"), (await store.AdvanceCutAsync("c")).Cut);
+        Assert.Equal([Point("3:70"), Point("3:50")], (await store.ShardsAsync("c")).Select(s => s.Durable));
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(s.WorldLine, s.Entered));
+    }
+
+    [Fact]
     public async Task Initialize_UpgradeFailsHalfWay_LeavesTheOldSchema()
     {
         string spec = await FreshSpecAsync();
-        await using (SqlMetadataStore broken = StoreWith(spec, Second, new(3, _ => ["CREATE TABLE slogger_third (", "x"])))
+        await using (SqlMetadataStore broken = StoreWith(spec, Added, new(Newest + 2, _ => ["CREATE TABLE slogger_third (", "x"])))
         {
             await Assert.ThrowsAsync<MetadataException>(() => broken.InitializeAsync());
         }
 
         // Nothing of it is there: not even the tables of the steps that had worked.
-        await using SqlMetadataStore good = StoreWith(spec, Second);
+        await using SqlMetadataStore good = StoreWith(spec, Added);
         await good.InitializeAsync();
         await good.GetOrCreateClusterAsync("c", Settings());
     }
@@ -77,15 +100,15 @@ public abstract partial class ConformanceTests
     public async Task Initialize_NewerSchema_IsRefusedAndUntouched()
     {
         string spec = await FreshSpecAsync();
-        await using (SqlMetadataStore young = StoreWith(spec, Second))
+        await using (SqlMetadataStore young = StoreWith(spec, Added))
         {
             await young.InitializeAsync();
         }
 
         await using SqlMetadataStore old = StoreWith(spec);
         MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
-        Assert.Contains("newer Slogger (schema 2; this program knows up to 1)", refused.Message, StringComparison.Ordinal);
-        await using SqlMetadataStore youngAgain = StoreWith(spec, Second);
+        Assert.Contains($"newer Slogger (schema {Newest + 1}; this program knows up to 1)", refused.Message, StringComparison.Ordinal);
+        await using SqlMetadataStore youngAgain = StoreWith(spec, Added);
         await youngAgain.InitializeAsync();
     }
 

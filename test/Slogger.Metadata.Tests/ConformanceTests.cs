@@ -1,5 +1,6 @@
 // What IMetadataStore promises, on every database: one class of tests, one small subclass per database. See the partial
 // files for the schema and for races.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -63,7 +64,7 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync(shards: 2);
         ShardRecord shard = await store.RegisterShardAsync("c", new(1), "127.0.0.1:7001", "redis");
-        Assert.Equal(new(new ShardId(1), "127.0.0.1:7001", "redis", Point("1:0"), 0, string.Empty), shard);
+        Assert.Equal(new(new ShardId(1), "127.0.0.1:7001", "redis", DurableClaim.Of(Point("1:0")), 0, string.Empty, WorldLine.First), shard);
         IReadOnlyList<ShardRecord> all = await store.ShardsAsync("c");
         Assert.Equal([new(0), new(1)], all.Select(s => s.Shard));
         Assert.Equal(shard, all[1]);
@@ -80,8 +81,8 @@ public abstract partial class ConformanceTests
         await Assert.ThrowsAsync<MetadataException>(() => store.WorldLinesAsync("none"));
         await Assert.ThrowsAsync<MetadataException>(() => store.RegisterShardAsync("c", new(1), "a", "redis"));
         await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(1), "me"));
-        await Assert.ThrowsAsync<MetadataException>(() => store.RecordCutAsync("c", new(1), Point("1:1"), 1));
-        await Assert.ThrowsAsync<MetadataException>(() => store.BeginWorldLineAsync("none", new(2), new(1), 1));
+        await Assert.ThrowsAsync<MetadataException>(() => store.RecordAsync("c", new(1), Point("1:1"), 1));
+        await Assert.ThrowsAsync<MetadataException>(() => store.BeginAsync("none", new(2), new(1), 1));
         await Assert.ThrowsAsync<MetadataException>(() => store.OriginsAsync("c", new(1)));
         Assert.Equal(0, (await store.ShardsAsync("c"))[0].Epoch);
     }
@@ -93,8 +94,8 @@ public abstract partial class ConformanceTests
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
         foreach (string point in new[] { "1:1", "1:1", "1:7", "1:9000000000000000000" })
         {
-            Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point(point), epoch));
-            Assert.Equal(Point(point), (await store.ShardsAsync("c"))[0].RecordedCut);
+            Assert.Equal(DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, Point(point), epoch));
+            Assert.Equal(Point(point), (await store.ShardsAsync("c"))[0].Durable);
         }
     }
 
@@ -103,9 +104,9 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
-        await store.RecordCutAsync("c", Shard0, Point("1:8"), epoch);
-        Assert.Equal(CutRecordResult.NotMonotone, await store.RecordCutAsync("c", Shard0, Point("1:7"), epoch));
-        Assert.Equal(Point("1:8"), (await store.ShardsAsync("c"))[0].RecordedCut);
+        await store.RecordAsync("c", Shard0, Point("1:8"), epoch);
+        Assert.Equal(DurableOutcome.NotMonotone, await store.RecordAsync("c", Shard0, Point("1:7"), epoch));
+        Assert.Equal(Point("1:8"), (await store.ShardsAsync("c"))[0].Durable);
     }
 
     [Fact]
@@ -113,14 +114,14 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         long old = await store.TakeShardEpochAsync("c", Shard0, "old");
-        await store.RecordCutAsync("c", Shard0, Point("1:5"), old);
+        await store.RecordAsync("c", Shard0, Point("1:5"), old);
         long young = await store.TakeShardEpochAsync("c", Shard0, "young");
         Assert.True(young > old);
-        Assert.Equal(CutRecordResult.Deposed, await store.RecordCutAsync("c", Shard0, Point("1:6"), old));
-        Assert.Equal(CutRecordResult.Deposed, await store.RecordCutAsync("c", Shard0, Point("1:4"), old));
-        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("1:6"), young));
+        Assert.Equal(DurableOutcome.Deposed, await store.RecordAsync("c", Shard0, Point("1:6"), old));
+        Assert.Equal(DurableOutcome.Deposed, await store.RecordAsync("c", Shard0, Point("1:4"), old));
+        Assert.Equal(DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, Point("1:6"), young));
         ShardRecord now = (await store.ShardsAsync("c"))[0];
-        Assert.Equal((Point("1:6"), young, "young"), (now.RecordedCut, now.Epoch, now.Owner));
+        Assert.Equal((Point("1:6"), young, "young"), (now.Durable, now.Epoch, now.Owner));
     }
 
     [Fact]
@@ -128,10 +129,10 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
-        await store.BeginWorldLineAsync("c", new(2), new(5), epoch);
-        Assert.Equal(CutRecordResult.StaleWorldLine, await store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
-        Assert.Equal(CutRecordResult.NotMonotone, await store.RecordCutAsync("c", Shard0, Point("2:4"), epoch));
-        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("2:5"), epoch));
+        await store.BeginAsync("c", new(2), new(5), epoch);
+        Assert.Equal(DurableOutcome.StaleWorldLine, await store.RecordAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(DurableOutcome.NotMonotone, await store.RecordAsync("c", Shard0, Point("2:4"), epoch));
+        Assert.Equal(DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, Point("2:5"), epoch));
     }
 
     [Fact]
@@ -140,9 +141,9 @@ public abstract partial class ConformanceTests
         await using IMetadataStore store = await FreshStoreAsync();
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
         MetadataException line = await Assert.ThrowsAsync<MetadataException>(
-            () => store.RecordCutAsync("c", Shard0, Point("2:1"), epoch));
+            () => store.RecordAsync("c", Shard0, Point("2:1"), epoch));
         Assert.Contains("set back", line.Message, StringComparison.Ordinal);
-        await Assert.ThrowsAsync<MetadataException>(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch + 1));
+        await Assert.ThrowsAsync<MetadataException>(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch + 1));
     }
 
     [Fact]
@@ -150,20 +151,18 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
-        await store.RecordCutAsync("c", Shard0, Point("1:5"), epoch);
-        WorldLineResult started = await store.BeginWorldLineAsync("c", new(2), new(7), epoch);
+        await store.RecordAsync("c", Shard0, Point("1:5"), epoch);
+        WorldLineResult started = await store.BeginAsync("c", new(2), new(7), epoch);
         Assert.Equal(new(WorldLineOutcome.Started, Point("2:7")), started);
-        Assert.Equal(Point("2:7"), (await store.ShardsAsync("c"))[0].RecordedCut);
+        Assert.Equal(Point("2:7"), (await store.ShardsAsync("c"))[0].Durable);
 
         // The same again, as after a lost answer; then another one's late attempt at the same world-line.
-        await store.RecordCutAsync("c", Shard0, Point("2:8"), epoch);
+        await store.RecordAsync("c", Shard0, Point("2:8"), epoch);
+        Assert.Equal(new(WorldLineOutcome.Started, Point("2:7")), await store.BeginAsync("c", new(2), new(7), epoch));
+        await store.BeginAsync("c", new(3), new(8), epoch);
         Assert.Equal(
-            new(WorldLineOutcome.Started, Point("2:8")), await store.BeginWorldLineAsync("c", new(2), new(7), epoch));
-        Assert.Equal(WorldLineOutcome.StaleWorldLine, (await store.BeginWorldLineAsync("c", new(2), new(8), epoch)).Outcome);
-        await store.BeginWorldLineAsync("c", new(3), new(8), epoch);
-        Assert.Equal(
-            new(WorldLineOutcome.StaleWorldLine, Point("3:8")), await store.BeginWorldLineAsync("c", new(2), new(7), epoch));
-        await Assert.ThrowsAsync<MetadataException>(() => store.BeginWorldLineAsync("c", new(5), new(9), epoch));
+            new(WorldLineOutcome.StaleWorldLine, Point("3:8")), await store.BeginAsync("c", new(2), new(7), epoch));
+        await Assert.ThrowsAsync<MetadataException>(() => store.BeginAsync("c", new(5), new(9), epoch));
         Assert.Equal(
             [(1L, 0L), (2, 7), (3, 8)],
             (await store.WorldLinesAsync("c")).Select(l => (l.WorldLine.Number, l.BranchCut.Number)));
@@ -174,11 +173,11 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync();
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
-        await store.RecordCutAsync("c", Shard0, Point("1:5"), epoch);
+        await store.RecordAsync("c", Shard0, Point("1:5"), epoch);
         Assert.Equal(
-            new(WorldLineOutcome.BelowRecordedCut, Point("1:5")), await store.BeginWorldLineAsync("c", new(2), new(4), epoch));
+            WorldLineOutcome.BelowRecorded, (await store.BeginAsync("c", new(2), new(4), epoch)).Outcome);
         Assert.Single(await store.WorldLinesAsync("c"));
-        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("1:6"), epoch));
+        Assert.Equal(DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, Point("1:6"), epoch));
     }
 
     [Fact]
@@ -188,27 +187,85 @@ public abstract partial class ConformanceTests
         long old = await store.TakeShardEpochAsync("c", Shard0, "old");
         await store.TakeShardEpochAsync("c", Shard0, "young");
         Assert.Equal(
-            new(WorldLineOutcome.Deposed, Point("1:0")), await store.BeginWorldLineAsync("c", new(2), new(4), old));
+            new(WorldLineOutcome.Deposed, Point("1:0")), await store.BeginAsync("c", new(2), new(4), old));
         Assert.Single(await store.WorldLinesAsync("c"));
     }
 
     [Fact]
-    public async Task BeginWorldLine_SeveralShards_ComparesWithTheLeastAndMovesAll()
+    public async Task RecordDurable_SeveralShards_CutIsWhatAllHave()
     {
         await using IMetadataStore store = await FreshStoreAsync(shards: 3);
-        long[] epochs = new long[3];
-        long[] cuts = [9, 5, 7];
-        for (int i = 0; i < 3; i++)
+        long[] epochs = await EpochsAsync(store, 3);
+        Assert.Equal(Point("1:0"), await CutAfterAsync(0, 9));
+        Assert.Equal(Point("1:0"), await CutAfterAsync(1, 5));
+        Assert.Equal(Point("1:5"), await CutAfterAsync(2, 7));
+        Assert.Equal(Point("1:7"), await CutAfterAsync(1, 8));
+        await store.AwaitCommitAsync("c", new(30));
+        await store.AwaitCommitAsync("c", new(20));
+        Assert.Equal(new(Point("1:7"), new(30)), await store.AdvanceCutAsync("c"));
+
+        async Task<WorldPoint> CutAfterAsync(int shard, long version) =>
+            (await store.RecordDurableAsync("c", new(shard), DurableClaim.Of(new(new(1), new(version))), epochs[shard])).Cut;
+    }
+
+    [Fact]
+    public async Task RecordDurable_CutOnceRecorded_StaysWhateverIsClaimedLater()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(shards: 2);
+        long[] epochs = await EpochsAsync(store, 2);
+        await store.RecordAsync("c", new(0), Point("1:11"), epochs[0]);
+        await store.RecordAsync("c", new(1), Point("1:10"), epochs[1]);
+
+        // From here on shard 0 closes every 8th version only, and nothing between 11 and 24.
+        WorldPoint cut = (await store.RecordDurableAsync("c", new(0), new(Point("1:24"), 8, new(24)), epochs[0])).Cut;
+        Assert.Equal(Point("1:10"), cut);
+        Assert.Equal(Point("1:10"), (await store.RecordDurableAsync("c", new(1), DurableClaim.Of(Point("1:23")), epochs[1])).Cut);
+        WorldLineResult begun = await store.BeginWorldLineAsync("c", new(1), new(2), DurableClaim.Of(Point("1:23")), epochs[1]);
+        Assert.Equal(new(WorldLineOutcome.Started, Point("2:10")), begun);
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal((Point("2:10"), new(10)), (s.Durable, s.Claim.Floor)));
+    }
+
+    [Fact]
+    public async Task BeginWorldLine_SeveralShards_BranchesAtWhatAllHaveAndMovesAll()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(shards: 3);
+        long[] epochs = await EpochsAsync(store, 3);
+        foreach ((int shard, long version) in new[] { (0, 9L), (1, 5L), (2, 7L) })
         {
-            epochs[i] = await store.TakeShardEpochAsync("c", new(i), "me");
-            await store.RecordCutAsync("c", new(i), new(new(1), new(cuts[i])), epochs[i]);
+            await store.RecordAsync("c", new(shard), new(new(1), new(version)), epochs[shard]);
         }
 
+        // The shard that failed proves more than it had recorded.
         Assert.Equal(
-            new(WorldLineOutcome.BelowRecordedCut, Point("1:5")), await store.BeginWorldLineAsync("c", new(2), new(4), epochs[2]));
-        Assert.Equal(WorldLineOutcome.Started, (await store.BeginWorldLineAsync("c", new(2), new(6), epochs[2])).Outcome);
-        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(Point("2:6"), s.RecordedCut));
-        Assert.Equal(CutRecordResult.StaleWorldLine, await store.RecordCutAsync("c", new(0), Point("1:10"), epochs[0]));
+            new(WorldLineOutcome.Started, Point("2:6")),
+            await store.BeginWorldLineAsync("c", new(1), new(2), DurableClaim.Of(Point("1:6")), epochs[1]));
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal((Point("2:6"), WorldLine.First), (s.Durable, s.Entered)));
+        DurableResult stale = await store.RecordDurableAsync("c", new(0), DurableClaim.Of(Point("1:10")), epochs[0]);
+        Assert.Equal(new(DurableOutcome.StaleWorldLine, Point("2:6")), stale);
+        Assert.Equal(Point("2:6"), (await store.AdvanceCutAsync("c")).Cut);
+    }
+
+    [Fact]
+    public async Task EnterWorldLine_CurrentOneOnly_IsNoted()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(shards: 2);
+        long[] epochs = await EpochsAsync(store, 2);
+        await store.BeginWorldLineAsync("c", Shard0, new(2), DurableClaim.Of(Point("1:0")), epochs[0]);
+        await store.EnterWorldLineAsync("c", new(1), new(2), epochs[1]);
+        await store.EnterWorldLineAsync("c", Shard0, new(1), epochs[0]);
+        await store.EnterWorldLineAsync("c", Shard0, new(2), epochs[0] + 100);
+        Assert.Equal([new(1), new(2)], (await store.ShardsAsync("c")).Select(s => s.Entered));
+    }
+
+    private static async Task<long[]> EpochsAsync(IMetadataStore store, int shards)
+    {
+        long[] epochs = new long[shards];
+        for (int i = 0; i < shards; i++)
+        {
+            epochs[i] = await store.TakeShardEpochAsync("c", new(i), "me");
+        }
+
+        return epochs;
     }
 
     [Fact]
@@ -236,7 +293,7 @@ public abstract partial class ConformanceTests
             string address = $"хост-{names[i]}:1";
             long epoch = await store.TakeShardEpochAsync(names[i], Shard0, names[i]);
             ShardRecord shard = await store.RegisterShardAsync(names[i], Shard0, address, names[i]);
-            Assert.Equal(new(Shard0, address, names[i], Point("1:0"), epoch, names[i]), shard);
+            Assert.Equal(new(Shard0, address, names[i], DurableClaim.Of(Point("1:0")), epoch, names[i], WorldLine.First), shard);
         }
 
         for (int i = 0; i < names.Length; i++)
@@ -268,12 +325,12 @@ public abstract partial class ConformanceTests
         {
             await first.InitializeAsync();
             await first.GetOrCreateClusterAsync("c", Settings());
-            await first.RecordCutAsync("c", Shard0, Point("1:5"), await first.TakeShardEpochAsync("c", Shard0, "me"));
+            await first.RecordAsync("c", Shard0, Point("1:5"), await first.TakeShardEpochAsync("c", Shard0, "me"));
         }
 
         await using IMetadataStore second = MetadataStoreFactory.Create(spec);
         await second.InitializeAsync();
-        Assert.Equal(Point("1:5"), (await second.ShardsAsync("c"))[0].RecordedCut);
+        Assert.Equal(Point("1:5"), (await second.ShardsAsync("c"))[0].Durable);
     }
 
     [Fact]

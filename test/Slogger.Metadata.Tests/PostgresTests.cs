@@ -80,14 +80,14 @@ public sealed class PostgresTests(PostgresServer server)
             await using NpgsqlCommand command = new("UPDATE slogger_shards SET owner = 'x'", other, holding);
             await command.ExecuteNonQueryAsync();
             MetadataUnavailableException refused = await Assert.ThrowsAsync<MetadataUnavailableException>(
-                () => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch));
+                () => store.RecordAsync("c", Shard0, Point("1:1"), epoch));
             Assert.Contains("lock", refused.Message, StringComparison.Ordinal);
 
             using CancellationTokenSource soon = new(TimeSpan.FromMilliseconds(50));
             await Assert.ThrowsAnyAsync<OperationCanceledException>(() => store.TakeShardEpochAsync("c", Shard0, "you", soon.Token));
         }
 
-        Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch)));
+        Assert.Equal(DurableOutcome.Recorded, await EventuallyAsync(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch)));
     }
 
     /// <summary>The order that loses a committed version if rows are read before they are locked: a cut is being recorded,
@@ -96,27 +96,27 @@ public sealed class PostgresTests(PostgresServer server)
     public async Task BeginWorldLine_CutIsBeingRecorded_WaitsAndSeesIt()
     {
         WorldLineResult result = await WhileUncommittedAsync(
-            "UPDATE slogger_shards SET cut_version = 9", (store, epoch) => store.BeginWorldLineAsync("c", new(2), new(5), epoch));
-        Assert.Equal(new(WorldLineOutcome.BelowRecordedCut, Point("1:9")), result);
+            "UPDATE slogger_shards SET cut_version = 9", (store, epoch) => store.BeginAsync("c", new(2), new(5), epoch));
+        Assert.Equal(WorldLineOutcome.BelowRecorded, result.Outcome);
     }
 
     /// <summary>The other order: a world-line is about to begin while a cut of the old one is recorded (I5).</summary>
     [Fact]
     public async Task RecordCut_WorldLineIsBeingBegun_WaitsAndIsStale()
     {
-        CutRecordResult result = await WhileUncommittedAsync(
-            "UPDATE slogger_shards SET world_line = 2, cut_version = 5",
-            (store, epoch) => store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
-        Assert.Equal(CutRecordResult.StaleWorldLine, result);
+        DurableOutcome result = await WhileUncommittedAsync(
+            "UPDATE slogger_shards SET world_line = 2, cut_version = 5; UPDATE slogger_clusters SET world_line = 2, cut_version = 5",
+            (store, epoch) => store.RecordAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(DurableOutcome.StaleWorldLine, result);
     }
 
     /// <summary>And a take-over that is about to be committed deposes who records meanwhile (I6).</summary>
     [Fact]
     public async Task RecordCut_ShardIsBeingTaken_WaitsAndIsDeposed()
     {
-        CutRecordResult result = await WhileUncommittedAsync(
-            "UPDATE slogger_shards SET epoch = epoch + 1", (store, epoch) => store.RecordCutAsync("c", Shard0, Point("1:9"), epoch));
-        Assert.Equal(CutRecordResult.Deposed, result);
+        DurableOutcome result = await WhileUncommittedAsync(
+            "UPDATE slogger_shards SET epoch = epoch + 1", (store, epoch) => store.RecordAsync("c", Shard0, Point("1:9"), epoch));
+        Assert.Equal(DurableOutcome.Deposed, result);
     }
 
     // Runs a statement on another connection, makes a call that has to wait for its row, and only then commits it.
@@ -183,20 +183,20 @@ public sealed class PostgresCrashTests(PostgresServer server) : IClassFixture<Po
         await store.InitializeAsync();
         await store.GetOrCreateClusterAsync("c", Settings());
         long epoch = await store.TakeShardEpochAsync("c", Shard0, "me");
-        await store.RecordCutAsync("c", Shard0, Point("1:1"), epoch);
+        await store.RecordAsync("c", Shard0, Point("1:1"), epoch);
 
         await server.KillAsync();
         for (int i = 0; i < 50; i++)
         {
             MetadataUnavailableException down = await Assert.ThrowsAsync<MetadataUnavailableException>(
-                () => store.RecordCutAsync("c", Shard0, Point("1:2"), epoch));
+                () => store.RecordAsync("c", Shard0, Point("1:2"), epoch));
             AssertHides(down, PostgresServer.Password);
             await Task.Delay(10);
         }
 
         await server.StartAsync();
-        Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, Point("1:2"), epoch)));
-        Assert.Equal(Point("1:2"), (await store.ShardsAsync("c"))[0].RecordedCut);
+        Assert.Equal(DurableOutcome.Recorded, await EventuallyAsync(() => store.RecordAsync("c", Shard0, Point("1:2"), epoch)));
+        Assert.Equal(Point("1:2"), (await store.ShardsAsync("c"))[0].Durable);
     }
 
     /// <summary>I2 and I3 at the metadata: what was acknowledged is there after any kill -9, under load, again and again.</summary>
@@ -220,7 +220,7 @@ public sealed class PostgresCrashTests(PostgresServer server) : IClassFixture<Po
                 while (true)
                 {
                     Assert.Equal(
-                        CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, new(new(1), new(++version)), epoch));
+                        DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, new(new(1), new(++version)), epoch));
                     acknowledged = version;
                 }
             }
@@ -232,7 +232,7 @@ public sealed class PostgresCrashTests(PostgresServer server) : IClassFixture<Po
             await kill;
             Assert.True(acknowledged > 0, $"seed {seed}");
             await server.StartAsync();
-            long recorded = (await EventuallyAsync(() => store.ShardsAsync("c")))[0].RecordedCut.Version.Number;
+            long recorded = (await EventuallyAsync(() => store.ShardsAsync("c")))[0].Durable.Version.Number;
             Assert.InRange(recorded, acknowledged, version);
         }
     }
@@ -248,13 +248,13 @@ public sealed class PostgresCrashTests(PostgresServer server) : IClassFixture<Po
         await server.SignalAllAsync("-STOP");
         try
         {
-            await Assert.ThrowsAsync<MetadataUnavailableException>(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch));
+            await Assert.ThrowsAsync<MetadataUnavailableException>(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch));
         }
         finally
         {
             await server.SignalAllAsync("-CONT");
         }
 
-        Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch)));
+        Assert.Equal(DurableOutcome.Recorded, await EventuallyAsync(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch)));
     }
 }

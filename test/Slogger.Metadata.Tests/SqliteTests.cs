@@ -69,12 +69,12 @@ public sealed class SqliteTests : TemporaryDirectory
         await other.OpenAsync();
         SqliteTransaction locked = other.BeginTransaction();
         MetadataUnavailableException refused = await Assert.ThrowsAsync<MetadataUnavailableException>(
-            () => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch));
+            () => store.RecordAsync("c", Shard0, Point("1:1"), epoch));
         Assert.Contains("write lock", refused.Message, StringComparison.Ordinal);
-        Assert.Equal(Point("1:0"), (await store.ShardsAsync("c"))[0].RecordedCut);
+        Assert.Equal(Point("1:0"), (await store.ShardsAsync("c"))[0].Durable);
         await Assert.ThrowsAsync<MetadataUnavailableException>(() => store.TakeShardEpochAsync("c", Shard0, "you"));
         locked.Dispose();
-        Assert.Equal(CutRecordResult.Recorded, await store.RecordCutAsync("c", Shard0, Point("1:1"), epoch));
+        Assert.Equal(DurableOutcome.Recorded, await store.RecordAsync("c", Shard0, Point("1:1"), epoch));
         await store.DisposeAsync();
     }
 
@@ -96,7 +96,7 @@ public sealed class SqliteTests : TemporaryDirectory
             {
                 try
                 {
-                    await store.RecordCutAsync("c", Shard0, new(new(1), new(version)), epoch);
+                    await store.RecordAsync("c", Shard0, new(new(1), new(version)), epoch);
                     recorded = version;
                 }
                 catch (MetadataUnavailableException exception)
@@ -110,10 +110,10 @@ public sealed class SqliteTests : TemporaryDirectory
 
             // The last acknowledged cut is there, and with space the store goes on: the same object.
             ShardRecord now = (await EventuallyAsync(() => store.ShardsAsync("c")))[0];
-            Assert.Equal((recorded, epoch), (now.RecordedCut.Version.Number, now.Epoch));
+            Assert.Equal((recorded, epoch), (now.Durable.Version.Number, now.Epoch));
             File.Delete(ballast);
             WorldPoint next = new(new(1), new(recorded + 1));
-            Assert.Equal(CutRecordResult.Recorded, await EventuallyAsync(() => store.RecordCutAsync("c", Shard0, next, epoch)));
+            Assert.Equal(DurableOutcome.Recorded, await EventuallyAsync(() => store.RecordAsync("c", Shard0, next, epoch)));
         }
         finally
         {
@@ -191,8 +191,8 @@ public sealed class SqliteTests : TemporaryDirectory
         await using SqliteConnection other = new($"Data Source={file};Pooling=false");
         await other.OpenAsync();
         SqliteTransaction locked = other.BeginTransaction();
-        Task<CutRecordResult>[] calls =
-            [.. Enumerable.Range(0, 50).Select(_ => Task.Run(() => store.RecordCutAsync("c", Shard0, Point("1:1"), epoch)))];
+        Task<DurableOutcome>[] calls =
+            [.. Enumerable.Range(0, 50).Select(_ => Task.Run(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch)))];
         await Assert.ThrowsAsync<MetadataUnavailableException>(() => Task.WhenAll(calls));
         Assert.Contains(calls, c => c.Exception is { } e && e.InnerException!.Message.Contains("More than 3 calls", StringComparison.Ordinal));
         locked.Dispose();
@@ -207,12 +207,12 @@ public sealed class SqliteTests : TemporaryDirectory
         Stopwatch took = Stopwatch.StartNew();
         for (int version = 1; version <= Calls; version++)
         {
-            await store.RecordCutAsync("c", Shard0, new(new(1), new(version)), epoch);
+            await store.RecordAsync("c", Shard0, new(new(1), new(version)), epoch);
         }
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Create(
             CultureInfo.InvariantCulture, $"RecordCut: {took.Elapsed.TotalMilliseconds / Calls:F3} ms"));
-        Assert.Equal(new(new(1), new(Calls)), (await store.ShardsAsync("c"))[0].RecordedCut);
+        Assert.Equal(new(new(1), new(Calls)), (await store.ShardsAsync("c"))[0].Durable);
         await store.DisposeAsync();
     }
 }

@@ -57,7 +57,7 @@ public sealed record RecoveryFacts
     /// <summary>What the log proves; null if the log is empty or absent.</summary>
     public LogEvidence? Log { get; init; }
 
-    /// <summary>The metadata's current world-line and this shard's recorded cut in it (version 0: nothing was ever committed).</summary>
+    /// <summary>The metadata's current world-line and what this shard has recorded as durable in it (version 0: nothing ever).</summary>
     public required WorldPoint Recorded { get; init; }
 
     /// <summary>If the log's world-line is older than the metadata's: the newest boundary of the log at or below every
@@ -112,8 +112,11 @@ public abstract record RecoveryDecision
     /// to be started first, at the branch: the data is not the history that the cluster had.</summary>
     public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, Version Branch) : RecoveryDecision;
 
-    /// <summary>Start a new world-line at the branch, and restore the store to exactly it.</summary>
-    public sealed record RestoreFromLog(WorldLine NewWorldLine, Boundary Branch) : RecoveryDecision;
+    /// <summary>Bring the store back to a boundary of the log, in another world-line.</summary>
+    /// <param name="WorldLine">The world-line that begins there.</param>
+    /// <param name="Last">The last boundary that the log proves. The branch is there, or where the other shards have it.</param>
+    /// <param name="Begins">Whether the world-line has to be started first; if not, others have started it, and branched there.</param>
+    public sealed record RestoreFromLog(WorldLine WorldLine, Boundary Last, bool Begins) : RecoveryDecision;
 
     /// <summary>The same history goes on, but the log has to begin again from a fresh checkpoint. What the old log holds
     /// stays until a boundary behind the checkpoint is durable.</summary>

@@ -54,7 +54,7 @@ public static class RecoveryPlan
         }
 
         if (last.Version < facts.Recorded.Version) return BelowCut(facts, $"its version log ends at version {last.Version}");
-        RecoveryDecision restore = new RecoveryDecision.RestoreFromLog(current.Next, last);
+        RecoveryDecision restore = new RecoveryDecision.RestoreFromLog(abandoned ? current : current.Next, last, !abandoned);
         return facts.Situation switch
         {
             StoreSituation.Continues when !abandoned => new RecoveryDecision.Continue(),

@@ -1,6 +1,7 @@
 // The effects that ShardMachine hands out, as data. Order is part of the contract: perform them one after the other as they
 // stand. Persist before record, record before Committed: the machine never hands out a later one before the earlier one was
 // reported back as done.
+using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Shards;
@@ -26,9 +27,10 @@ public enum ShardEffectKind : byte
     /// <summary>Make what was appended so far durable, then call <see cref="ShardMachine.LogDurable"/>.</summary>
     RequestSync,
 
-    /// <summary>Record <see cref="ShardEffect.Point"/> in the metadata; report exactly one result for it
-    /// (<see cref="ShardMachine.CutRecorded"/>, CutRefused or CutUnavailable). Equal to what is recorded counts as recorded.</summary>
-    RecordCut,
+    /// <summary>Record <see cref="ShardEffect.Claim"/> in the metadata; report exactly one result for its point
+    /// (<see cref="ShardMachine.DurableRecorded"/>, RecordRefused or RecordUnavailable). Equal to what is recorded counts as
+    /// recorded.</summary>
+    RecordDurable,
 
     /// <summary>Everything up to <see cref="ShardEffect.Point"/> is committed: tell those who wait.</summary>
     Committed,
@@ -42,7 +44,11 @@ public enum ShardEffectKind : byte
 
 /// <summary>One effect; which members are set depends on the kind.</summary>
 public readonly record struct ShardEffect(
-    ShardEffectKind Kind, Marker Marker, Boundary Boundary, WorldPoint Point, string? Text);
+    ShardEffectKind Kind, Marker Marker, Boundary Boundary, WorldPoint Point, string? Text)
+{
+    /// <summary>What the shard has durable, and where it can be restored to.</summary>
+    public DurableClaim Claim { get; init; }
+}
 
 /// <summary>A reusable list of effects: cleared by its owner, filled by <see cref="ShardMachine"/>. Bounded: no input has
 /// more than <see cref="Capacity"/> effects.</summary>
@@ -62,9 +68,10 @@ public sealed class ShardEffects
     /// <summary>Forgets all.</summary>
     public void Clear() => Count = 0;
 
-    internal void Add(ShardEffectKind kind, Marker marker = default, Boundary boundary = default, WorldPoint point = default, string? text = null)
+    internal void Add(ShardEffectKind kind, Marker marker = default, Boundary boundary = default, WorldPoint point = default, string? text = null,
+        DurableClaim claim = default)
     {
         if (Count == Capacity) throw new InvalidOperationException("The effects of earlier inputs have not been taken and cleared.");
-        _items[Count++] = new(kind, marker, boundary, point, text);
+        _items[Count++] = new(kind, marker, boundary, point, text) { Claim = claim };
     }
 }

@@ -32,7 +32,8 @@ public sealed partial class ShardMachine
         }
 
         Version last = RoundDown(_open.Previous);
-        bool due = _mode == ShardMode.Stopping || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
+        // Others' commits wait for this shard's versions.
+        bool due = _mode == ShardMode.Stopping || (_awaited && _options.HasPeers) || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
         if (due && last > _last.Version) AppendEmptyRun(last, effects);
     }
 
@@ -84,11 +85,41 @@ public sealed partial class ShardMachine
     private void AppendBoundary(in Marker marker, long offset, int database, ShardEffects effects)
     {
         _unsyncedWrites |= _options.Mode != CommitMode.Log || offset - _last.Offset > Marker.StreamBytesMax;
+        NoteGap(marker.Closed);
         _last = new(_worldLine, marker.Closed, offset, database, marker.Time);
         _lastAppendUs = _now.Microseconds;
         effects.Add(ShardEffectKind.AppendBoundary, boundary: _last);
         RequestSync(effects);
     }
+
+    // Several versions are closed at one place: what was done in the later ones is there already, so only the last of them can
+    // be restored to. If that goes on, the versions of shards that are late would hardly ever meet (DPR, figure 3): closing
+    // fewer, they do.
+    private void NoteGap(Version closed)
+    {
+        bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
+        _sinceGap++;
+        if (skipped) _floor = closed;
+        _floorIsNext = false;
+        if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
+        if (skipped)
+        {
+            if (_sinceGap <= GapsNear && _stride < LateStrideMax) _stride *= 2;
+            _sinceGap = 0;
+        }
+        else if (_sinceGap >= GapsFar && _stride > 1)
+        {
+            // What lies before was closed by the larger stride.
+            _stride /= 2;
+            _floor = closed;
+            _sinceGap = 0;
+        }
+    }
+
+    private const int GapsNear = 8;
+    private const int GapsFar = 1000;
+    private const long LateStrideMax = 64;
+    private int _sinceGap = GapsNear;
 
     private void AppendEmptyRun(Version last, ShardEffects effects)
     {

@@ -1,4 +1,5 @@
 // How closed versions become durable, recorded, committed: each step only after the one before was reported back.
+using Slogger.Core.Cuts;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -9,7 +10,9 @@ public sealed partial class ShardMachine
 {
     private Version _counted;              // last version whose boundary counts: answered and read, or an empty run
     private Version _durable;              // last version that the log reported durable
-    private WorldPoint _recorded;
+    private WorldPoint _recorded;          // what the metadata holds of this shard as durable
+    private WorldPoint _committed;         // the recorded cut, as far as it is known here
+    private Version _branch;               // where this world-line began
     private WorldPoint? _recording;        // at most one record on its way; newer points wait and coalesce
     private long _retryAtUs = long.MinValue;
     private long _backoffUs;
@@ -18,6 +21,7 @@ public sealed partial class ShardMachine
     private ShardStage _stageRead;
     private ShardStage _stageDurable;
     private ShardStage _stageRecorded;
+    private ShardStage _stageCommitted;
 
     /// <summary>The log (in mode Bgsave: the kept snapshot) can be restored to this point, whatever fails: the base
     /// checkpoint under it included.</summary>
@@ -36,43 +40,72 @@ public sealed partial class ShardMachine
         AdvanceCut(effects);
     }
 
-    /// <summary>The metadata holds the point: it is committed.</summary>
-    public void CutRecorded(WorldPoint point, ShardEffects effects)
+    /// <summary>The metadata holds the point as durable.</summary>
+    /// <param name="point">What was to be recorded.</param>
+    /// <param name="cut">The recorded cut after it.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void DurableRecorded(WorldPoint point, WorldPoint cut, ShardEffects effects)
     {
         if (_recording != point) return;
         _recording = null;
         _backoffUs = 0;
         if (IsOver) return;
-        if (point.WorldLine != _worldLine)
+        if (point.WorldLine == _worldLine)
         {
-            // Recorded for the world-line before, just before this one started: the branch must cover it.
-            if (point.Version > _recorded.Version)
-                Violate($"the metadata recorded {point} although this world-line branched below it", effects);
-            if (Is(ShardMutation.OldWorldLineCommitted)) effects.Add(ShardEffectKind.Committed, point: point);
-            return;
+            _recorded = point;
+            _stageRecorded = new(point.Version, _now);
         }
 
-        _recorded = point;
-        _stageRecorded = new(point.Version, _now);
-        if (!Is(ShardMutation.CommittedBeforeRecorded)) effects.Add(ShardEffectKind.Committed, point: point);
+        CutAdvanced(cut, effects);
         AdvanceCut(effects);
     }
 
-    /// <summary>The metadata refused the point for good: another process owns the shard, or the cluster is in another
-    /// world-line. This machine never commits again (invariant I6).</summary>
-    public void CutRefused(WorldPoint point, string reason, ShardEffects effects)
+    /// <summary>The recorded cut is at least this: all of this shard in it is committed. Any number of times, in any order.</summary>
+    public void CutAdvanced(WorldPoint cut, ShardEffects effects)
+    {
+        if (IsOver) return;
+        if (cut.WorldLine < _worldLine)
+        {
+            if (cut.Version > _branch) Violate($"the cut {cut} was recorded although world-line {_worldLine} branched below it, at version {_branch}", effects);
+            if (!Is(ShardMutation.OldWorldLineCommitted)) return;
+        }
+        else if (cut.WorldLine > _worldLine || cut.Version <= _committed.Version)
+        {
+            return;
+        }
+        else if (cut.Version > _durable)
+        {
+            Violate($"the cut {cut} was recorded, but this shard has only version {_durable} durable", effects);
+            return;
+        }
+
+        _committed = cut;
+        _stageCommitted = new(cut.Version, _now);
+        if (!Is(ShardMutation.CommittedBeforeRecorded)) effects.Add(ShardEffectKind.Committed, point: cut);
+    }
+
+    /// <summary>The metadata refused the point: the cluster is in another world-line. Commits halt until this shard has entered it.</summary>
+    public void WorldLineLeft(WorldPoint point)
+    {
+        if (_recording == point) _recording = null;
+        if (point.WorldLine == _worldLine) StoreLost();
+    }
+
+    /// <summary>The metadata refused the point for good: another process owns the shard. This machine never commits again
+    /// (invariant I6).</summary>
+    public void RecordRefused(WorldPoint point, string reason, ShardEffects effects)
     {
         if (_recording != point) return;
         _recording = null;
         // While the store is lost the refusal may come from the world-line that this very process has begun to start. If
         // it is not, the start fails, or the next record does.
         if (IsOver || point.WorldLine != _worldLine || !_storeAttached) return;
-        Violate($"the metadata refused to record the cut {point}: {reason}", effects);
+        Violate($"the metadata refused to record {point} as durable: {reason}", effects);
     }
 
     /// <summary>The metadata could not be reached, or did not answer: whether it recorded the point is not known. It is
     /// tried again, with what is durable by then, after a pause that doubles each time.</summary>
-    public void CutUnavailable(WorldPoint point)
+    public void RecordUnavailable(WorldPoint point)
     {
         if (_recording != point) return;
         _recording = null;
@@ -90,6 +123,11 @@ public sealed partial class ShardMachine
         AdvanceCut(effects);
     }
 
+    /// <summary>What is to be said of a version that is durable. Below the floor, the version itself is all that is sure to be
+    /// restorable; of another world-line too.</summary>
+    public DurableClaim ClaimOf(WorldPoint durable) =>
+        durable.WorldLine == _worldLine ? new(durable, _stride, Version.Min(_floor, durable.Version)) : new(durable, 1, durable.Version);
+
     /// <summary>A picture for status displays.</summary>
     public ShardStatus StatusAt(HybridTimestamp now) => new()
     {
@@ -103,10 +141,12 @@ public sealed partial class ShardMachine
         Read = _stageRead,
         Durable = _stageDurable,
         Recorded = _stageRecorded,
+        Committed = _stageCommitted,
         AnsweredLagUs = LagUs(_stageAnswered, now),
         ReadLagUs = LagUs(_stageRead, now),
         DurableLagUs = LagUs(_stageDurable, now),
         RecordedLagUs = LagUs(_stageRecorded, now),
+        CommittedLagUs = LagUs(_stageCommitted, now),
     };
 
     private long LagUs(ShardStage stage, HybridTimestamp now) =>
@@ -123,7 +163,8 @@ public sealed partial class ShardMachine
         if (_recording is null && worth)
         {
             _recording = target;
-            effects.Add(ShardEffectKind.RecordCut, point: target);
+            // At a floor above it, the version itself is all that is sure to be restorable.
+            effects.Add(ShardEffectKind.RecordDurable, point: target, claim: ClaimOf(target));
             if (Is(ShardMutation.CommittedBeforeRecorded)) effects.Add(ShardEffectKind.Committed, point: target);
         }
 

@@ -45,6 +45,8 @@ public sealed partial class ShardMachine
     private bool _answered;
     private bool _read;
     private long _stride = 1;
+    private Version _floor;                // from here to the last boundary no multiple of the stride was skipped
+    private bool _floorIsNext;             // nothing before the next boundary can be restored
     private long _markersFailed;
 
     private Boundary _last;           // last appended to the log: the next must lie behind it
@@ -61,7 +63,9 @@ public sealed partial class ShardMachine
     {
         if (options.Mode == CommitMode.None) throw new ArgumentException("There is nothing to commit in mode none.", nameof(options));
         if (start.Recorded.WorldLine != start.Last.WorldLine || start.Recorded.Version > start.Last.Version)
-            throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Recorded} is not covered by the log, which ends at {start.Last.Point}.", nameof(start));
+            throw new ArgumentException($"Shard {options.Shard}: {start.Recorded}, recorded as durable, is not covered by the log, which ends at {start.Last.Point}.", nameof(start));
+        if (start.Cut.WorldLine != start.Recorded.WorldLine || start.Cut > start.Recorded)
+            throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Cut} is not covered by what the shard has recorded, {start.Recorded}.", nameof(start));
         _options = options;
         _mutation = mutation;
         _grid = start.Grid;
@@ -69,13 +73,16 @@ public sealed partial class ShardMachine
         _now = start.Now;
         _last = start.Last;
         _counted = _durable = _syncRequested = start.Last.Version;
+        _floor = start.Last.Version;
         _recorded = start.Recorded;
+        _committed = start.Cut;
         _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
         // What lies behind the last boundary is not known here: only a marker can tell.
         _dirty = true;
         _lastAppendUs = _now.Microseconds;
         _stageAnswered = _stageRead = _stageDurable = new(_last.Version, default);
         _stageRecorded = new(_recorded.Version, default);
+        _stageCommitted = new(_committed.Version, default);
     }
 
     /// <summary>What the shard is doing.</summary>
@@ -103,8 +110,8 @@ public sealed partial class ShardMachine
     /// <summary>The last boundary handed out for the log.</summary>
     public Boundary LastBoundary => _last;
 
-    /// <summary>Up to here the shard is committed: recorded in the metadata.</summary>
-    public WorldPoint Committed => _recorded;
+    /// <summary>Up to here the shard is committed: in the recorded cut.</summary>
+    public WorldPoint Committed => _committed;
 
     /// <summary>The clock grid in force.</summary>
     public VersionGrid Grid => _grid;
@@ -234,6 +241,7 @@ public sealed partial class ShardMachine
         if (_inFlight is not null) MarkerFailed(dirty: true);
         _dirty = true;
         _last = _last with { Offset = Math.Max(_last.Offset, offset) };
+        _floorIsNext = true;
         if (_mode == ShardMode.CatchingUp) Run();
     }
 
@@ -254,16 +262,17 @@ public sealed partial class ShardMachine
     public void WorldLineStarted(WorldLine next, Boundary branch, ShardEffects effects)
     {
         if (IsOver || next <= _worldLine) return;
-        if (branch.Version < _recorded.Version)
+        if (branch.Version < _committed.Version)
         {
-            Violate($"world-line {next} branches at version {branch.Version}, below the recorded cut {_recorded}", effects);
+            Violate($"world-line {next} branches at version {branch.Version}, below the recorded cut {_committed}", effects);
             return;
         }
 
         _worldLine = next;
         _last = branch with { WorldLine = next };
         _counted = _durable = _syncRequested = branch.Version;
-        _recorded = _last.Point;
+        _recorded = _committed = _last.Point;
+        _branch = _floor = branch.Version;
         _inFlight = null;
         _storeAttached = false;
         _dirty = true;
@@ -272,8 +281,8 @@ public sealed partial class ShardMachine
         _lowest = _open;
         _lastAppendUs = _now.Microseconds;
         if (_mode != ShardMode.Stopping) _mode = ShardMode.Detached;
-        _stageAnswered = _stageRead = _stageDurable = _stageRecorded = new(branch.Version, _now);
-        effects.Add(ShardEffectKind.Committed, point: _recorded);
+        _stageAnswered = _stageRead = _stageDurable = _stageRecorded = _stageCommitted = new(branch.Version, _now);
+        effects.Add(ShardEffectKind.Committed, point: _committed);
     }
 
     /// <summary>An ordered end begins: forward nothing more. The last version is closed, synced and recorded; then comes

@@ -53,15 +53,20 @@ public sealed record ShardOptions
     /// <summary>The longest stride in mode Bgsave, in versions: a power of two. A save that takes longer is still
     /// waited for, but strides grow no further.</summary>
     public long StrideMax { get; init; } = 1L << 20;
+
+    /// <summary>Whether the cluster has other shards: then versions that were closed together, since a marker came late, can be
+    /// in no cut, and a shard that is late often closes every 2nd, 4th... only, so that its versions meet those of others.</summary>
+    public bool HasPeers { get; init; }
 }
 
 /// <summary>What a shard starts from.</summary>
 /// <param name="Grid">The cluster's clock grid.</param>
 /// <param name="Last">The last boundary that the log proves, durable, of the current world-line (version 0 and the base's
 /// offset if there is none).</param>
-/// <param name="Recorded">The recorded cut of this shard: the same world-line, at most <paramref name="Last"/>.</param>
+/// <param name="Recorded">What this shard has recorded as durable: the same world-line, at most <paramref name="Last"/>.</param>
+/// <param name="Cut">The recorded cut: at most <paramref name="Recorded"/>.</param>
 /// <param name="Now">The clock.</param>
-public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldPoint Recorded, HybridTimestamp Now);
+public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldPoint Recorded, WorldPoint Cut, HybridTimestamp Now);
 
 /// <summary>What a shard is doing.</summary>
 public enum ShardMode

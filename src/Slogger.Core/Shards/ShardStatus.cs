@@ -40,8 +40,11 @@ public readonly record struct ShardStatus
     /// <summary>Last version durable in the log.</summary>
     public ShardStage Durable { get; init; }
 
-    /// <summary>Last version recorded in the metadata: committed.</summary>
+    /// <summary>Last version of the shard that the metadata holds as durable.</summary>
     public ShardStage Recorded { get; init; }
+
+    /// <summary>Last version in the recorded cut: committed.</summary>
+    public ShardStage Committed { get; init; }
 
     /// <summary>Lag of the answers, in microseconds.</summary>
     public long AnsweredLagUs { get; init; }
@@ -52,6 +55,9 @@ public readonly record struct ShardStatus
     /// <summary>Lag of the log's syncs, in microseconds.</summary>
     public long DurableLagUs { get; init; }
 
-    /// <summary>Lag of the recorded cut, in microseconds: what a client that waits for commit sees.</summary>
+    /// <summary>Lag of the shard's record in the metadata, in microseconds.</summary>
     public long RecordedLagUs { get; init; }
+
+    /// <summary>Lag of the recorded cut, in microseconds: what a client that waits for commit sees.</summary>
+    public long CommittedLagUs { get; init; }
 }

@@ -1,12 +1,14 @@
 // Shards: who owns them, and what they have recorded.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata.Sql;
 
 internal sealed partial class SqlMetadataStore
 {
-    private const string ShardColumns = "shard, address, store_kind, owner, epoch, world_line, cut_version";
+    private const string ShardColumns = "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered";
 
     /// <inheritdoc />
     public Task<ShardRecord> RegisterShardAsync(
@@ -90,12 +92,12 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<CutRecordResult> RecordCutAsync(
-        string cluster, ShardId shard, WorldPoint durable, long expectedShardEpoch, CancellationToken cancellation = default)
+    public Task<DurableResult> RecordDurableAsync(
+        string cluster, ShardId shard, DurableClaim durable, long expectedShardEpoch, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         CheckShard(shard);
-        CheckPoint(durable);
+        CheckClaim(durable);
         ArgumentOutOfRangeException.ThrowIfLessThan(expectedShardEpoch, 1);
         return connection.RunAsync(
             async session =>
@@ -103,32 +105,130 @@ internal sealed partial class SqlMetadataStore
                 while (true)
                 {
                     int rows = await session.ExecuteAsync(
-                        "UPDATE slogger_shards SET cut_version = @version WHERE cluster = @cluster AND shard = @shard "
+                        "UPDATE slogger_shards SET cut_version = @version, stride = @stride, floor_version = @floor "
+                        + "WHERE cluster = @cluster AND shard = @shard "
                         + "AND epoch = @epoch AND world_line = @world_line AND cut_version <= @version",
                         cancellation,
-                        ("@version", durable.Version.Number),
+                        ("@version", durable.Point.Version.Number),
+                        ("@stride", durable.Stride),
+                        ("@floor", durable.Floor.Number),
                         ("@cluster", cluster),
                         ("@shard", (long)shard.Number),
                         ("@epoch", expectedShardEpoch),
-                        ("@world_line", durable.WorldLine.Number));
+                        ("@world_line", durable.Point.WorldLine.Number));
                     if (rows == 1)
                     {
-                        return CutRecordResult.Recorded;
+                        return new DurableResult(DurableOutcome.Recorded, await AdvanceCutAsync(session, cluster, cancellation));
                     }
 
-                    if (WhyRefused(cluster, await ShardAsync(session, cluster, shard, cancellation), durable, expectedShardEpoch)
+                    if (WhyRefused(cluster, await ShardAsync(session, cluster, shard, cancellation), durable.Point, expectedShardEpoch)
                         is { } refusal)
                     {
-                        return refusal;
+                        return new(refusal, await CutAsync(session, cluster, cancellation));
                     }
                 }
             },
             cancellation);
     }
 
+    /// <inheritdoc />
+    public Task<ClusterCut> AdvanceCutAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                WorldPoint cut = await AdvanceCutAsync(session, cluster, cancellation);
+                List<long> awaited = await session.QueryAsync(
+                    "SELECT awaited_version FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster));
+                return new ClusterCut(cut, new(awaited[0]));
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task AwaitCommitAsync(string cluster, Version until, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            session => session.ExecuteAsync(
+                "UPDATE slogger_clusters SET awaited_version = @version WHERE cluster = @cluster AND awaited_version < @version",
+                cancellation,
+                ("@version", until.Number),
+                ("@cluster", cluster)),
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task EnterWorldLineAsync(
+        string cluster, ShardId shard, WorldLine entered, long expectedShardEpoch, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        return connection.RunAsync(
+            async session =>
+            {
+                await session.ExecuteAsync(
+                    "UPDATE slogger_shards SET entered = @entered WHERE cluster = @cluster AND shard = @shard "
+                    + "AND epoch = @epoch AND world_line = @entered",
+                    cancellation,
+                    ("@entered", entered.Number),
+                    ("@cluster", cluster),
+                    ("@shard", (long)shard.Number),
+                    ("@epoch", expectedShardEpoch));
+                return true;
+            },
+            cancellation);
+    }
+
+    // The cut is a row of its own: what was once reported as committed must not depend on what the shards claim later.
+    private static async Task<WorldPoint> AdvanceCutAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        while (true)
+        {
+            WorldPoint cut = await CutAsync(session, cluster, cancellation);
+            List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
+            WorldPoint next = GridCut.Advance(cut, claims);
+            // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
+            if (next == cut || claims.Count == 1)
+            {
+                return next;
+            }
+
+            int rows = await session.ExecuteAsync(
+                "UPDATE slogger_clusters SET cut_version = @version WHERE cluster = @cluster AND world_line = @world_line "
+                + "AND cut_version < @version",
+                cancellation,
+                ("@version", next.Version.Number),
+                ("@cluster", cluster),
+                ("@world_line", next.WorldLine.Number));
+            if (rows == 1)
+            {
+                return next;
+            }
+        }
+    }
+
+    private static async Task<WorldPoint> CutAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        List<WorldPoint> cut = await session.QueryAsync(
+            "SELECT world_line, cut_version FROM slogger_clusters WHERE cluster = @cluster",
+            r => PointOf(r, 0),
+            cancellation,
+            ("@cluster", cluster));
+        return cut.Count == 1 ? cut[0] : throw UnknownCluster(cluster);
+    }
+
+    private static Task<List<DurableClaim>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+        session.QueryAsync(
+            "SELECT world_line, cut_version, stride, floor_version FROM slogger_shards WHERE cluster = @cluster",
+            r => ClaimOf(r, 0),
+            cancellation,
+            ("@cluster", cluster));
+
     // Null when nothing speaks against it: the row changed between the update and the query, to the world-line or epoch that
     // was expected. As both only grow, this can be seen once for each at most.
-    private static CutRecordResult? WhyRefused(string cluster, ShardRecord now, WorldPoint durable, long epoch)
+    private static DurableOutcome? WhyRefused(string cluster, ShardRecord now, WorldPoint durable, long epoch)
     {
         if (now.Epoch < epoch || now.WorldLine < durable.WorldLine)
         {
@@ -137,9 +237,9 @@ internal sealed partial class SqlMetadataStore
                 + $"{now.WorldLine} and epoch {now.Epoch}");
         }
 
-        return now.Epoch != epoch ? CutRecordResult.Deposed
-            : now.WorldLine != durable.WorldLine ? CutRecordResult.StaleWorldLine
-            : now.RecordedCut > durable ? CutRecordResult.NotMonotone
+        return now.Epoch != epoch ? DurableOutcome.Deposed
+            : now.WorldLine != durable.WorldLine ? DurableOutcome.StaleWorldLine
+            : now.Durable > durable ? DurableOutcome.NotMonotone
             : null;
     }
 
@@ -160,5 +260,22 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static ShardRecord ShardOf(System.Data.Common.DbDataReader row) => new(
-        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), PointOf(row, 5), row.GetInt64(4), row.GetString(3));
+        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), ClaimOf(row, 5), row.GetInt64(4), row.GetString(3), new(row.GetInt64(9)));
+
+    private static DurableClaim ClaimOf(System.Data.Common.DbDataReader row, int first) =>
+        new(PointOf(row, first), row.GetInt64(first + 2), new(row.GetInt64(first + 3)));
+
+    private static void CheckClaim(in DurableClaim claim)
+    {
+        CheckPoint(claim.Point);
+        if (claim.Stride < 1 || (claim.Stride & (claim.Stride - 1)) != 0)
+        {
+            throw new ArgumentException($"A stride is a power of two, not {claim.Stride}.", nameof(claim));
+        }
+
+        if (claim.Floor.Number < 0 || claim.Floor > claim.Point.Version)
+        {
+            throw new ArgumentException($"The floor {claim.Floor} is not at or below version {claim.Point.Version}.", nameof(claim));
+        }
+    }
 }

@@ -1,4 +1,5 @@
 // World-lines, and the places in replication streams that stand for points of history.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -9,11 +10,12 @@ internal sealed partial class SqlMetadataStore
 {
     /// <inheritdoc />
     public Task<WorldLineResult> BeginWorldLineAsync(
-        string cluster, WorldLine next, Version branchCut, long expectedEpoch, CancellationToken cancellation = default)
+        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
-        ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, WorldLine.First.Number, nameof(next));
-        ArgumentOutOfRangeException.ThrowIfNegative(branchCut.Number, nameof(branchCut));
+        CheckShard(shard);
+        CheckClaim(durable);
+        ArgumentOutOfRangeException.ThrowIfNotEqual(durable.Point.WorldLine.Next, next, nameof(next));
         ArgumentOutOfRangeException.ThrowIfLessThan(expectedEpoch, 1);
         return connection.RunAsync(
             async session =>
@@ -22,7 +24,7 @@ internal sealed partial class SqlMetadataStore
                 await session.InTransactionAsync(
                     async () =>
                     {
-                        result = await BeginLockedAsync(session, cluster, new(next, branchCut), expectedEpoch, cancellation);
+                        result = await BeginLockedAsync(session, cluster, shard, durable, expectedEpoch, cancellation);
                         return result.Outcome == WorldLineOutcome.Started;
                     },
                     cancellation);
@@ -91,54 +93,58 @@ internal sealed partial class SqlMetadataStore
     }
 
     private async Task<WorldLineResult> BeginLockedAsync(
-        SqlSession session, string cluster, WorldPoint branch, long epoch, CancellationToken cancellation)
+        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, CancellationToken cancellation)
     {
+        WorldLine next = durable.Point.WorldLine.Next;
         await LockClusterAsync(session, cluster, cancellation);
 
-        // Locks the shards' rows too, so that no cut is recorded between reading the recorded ones and the commit. The new
-        // world-line is written only if nothing speaks against it: the caller rolls back otherwise.
+        // Locks the shards' rows too, so that nothing is recorded between reading them and the commit. The new world-line is
+        // written only if nothing speaks against it: the caller rolls back otherwise.
         await session.ExecuteAsync(
             "UPDATE slogger_shards SET world_line = world_line WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        WorldPoint cut = await CutAsync(session, cluster, cancellation);
+        ShardRecord own = await ShardAsync(session, cluster, shard, cancellation);
+        if (cut.WorldLine >= next)
+        {
+            WorldLineRecord current = (await WorldLinesAsync(session, cluster, cancellation))[^1];
+            bool same = current.WorldLine == next && current.StartedByEpoch == epoch;
+            return same ? new(WorldLineOutcome.Started, new(next, current.BranchCut)) : new(WorldLineOutcome.StaleWorldLine, cut);
+        }
+
+        if (cut.WorldLine != durable.Point.WorldLine || own.Epoch < epoch)
+        {
+            throw SetBack(
+                cluster, $"shard {shard} starts world-line {next} with epoch {epoch}, but world-line {cut.WorldLine} and epoch "
+                + $"{own.Epoch} are recorded");
+        }
+
+        if (own.Epoch != epoch)
+        {
+            return new(WorldLineOutcome.Deposed, cut);
+        }
+
+        if (durable.Point.Version < own.Durable.Version)
+        {
+            return new(WorldLineOutcome.BelowRecorded, cut);
+        }
+
         List<ShardRecord> shards = await session.QueryAsync(
             $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
             ShardOf,
             cancellation,
             ("@cluster", cluster));
-        WorldPoint recorded = shards.Min(s => s.RecordedCut);
-        if (recorded.WorldLine != branch.WorldLine && recorded.WorldLine.Next != branch.WorldLine)
-        {
-            return recorded.WorldLine > branch.WorldLine
-                ? new(WorldLineOutcome.StaleWorldLine, recorded)
-                : throw SetBack(cluster, $"world-line {branch.WorldLine} cannot follow {recorded.WorldLine}");
-        }
-
-        if (recorded.WorldLine == branch.WorldLine)
-        {
-            WorldLineRecord current = (await WorldLinesAsync(session, cluster, cancellation))[^1];
-            bool same = current.StartedByEpoch == epoch && current.BranchCut == branch.Version;
-            return new(same ? WorldLineOutcome.Started : WorldLineOutcome.StaleWorldLine, recorded);
-        }
-
-        if (!shards.Any(s => s.Epoch == epoch))
-        {
-            return new(WorldLineOutcome.Deposed, recorded);
-        }
-
-        if (branch.Version < recorded.Version)
-        {
-            return new(WorldLineOutcome.BelowRecordedCut, recorded);
-        }
-
+        WorldPoint branch = GridCut.Advance(cut, [.. shards.Select(s => s.Shard == shard ? durable : s.Claim)]) with { WorldLine = next };
         await session.ExecuteAsync(
-            "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version WHERE cluster = @cluster",
+            "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE cluster = @cluster",
             cancellation,
-            ("@world_line", branch.WorldLine.Number),
+            ("@world_line", next.Number),
             ("@version", branch.Version.Number),
             ("@cluster", cluster));
         await session.ExecuteAsync(
-            "UPDATE slogger_clusters SET world_line = @world_line WHERE cluster = @cluster",
+            "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version WHERE cluster = @cluster",
             cancellation,
-            ("@world_line", branch.WorldLine.Number),
+            ("@world_line", next.Number),
+            ("@version", branch.Version.Number),
             ("@cluster", cluster));
         await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
         return new(WorldLineOutcome.Started, branch);

@@ -17,14 +17,14 @@ internal static class SqlSchema
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First)];
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
     [
-        "SELECT cluster, shard_count, world_line, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
+        "SELECT cluster, shard_count, world_line, cut_version, awaited_version, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
         "SELECT cluster, first_version, start_us, interval_us FROM slogger_grid WHERE 1 = 0",
-        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version FROM slogger_shards WHERE 1 = 0",
+        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered FROM slogger_shards WHERE 1 = 0",
         "SELECT cluster, world_line, branch_version, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
         "SELECT cluster, shard, replid, stream_offset, world_line, version, recorded_us FROM slogger_origins WHERE 1 = 0",
     ];
@@ -89,6 +89,19 @@ internal static class SqlSchema
             """,
         ];
     }
+
+    // Until here the cut of a cluster was its shards' least durable version: slogger_shards.cut_version. Now that is what each
+    // shard claims, and the cut a column of the cluster.
+    private static IReadOnlyList<string> Second(SqlDialect dialect) =>
+    [
+        "ALTER TABLE slogger_shards ADD stride BIGINT DEFAULT 1 NOT NULL",
+        "ALTER TABLE slogger_shards ADD floor_version BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_shards ADD entered BIGINT DEFAULT 1 NOT NULL",
+        "UPDATE slogger_shards SET entered = world_line",
+        "ALTER TABLE slogger_clusters ADD cut_version BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_clusters ADD awaited_version BIGINT DEFAULT 0 NOT NULL",
+        "UPDATE slogger_clusters SET cut_version = (SELECT MIN(cut_version) FROM slogger_shards WHERE slogger_shards.cluster = slogger_clusters.cluster)",
+    ];
 
     /// <summary>Brings the tables to the newest of the steps.</summary>
     public static async Task UpgradeAsync(

@@ -67,6 +67,10 @@ public sealed record ServeOptions
     /// <summary>This shard's number in its cluster, from 0. Default: 0.</summary>
     public ShardId Shard { get; init; } = new(0);
 
+    /// <summary>How many shards the cluster has, 1 to 1024: 0 to one less. Needed where the cluster is made, by the first of its
+    /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>
+    public int? Shards { get; init; }
+
     /// <summary>What makes a version durable. Default: log.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 

@@ -150,15 +150,20 @@ internal sealed partial class BgsaveShard
         _replicationId = (probe.Facts ?? throw new RedisException(probe.Problem, probe.Message)).ReplicationId;
     }
 
-    protected override async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
+    protected override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
+
+    protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
+        NewestAtMost(version, of) is { } usable ? new Boundary(new WorldLine(usable.Snapshot.WorldLine), version, 0, 0, usable.Snapshot.Time) : null;
+
+    private Snapshot SnapshotOf(Version version, WorldLine current) =>
+        NewestAtMost(version, current)?.Snapshot
+        ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {version} is kept.");
+
+    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
-        Boundary branch = restore.Branch;
-        Snapshot snapshot = NewestAtMost(branch.Version, current)?.Snapshot
-            ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {branch.Version} is kept.");
-        _snapshots.Verify(snapshot);
-        if (!await LeaveWorldLineAsync(restore, stop).ConfigureAwait(false)) { return false; }
+        Snapshot snapshot = SnapshotOf(branch.Version, current);
         string replid = FeedPlan.NewReplicationId();
-        Boundary start = branch with { WorldLine = restore.NewWorldLine };
+        Boundary start = branch with { WorldLine = line };
         // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.
         WriteNote("", 0, replid);
         FailPoint.Pass(FailPoint.NoteWritten);

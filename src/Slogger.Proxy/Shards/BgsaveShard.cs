@@ -33,6 +33,7 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
         Shard = _options.Shard,
         Mode = CommitMode.Bgsave,
         RecordIntervalUs = CutRecorder.IntervalMicroseconds,
+        HasPeers = _seat.HasPeers,
     };
 
     // While a save runs, or would be refused, there is nothing to decide: the saving task ticks.

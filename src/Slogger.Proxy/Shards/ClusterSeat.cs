@@ -1,5 +1,6 @@
 // A shard's place in its cluster's metadata: taken at the start, with an epoch that deposes whoever had it before; and what a
 // recovery does there.
+using Slogger.Core.Cuts;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -35,8 +36,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The epoch taken: every write to the metadata is compared with it.</summary>
     public long Epoch { get; private set; }
 
-    /// <summary>The cut as it was recorded when the seat was taken.</summary>
-    public WorldPoint RecordedAtStart { get; private set; }
+    /// <summary>The world-line that was current when the seat was taken.</summary>
+    public WorldLine WorldLineAtStart { get; private set; }
+
+    /// <summary>Whether the cluster has other shards.</summary>
+    public bool HasPeers { get; private set; }
 
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
@@ -61,8 +65,17 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { Grid = [new GridStretch(new(1), now, interval)] };
+        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
+        if (options.Shards is { } shards && shards != settings.ShardCount)
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, not {shards}: leave --shards out, or name another cluster");
+        }
+        if (Shard.Number >= settings.ShardCount)
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
+        }
+        HasPeers = settings.ShardCount > 1;
         if (settings.Grid[^1].IntervalUs != interval)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
@@ -73,30 +86,54 @@ internal sealed class ClusterSeat : IAsyncDisposable
             Cluster, Shard, options.Listen.FirstOrDefault()?.ToString() ?? "", "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(
             Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
-        RecordedAtStart = record.RecordedCut;
+        WorldLineAtStart = record.WorldLine;
     }
 
-    /// <summary>The shard's row, and all world-lines. Waits for the metadata.</summary>
-    public async Task<(ShardRecord Record, IReadOnlyList<WorldLineRecord> Lines)> LookAsync(CancellationToken stop)
+    /// <summary>The version that opens so many microseconds after another.</summary>
+    public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
+
+    /// <summary>The shard's row, the recorded cut and all world-lines, of one world-line. Waits for the metadata.</summary>
+    public async Task<ClusterView> LookAsync(CancellationToken stop)
     {
-        ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
-        return (record, await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false));
+        while (true)
+        {
+            ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+            ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
+            IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
+            if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut.Cut, lines); }
+        }
     }
+
+    /// <summary>Notes that this shard's store is at the branch of a world-line, or beyond it.</summary>
+    public async Task EnterAsync(WorldLine line, CancellationToken stop) =>
+        await RetryAsync(
+            async () =>
+            {
+                await Metadata.EnterWorldLineAsync(Cluster, Shard, line, Epoch, stop).ConfigureAwait(false);
+                return true;
+            }, stop).ConfigureAwait(false);
+
+    /// <summary>The shards that have run and have not entered a world-line yet; none if a later one has begun.</summary>
+    public async Task<IReadOnlyList<ShardId>> OutsideAsync(WorldLine line, CancellationToken stop) =>
+        [.. (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false))
+            .Where(s => s.Epoch > 0 && s.WorldLine == line && s.Entered < line).Select(s => s.Shard)];
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>
     public static Version LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) =>
         WorldLineBranches.LastValid(line, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut)));
 
-    /// <summary>Starts a world-line. False if another recovery came first: look again.</summary>
+    /// <summary>Starts the world-line after that of what this shard has durable.</summary>
+    /// <returns>Where it branches; null if another recovery came first: look again.</returns>
     /// <exception cref="RecoveryRefusedException">The metadata refused it for good.</exception>
-    public async Task<bool> BeginWorldLineAsync(WorldLine next, Version branch, CancellationToken stop)
+    public async Task<Version?> BeginWorldLineAsync(DurableClaim durable, CancellationToken stop)
     {
-        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, next, branch, Epoch, stop), stop).ConfigureAwait(false);
+        WorldLine next = durable.Point.WorldLine.Next;
+        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, stop), stop).ConfigureAwait(false);
         return result.Outcome switch
         {
-            WorldLineOutcome.Started => true,
-            WorldLineOutcome.StaleWorldLine => false,
-            _ => throw new RecoveryRefusedException($"shard {Shard}: the metadata refused world-line {next} at version {branch}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now."),
+            WorldLineOutcome.Started => result.Current.Version,
+            WorldLineOutcome.StaleWorldLine => null,
+            _ => throw new RecoveryRefusedException($"shard {Shard}: the metadata refused world-line {next} after {durable.Point}: {result.Outcome} (it stands at {result.Current}). Another proxy may own this shard now."),
         };
     }
 
@@ -128,3 +165,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     public ValueTask DisposeAsync() => Metadata.DisposeAsync();
 }
+
+/// <summary>What the metadata says of a shard and its cluster, as of one world-line.</summary>
+/// <param name="Record">The shard's row.</param>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Lines">All world-lines, the current one last.</param>
+internal sealed record ClusterView(ShardRecord Record, WorldPoint Cut, IReadOnlyList<WorldLineRecord> Lines);

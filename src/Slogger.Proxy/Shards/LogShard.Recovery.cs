@@ -9,6 +9,7 @@ using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
@@ -145,19 +146,24 @@ internal sealed partial class LogShard
         return true;
     }
 
-    protected override async Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
+    // Exactly that version: the boundary below it is another state, unless nothing was done in between.
+    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _log.BoundaryAtOrBelow(version) is { } found && found.Version == version ? found : null;
+
+    // Before the log's first boundary its base is all there is.
+    protected override void RequireBase(Version version, WorldLine of) => BaseOf((_log.BoundaryAtOrBelow(version)?.Offset) ?? _log.Origin.Offset);
+
+    private Checkpoint BaseOf(long offset) =>
+        _checkpoints.Latest(_log, offset)
+        ?? throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
+
+    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
-        Boundary branch = restore.Branch;
-        if (_checkpoints.Latest(_log, branch.Offset) is not { } checkpoint)
-        {
-            throw new RecoveryRefusedException($"shard {_options.Shard}: there is no checkpoint at or below offset {branch.Offset} in {Path.Combine(_options.DataDirectory, "checkpoints")}: it was removed. Bring it back, or start anew with --seed from-redis.");
-        }
-        if (!await LeaveWorldLineAsync(restore, stop).ConfigureAwait(false)) { return false; }
+        Checkpoint checkpoint = BaseOf(branch.Offset);
         string replid = FeedPlan.NewReplicationId();
-        lock (_logLock) { _log.BeginWorldLine(restore.NewWorldLine, branch, replid); }
+        lock (_logLock) { _log.BeginWorldLine(line, branch, replid); }
         FailPoint.Pass(FailPoint.BranchWritten);
         _checkpoints.CarryForward(_log);
-        Boundary start = branch with { WorldLine = restore.NewWorldLine };
+        Boundary start = branch with { WorldLine = line };
         using var history = new LogHistory(_log);
         var plan = new FeedPlan
         {

@@ -45,6 +45,7 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
         Shard = _options.Shard,
         RecordIntervalUs = CutRecorder.IntervalMicroseconds,
         SyncIntervalUs = SyncIntervalMicroseconds,
+        HasPeers = _seat.HasPeers,
     };
 
     protected override long? MicrosecondsHeld(ShardMachine machine) =>

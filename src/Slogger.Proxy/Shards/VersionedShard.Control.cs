@@ -79,11 +79,11 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
-        _cuts = new CutRecorder(_seat, _report, OnRecordAnswered, exit => Fail(exit));
+        _cuts = new CutRecorder(_seat, _report, this);
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last); }
-            Volatile.Write(ref _worldLine, _seat.RecordedAtStart.WorldLine.Number);
+            Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
         }
         catch (LogException e)
@@ -188,7 +188,7 @@ internal abstract partial class VersionedShard
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {
         _taken = _door.Take();
-        bool isSame = _isAttached && await IsSameStoreAsync(stop).ConfigureAwait(false);
+        bool isSame = _isAttached && !_isLeft && await IsSameStoreAsync(stop).ConfigureAwait(false);
         if (_isStopping)
         {
             // Left to the next start: without its connections nothing more can be closed.
@@ -207,8 +207,8 @@ internal abstract partial class VersionedShard
             return;
         }
         _state = "recovering";
-        _report.Warn($"shard {_options.Shard}: {_store.Name} was lost ({_door.LastReason})");
-        _isAttached = false;
+        _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
+        _isAttached = _isLeft = false;
         lock (_machineLock) { _machine?.StoreLost(); }
         await DetachAsync(stop).ConfigureAwait(false);
         await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
@@ -297,6 +297,7 @@ internal abstract partial class VersionedShard
     public virtual void Dispose()
     {
         _ending.Dispose();
+        _cuts?.Dispose();
         _attention.Dispose();
     }
 }

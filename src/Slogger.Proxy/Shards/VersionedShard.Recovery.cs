@@ -1,6 +1,7 @@
 // What a shard does at its start and when its store is lost: find out how the store looks next to what is kept, let
 // RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
+using Slogger.Core.Cuts;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -43,8 +44,15 @@ internal abstract partial class VersionedShard
     /// rest is committed when it is recorded, not before. False: look again.</summary>
     protected abstract Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop);
 
-    /// <summary>Starts a world-line and restores the store to its branch. False: look again.</summary>
-    protected abstract Task<bool> RestoreAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop);
+    /// <summary>What a restore to a version of a world-line begins with is there.</summary>
+    /// <exception cref="RecoveryRefusedException">It is not; the text says what is missing.</exception>
+    protected abstract void RequireBase(Version version, WorldLine of);
+
+    /// <summary>Where a version of a world-line ends; null if that is not known.</summary>
+    protected abstract Boundary? BoundaryOf(Version version, WorldLine of);
+
+    /// <summary>Restores the store to a boundary, where a world-line begins. The front end is closed. False: look again.</summary>
+    protected abstract Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop);
 
     /// <summary>What a refusal's text, which speaks of the log, needs to be understood.</summary>
     protected virtual string RefusalNote => "";
@@ -58,8 +66,11 @@ internal abstract partial class VersionedShard
         {
             stop.ThrowIfCancellationRequested();
             await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
-            (ShardRecord record, _lines) = await _seat.LookAsync(stop).ConfigureAwait(false);
-            WorldLine current = record.RecordedCut.WorldLine;
+            ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            _lines = view.Lines;
+            _cut = view.Cut;
+            WorldPoint recorded = view.Record.Durable;
+            WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = await LookAsync(atStart, current, stop).ConfigureAwait(false);
             (Boundary? last, Boundary? belowBranch) = Proved(current);
             RecoveryFacts facts = new()
@@ -68,7 +79,7 @@ internal abstract partial class VersionedShard
                 Store = _store.Name,
                 Log = last is { } b ? new LogEvidence(b) : null,
                 LastBelowBranch = belowBranch,
-                Recorded = record.RecordedCut,
+                Recorded = recorded,
                 Situation = situation,
                 Supervised = _store.IsSupervised,
                 Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
@@ -91,37 +102,82 @@ internal abstract partial class VersionedShard
                 case RecoveryDecision.Refuse refuse:
                     throw new RecoveryRefusedException(refuse.Text + RefusalNote);
                 case RecoveryDecision.Continue:
-                    done = await ContinueAsync(last!.Value, record.RecordedCut, stop).ConfigureAwait(false);
+                    done = await ContinueAsync(last!.Value, recorded, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.FirstStartEmpty:
-                    done = await BeginAsync(new WorldPoint(current, Version.Zero), record.RecordedCut, "an empty Redis", stop).ConfigureAwait(false);
+                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.GapCheckpoint:
-                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), record.RecordedCut, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false);
+                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.TakeOverByCheckpoint takeOver:
                     await CloseFrontEndAsync().ConfigureAwait(false);
-                    if (takeOver.NewWorldLine is { } line && !await _seat.BeginWorldLineAsync(line, takeOver.Branch, stop).ConfigureAwait(false)) { continue; }
+                    var taken = new WorldPoint(current, takeOver.Branch);
+                    if (takeOver.NewWorldLine is { } line)
+                    {
+                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), stop).ConfigureAwait(false) is not { } branch) { continue; }
+                        _cut = taken = new WorldPoint(line, branch);
+                    }
                     _seedUsed = true;
-                    var taken = new WorldPoint(takeOver.NewWorldLine ?? current, takeOver.Branch);
                     done = await BeginAsync(taken, taken, "the data it held", stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.RestoreFromLog restore:
                     _seedUsed = true;
                     long began = Stopwatch.GetTimestamp();
-                    done = await RestoreAsync(restore, current, stop).ConfigureAwait(false);
+                    if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start) { continue; }
+                    _cut = new WorldPoint(restore.WorldLine, start.Version);
+                    done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
                     if (!done) { break; }
-                    rolledBack = restore.Branch with { WorldLine = restore.NewWorldLine };
-                    _report.Info($"shard {_options.Shard}: restored to version {restore.Branch.Version} in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.NewWorldLine} begins");
+                    rolledBack = start with { WorldLine = restore.WorldLine };
+                    _report.Info($"shard {_options.Shard}: restored to version {start.Version} in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
                     break;
                 default:
                     throw new UnreachableException();
             }
             if (!done) { continue; }
+            await EnterAsync(stop).ConfigureAwait(false);
             Reopen(rolledBack);
             return;
         }
     }
+
+    // Where the store is to be brought: closes the front end, and starts the world-line if nobody has. Null: look again.
+    private async Task<Boundary?> BranchOfAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
+    {
+        RequireBase(restore.Last.Version, current);
+        await CloseFrontEndAsync().ConfigureAwait(false);
+        if (!restore.Begins) { return restore.Last; }
+        DurableClaim claim;
+        lock (_machineLock) { claim = _machine?.ClaimOf(restore.Last.Point) ?? new DurableClaim(restore.Last.Point, 1, restore.Last.Version); }
+        if (await _seat.BeginWorldLineAsync(claim, stop).ConfigureAwait(false) is not { } branch) { return null; }
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
+        if (branch == restore.Last.Version) { return restore.Last; }
+        RequireBase(branch, current);
+        return BoundaryOf(branch, current) ?? throw new RecoveryRefusedException($"shard {_options.Shard}: world-line {restore.WorldLine} branches at version {branch}, which {KeptName} cannot be restored to.");
+    }
+
+    // Clients may do nothing here while others can still read elsewhere what is void now.
+    private async Task EnterAsync(CancellationToken stop)
+    {
+        WorldLine line = new(WorldLine);
+        await _seat.EnterAsync(line, stop).ConfigureAwait(false);
+        long began = Stopwatch.GetTimestamp();
+        while (_seat.HasPeers && await _seat.OutsideAsync(line, stop).ConfigureAwait(false) is { Count: > 0 } outside)
+        {
+            if (Stopwatch.GetElapsedTime(began) > PeersLimit)
+            {
+                _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");
+                return;
+            }
+            await Task.Delay(PeersPeriod, stop).ConfigureAwait(false);
+        }
+    }
+
+    private static readonly TimeSpan PeersLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan PeersPeriod = TimeSpan.FromMilliseconds(5);
+
+    /// <summary>The recorded cut, as of the last look at the metadata, or as it is changed by the recovery.</summary>
+    private WorldPoint _cut;
 
     // How the store looks next to what is kept.
     private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
@@ -143,15 +199,6 @@ internal abstract partial class VersionedShard
         ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
         _facts = probe.Facts ?? _facts;
         return probe;
-    }
-
-    /// <summary>Closes the front end and starts a world-line in the metadata. False if another recovery came first.</summary>
-    protected async Task<bool> LeaveWorldLineAsync(RecoveryDecision.RestoreFromLog restore, CancellationToken stop)
-    {
-        await CloseFrontEndAsync().ConfigureAwait(false);
-        if (!await _seat.BeginWorldLineAsync(restore.NewWorldLine, restore.Branch.Version, stop).ConfigureAwait(false)) { return false; }
-        FailPoint.Pass(FailPoint.WorldLineRecorded);
-        return true;
     }
 
     /// <summary>Records what the target of the plan stands for, and feeds the store up to it. False: look again.</summary>
@@ -192,9 +239,9 @@ internal abstract partial class VersionedShard
         {
             if (_machine is null)
             {
-                _machine = new ShardMachine(MachineOptions, new ShardStart(_seat.Grid, start, recorded, Now()));
+                _machine = new ShardMachine(MachineOptions, new ShardStart(_seat.Grid, start, recorded, _cut, Now()));
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
-                Volatile.Write(ref _committed, recorded.Version.Number);
+                Volatile.Write(ref _committed, _cut.Version.Number);
             }
             else if (start.WorldLine > _machine.WorldLine)
             {

@@ -39,6 +39,7 @@ internal abstract partial class VersionedShard
         Line("lag_log_ms", Milliseconds(status.ReadLagUs));
         Line("lag_sync_ms", Milliseconds(status.DurableLagUs));
         Line("lag_record_ms", Milliseconds(status.RecordedLagUs));
+        Line("lag_commit_ms", Milliseconds(status.CommittedLagUs));
         foreach ((string name, long value) in KeptStatus()) { Line(name, value); }
         Line("clients", loop.Clients.Count);
         Line("clients_dedicated", loop.DedicatedCount);

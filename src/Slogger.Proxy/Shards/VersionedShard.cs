@@ -22,7 +22,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal abstract partial class VersionedShard : IShardPort, IDisposable
+internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisposable
 {
     /// <summary>When nothing can be closed: how long until it is looked at again, in microseconds.</summary>
     protected const long IdleMicroseconds = 100_000;
@@ -42,6 +42,7 @@ internal abstract partial class VersionedShard : IShardPort, IDisposable
     private long _committed;
     private long _worldLine;
     private int _changedElsewhere;
+    private Version _peersWaitUntil;
 
     protected VersionedShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
     {
@@ -124,7 +125,7 @@ internal abstract partial class VersionedShard : IShardPort, IDisposable
         {
             if (_machine is not { } machine || !MayClose) { return null; }
             busy |= Interlocked.Exchange(ref _changedElsewhere, 0) != 0;
-            machine.CommitAwaited(_loop is { AnybodyWaits: true }, _effects);
+            machine.CommitAwaited(_loop is { AnybodyWaits: true } || machine.OpenVersion <= _peersWaitUntil, _effects);
             machine.Tick(Now(), busy, _effects);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
@@ -155,6 +156,7 @@ internal abstract partial class VersionedShard : IShardPort, IDisposable
             _machine?.CommitAwaited(true, _effects);
             Perform();
         }
+        if (_seat.HasPeers) { _cuts.Wake(); }
     }
 
     public virtual void BeforeUnloggedChange()
@@ -197,8 +199,8 @@ internal abstract partial class VersionedShard : IShardPort, IDisposable
                 case ShardEffectKind.RequestSync:
                     RequestSync();
                     break;
-                case ShardEffectKind.RecordCut:
-                    _cuts.Record(effect.Point);
+                case ShardEffectKind.RecordDurable:
+                    _cuts.Record(effect.Claim);
                     break;
                 case ShardEffectKind.Committed:
                     Volatile.Write(ref _worldLine, effect.Point.WorldLine.Number);
@@ -235,13 +237,61 @@ internal abstract partial class VersionedShard : IShardPort, IDisposable
         }
     }
 
-    private void OnRecordAnswered(WorldPoint point, CutRecordResult? result)
+    // ---- What the metadata says (the recorder's task) ----
+
+    bool ICutListener.IsCommitAwaited => _loop is { AnybodyWaits: true };
+
+    Version ICutListener.OpenVersion => new(OpenVersion);
+
+    void ICutListener.OnRecorded(WorldPoint point, DurableResult? result)
     {
         lock (_machineLock)
         {
             if (_machine is not { } machine) { return; }
-            CutRecorder.Tell(machine, point, result, _effects);
+            switch (result?.Outcome)
+            {
+                case null:
+                    machine.RecordUnavailable(point);
+                    break;
+                case DurableOutcome.Recorded:
+                    machine.DurableRecorded(point, result.Value.Cut, _effects);
+                    break;
+                case DurableOutcome.StaleWorldLine:
+                    LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);
+                    break;
+                default:
+                    machine.RecordRefused(point, $"the metadata answered {result.Value.Outcome}", _effects);
+                    break;
+            }
             Perform();
         }
     }
+
+    void ICutListener.OnCut(ClusterCut cut)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine) { return; }
+            _peersWaitUntil = cut.AwaitedUntil;
+            if (cut.Cut.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, cut.Cut.WorldLine); }
+            else { machine.CutAdvanced(cut.Cut, _effects); }
+            Perform();
+        }
+    }
+
+    void ICutListener.OnMetadataFailed(ProxyExit exit) => Fail(exit);
+
+    // Another shard's recovery has begun a world-line: this one's store has to go back to its branch. While this shard is in a
+    // recovery of its own, that finds out by itself.
+    private void LeaveWorldLine(ShardMachine machine, WorldPoint point, WorldLine current)
+    {
+        bool isNews = _isAttached && machine.Mode != ShardMode.StoreLost;
+        machine.WorldLineLeft(point);
+        if (!isNews) { return; }
+        _isLeft = true;
+        Suspect($"world-line {current} has begun");
+    }
+
+    /// <summary>The cluster has left the world-line that this shard is in.</summary>
+    private volatile bool _isLeft;
 }

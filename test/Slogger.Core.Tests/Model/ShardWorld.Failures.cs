@@ -192,9 +192,9 @@ internal sealed partial class ShardWorld
                 _log.AppendBytes(_store.History.Count);
                 break;
             case RecoveryDecision.RestoreFromLog restore:
-                _metadata.BeginWorldLine(restore.NewWorldLine, restore.Branch.Version);
-                _log.BeginWorldLine(restore.Branch with { WorldLine = restore.NewWorldLine });
-                Restore(restore.Branch.Offset, inPlace: situation == StoreSituation.BehindKnownOrigin);
+                if (restore.Begins) _metadata.BeginWorldLine(restore.WorldLine, restore.Last.Version);
+                _log.BeginWorldLine(restore.Last with { WorldLine = restore.WorldLine });
+                Restore(restore.Last.Offset, inPlace: situation == StoreSituation.BehindKnownOrigin);
                 break;
             default:
                 throw new ModelException($"I2: recovery impossible: {decision}");

@@ -317,9 +317,9 @@ internal sealed partial class ShardWorld
     {
         switch (outcome)
         {
-            case RecordOutcome.Recorded: Do(e => _machine.CutRecorded(point, e)); break;
-            case RecordOutcome.Refused: Do(e => _machine.CutRefused(point, "stale world-line", e)); break;
-            default: _machine.CutUnavailable(point); break;
+            case RecordOutcome.Recorded: Do(e => _machine.DurableRecorded(point, point, e)); break;
+            case RecordOutcome.Refused: Do(e => _machine.RecordRefused(point, "stale world-line", e)); break;
+            default: _machine.RecordUnavailable(point); break;
         }
     }
 
@@ -337,7 +337,7 @@ internal sealed partial class ShardWorld
             }
         }
 
-        Do(e => _machine.CutRecorded(_metadata.Recorded with { Version = _metadata.Recorded.Version.Previous }, e));
+        Do(e => _machine.CutAdvanced(_metadata.Recorded with { Version = _metadata.Recorded.Version.Previous }, e));
     }
 
     private void Do(Action<ShardEffects> input)
@@ -365,7 +365,7 @@ internal sealed partial class ShardWorld
             case ShardEffectKind.AppendBoundary: _log.AppendBoundary(effect.Boundary); break;
             case ShardEffectKind.AppendEmptyRun: _log.AppendRun(effect.Boundary with { Offset = _log.Last.Offset }); break;
             case ShardEffectKind.RequestSync: _syncRequested = _log.Appended; break;
-            case ShardEffectKind.RecordCut:
+            case ShardEffectKind.RecordDurable:
                 if (_recordPending is not null || _recordAnswer is not null) throw new ModelException("a second record while one is on its way");
                 if (effect.Point.Version > _log.DurablePoint.Version) throw new ModelException($"I2: {effect.Point} is to be recorded, durable is {_log.DurablePoint}");
                 _recordPending = effect.Point;
@@ -387,7 +387,7 @@ internal sealed partial class ShardWorld
     private void Count(string what) => Happened[what] = Happened.GetValueOrDefault(what) + 1;
 
     private ShardMachine NewMachine() =>
-        new(_options, new(_grid, _log.Last, _metadata.Recorded, Now), _settings.Mutation);
+        new(_options, new(_grid, _log.Last, _metadata.Recorded, _metadata.Recorded, Now), _settings.Mutation);
 
     private void Connect()
     {

@@ -23,7 +23,7 @@ public class ShardWorldTests
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
-        foreach (string what in (string[])["SendMarker", "AppendBoundary", "AppendEmptyRun", "RecordCut", "Committed", "shared connection died",
+        foreach (string what in (string[])["SendMarker", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed", "shared connection died",
                      "stream gap", "awaited", "ordered end", "store died", "store unreachable", "proxy died", "power cut", "Continue", "GapCheckpoint", "RestoreFromLog"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
@@ -39,7 +39,7 @@ public class ShardWorldTests
         }
 
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
-        foreach (string what in (string[])["StartSave", "AppendBoundary", "AppendEmptyRun", "RecordCut", "Committed", "awaited", "ordered end", "RestoreFromLog"])
+        foreach (string what in (string[])["StartSave", "AppendBoundary", "AppendEmptyRun", "RecordDurable", "Committed", "awaited", "ordered end", "RestoreFromLog"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 10, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
 

@@ -39,7 +39,7 @@ public class RecoveryPlanTests
     public void Decide_StoreCameBackEmptyOrBehind_IsRestoredWhateverTheSeedSays(bool supervised, SeedChoice seed)
     {
         foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Empty, StoreSituation.BehindKnownOrigin])
-            Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last), RecoveryPlan.Decide(Facts(situation, 40, supervised: supervised, seed: seed)));
+            Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true), RecoveryPlan.Decide(Facts(situation, 40, supervised: supervised, seed: seed)));
     }
 
     [Theory, MemberData(nameof(Owners))]
@@ -62,7 +62,7 @@ public class RecoveryPlanTests
     [Fact]
     public void Decide_ForeignDataAttachedWithSeed_DoesAsTold()
     {
-        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, seed: SeedChoice.FromLog)));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), Last, Begins: true), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, seed: SeedChoice.FromLog)));
         Assert.Equal(new RecoveryDecision.TakeOverByCheckpoint(new WorldLine(4), new(50)), RecoveryPlan.Decide(Facts(StoreSituation.Foreign, 45, seed: SeedChoice.FromRedis)));
     }
 
@@ -110,8 +110,8 @@ public class RecoveryPlanTests
         // The proxy died between starting the world-line in the metadata and in the log.
         Boundary valid = Last with { Version = new(40), Offset = 800 };
         RecoveryFacts facts = Facts(StoreSituation.Continues) with { Recorded = new(new(4), new(40)), LastBelowBranch = valid };
-        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts));
-        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(5), valid), RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), valid, Begins: false), RecoveryPlan.Decide(facts));
+        Assert.Equal(new RecoveryDecision.RestoreFromLog(new(4), valid, Begins: false), RecoveryPlan.Decide(facts with { Situation = StoreSituation.AheadWithGap }));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = null }));
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = valid with { Version = new(39) } }));
     }

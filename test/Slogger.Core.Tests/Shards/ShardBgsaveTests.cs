@@ -19,7 +19,7 @@ public class ShardBgsaveTests
         Assert.Equal("", h.Read(save, 100)); // markers in a stream mean nothing here
         Assert.Equal("AppendBoundary RequestSync", h.Do(e => h.Machine.SaveCompleted(save, true, e)));
         Assert.Equal("", h.Do(e => h.Machine.SaveCompleted(save, true, e)));
-        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("RecordDurable", h.Durable(1));
         Assert.Equal("Committed", h.Recorded(h.Point));
     }
 
@@ -87,7 +87,7 @@ public class ShardBgsaveTests
         Assert.Equal(4, save.Closed.Number);
         h.Answer(save);
         h.Do(e => h.Machine.SaveCompleted(save, true, e));
-        Assert.Equal("RecordCut", h.Durable(4));
+        Assert.Equal("RecordDurable", h.Durable(4));
         Assert.Equal("Committed", h.Recorded(h.Point));
         Assert.Equal("Stopped", h.TickAfterUs(1));
     }

@@ -60,14 +60,14 @@ public class ShardClosingTests
         {
             Assert.Equal("", h.Answer(marker));
             Assert.Equal("AppendBoundary RequestSync", h.Read(marker, 110));
-            Assert.Equal("RecordCut", h.Durable(1));
+            Assert.Equal("RecordDurable", h.Durable(1));
         }
         else
         {
             // Logged where it stands in the stream, but nothing is committed to it yet.
             Assert.Equal("AppendBoundary RequestSync", h.Read(marker, 110));
             Assert.Equal("", h.Durable(1));
-            Assert.Equal("RecordCut", h.Answer(marker));
+            Assert.Equal("RecordDurable", h.Answer(marker));
         }
 
         Assert.Equal(1, h.Point.Version.Number);
@@ -169,7 +169,7 @@ public class ShardClosingTests
         Assert.Equal("AppendEmptyRun RequestSync", h.TickAt(12, busy: false));
         Assert.Equal((11, 110), (h.Boundary.Version.Number, h.Boundary.Offset));
         Assert.Equal("", h.TickAt(13, busy: false));
-        Assert.Equal("RecordCut", h.Durable(11));
+        Assert.Equal("RecordDurable", h.Durable(11));
         Assert.Equal(11, h.Point.Version.Number);
     }
 
@@ -210,7 +210,7 @@ public class ShardClosingTests
         Assert.False(h.Machine.MayForward);
         h.Machine.Attached(100, 200);
         Assert.Equal(ShardMode.CatchingUp, h.Machine.Mode);
-        Assert.Equal("RecordCut", h.TickAt(4));
+        Assert.Equal("RecordDurable", h.TickAt(4));
         Marker old = new(new(1), new(8), new(9), h.Now);
         Assert.Equal("", h.Read(old with { WorldLine = new(2) }, 140));
         Assert.Equal("", h.Read(old with { Closed = new(3) }, 145));

@@ -19,10 +19,10 @@ public class ShardCutTests
             Marker m = h.Marker;
             h.Answer(m);
             h.Read(m, 100 + (10 * v));
-            Assert.Equal(v == 2 ? "RecordCut" : "", h.Durable(v - 1));
+            Assert.Equal(v == 2 ? "RecordDurable" : "", h.Durable(v - 1));
         }
 
-        Assert.Equal("Committed RecordCut", h.Recorded(P(1, 1)));
+        Assert.Equal("Committed RecordDurable", h.Recorded(P(1, 1)));
         Assert.Equal(P(1, 3), h.Effects[1].Point);
         Assert.Equal("Committed", h.Recorded(P(1, 3)));
         Assert.Equal("", h.Recorded(P(1, 3)));
@@ -38,17 +38,17 @@ public class ShardCutTests
         h.Answer(m);
         h.Read(m, 110);
         h.Durable(1);
-        h.Machine.CutUnavailable(P(1, 1));
+        h.Machine.RecordUnavailable(P(1, 1));
         Assert.Equal("", h.TickAfterUs(400));
-        Assert.Equal("RecordCut", h.TickAfterUs(700));
-        h.Machine.CutUnavailable(P(1, 1));
-        h.Machine.CutUnavailable(P(1, 1)); // doubled
+        Assert.Equal("RecordDurable", h.TickAfterUs(700));
+        h.Machine.RecordUnavailable(P(1, 1));
+        h.Machine.RecordUnavailable(P(1, 1)); // doubled
         Assert.Equal("", h.TickAfterUs(900));
-        Assert.Equal("RecordCut", h.TickAfterUs(1200));
+        Assert.Equal("RecordDurable", h.TickAfterUs(1200));
         for (int i = 0; i < 10; i++)
         {
-            h.Machine.CutUnavailable(P(1, 1));
-            Assert.EndsWith("RecordCut", h.TickAfterUs(4000), StringComparison.Ordinal); // bounded
+            h.Machine.RecordUnavailable(P(1, 1));
+            Assert.EndsWith("RecordDurable", h.TickAfterUs(4000), StringComparison.Ordinal); // bounded
         }
 
         Assert.Equal("Committed", h.Recorded(P(1, 1)));
@@ -62,11 +62,11 @@ public class ShardCutTests
         Marker m = h.Marker;
         h.Answer(m);
         h.Read(m, 110);
-        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("RecordDurable", h.Durable(1));
         h.Machine.StoreLost();
 
         // This process has begun world-line 2 in the metadata before the record on its way got there.
-        Assert.Equal("", h.Do(e => h.Machine.CutRefused(P(1, 1), "stale world-line", e)));
+        Assert.Equal("", h.Do(e => h.Machine.RecordRefused(P(1, 1), "stale world-line", e)));
         Assert.Equal("Committed", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(1), 110, 0, h.Now), e)));
         Assert.Equal(P(2, 1), h.Machine.Committed);
     }
@@ -81,10 +81,10 @@ public class ShardCutTests
         h.Read(m, 110);
         h.Durable(1);
         h.Machine.StoreLost();
-        h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e));
+        h.Do(e => h.Machine.RecordRefused(P(1, 1), "deposed", e));
         h.Machine.Attached(110, 110);
-        Assert.Equal("RecordCut", h.TickAfterUs(10));
-        Assert.Equal("Violation", h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e)));
+        Assert.Equal("RecordDurable", h.TickAfterUs(10));
+        Assert.Equal("Violation", h.Do(e => h.Machine.RecordRefused(P(1, 1), "deposed", e)));
     }
 
     [Fact]
@@ -96,7 +96,7 @@ public class ShardCutTests
         h.Answer(m);
         h.Read(m, 110);
         h.Durable(1);
-        Assert.Equal("Violation", h.Do(e => h.Machine.CutRefused(P(1, 1), "deposed", e)));
+        Assert.Equal("Violation", h.Do(e => h.Machine.RecordRefused(P(1, 1), "deposed", e)));
         Assert.Contains("deposed", h.Effects[0].Text, StringComparison.Ordinal);
         Assert.Equal("", h.TickAt(9));
         Assert.Equal("", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(5), 0, 0, default), e)));
@@ -171,8 +171,8 @@ public class ShardCutTests
         Assert.Equal("", h.Durable(7, worldLine: 1));
         // The record of the old world-line is still on its way: one at a time, and its result is not ours.
         Assert.Equal("", h.Durable(7, worldLine: 2));
-        Assert.Equal("", h.Do(e => h.Machine.CutRefused(P(1, 5), "stale world-line", e)));
-        Assert.Equal("RecordCut", h.TickAt(8));
+        Assert.Equal("", h.Do(e => h.Machine.RecordRefused(P(1, 5), "stale world-line", e)));
+        Assert.Equal("RecordDurable", h.TickAt(8));
         Assert.Equal(P(2, 7), h.Point);
     }
 
@@ -196,7 +196,7 @@ public class ShardCutTests
     {
         ShardHarness h = new(lastVersion: 7, recorded: 4);
         Assert.Equal(8, h.Machine.OpenVersion.Number);
-        Assert.Equal("RecordCut", h.TickAt(1));
+        Assert.Equal("RecordDurable", h.TickAt(1));
         Assert.Equal(P(1, 7), h.Point);
         Assert.Throws<ArgumentException>(() => new ShardHarness(lastVersion: 3, recorded: 4));
     }
@@ -214,7 +214,7 @@ public class ShardCutTests
         Assert.Equal((2, 3), (m.Closed.Number, m.Next.Number));
         h.Answer(m);
         h.Read(m, 120);
-        Assert.Equal("RecordCut", h.Durable(2));
+        Assert.Equal("RecordDurable", h.Durable(2));
         Assert.Equal("Committed", h.Recorded(P(1, 2)));
         Assert.Equal("Stopped", h.TickAfterUs(1));
         Assert.Equal(ShardMode.Stopped, h.Machine.Mode);
@@ -229,7 +229,7 @@ public class ShardCutTests
         h.Machine.Stopping(); // with a marker on its way, and more forwarded behind it
         h.Answer(m);
         h.Read(m, 110);
-        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("RecordDurable", h.Durable(1));
         Assert.Equal("Committed", h.Recorded(P(1, 1)));
         Assert.Equal("SendMarker", h.TickAfterUs(1, busy: true));
         Marker last = h.Marker;
@@ -255,9 +255,9 @@ public class ShardCutTests
         h.Answer(m);
         h.Read(m, 1500);
         h.Durable(6);
-        Assert.DoesNotContain("RecordCut", h.TickAt(50), StringComparison.Ordinal);
-        Assert.Contains("RecordCut", h.TickAt(53), StringComparison.Ordinal);
-        Assert.Equal(P(1, 6), h.Effects.Single(e => e.Kind == ShardEffectKind.RecordCut).Point);
+        Assert.DoesNotContain("RecordDurable", h.TickAt(50), StringComparison.Ordinal);
+        Assert.Contains("RecordDurable", h.TickAt(53), StringComparison.Ordinal);
+        Assert.Equal(P(1, 6), h.Effects.Single(e => e.Kind == ShardEffectKind.RecordDurable).Point);
     }
 
     [Fact]
@@ -283,13 +283,13 @@ public class ShardCutTests
         h.Answer(m);
         Assert.Equal("AppendBoundary", h.Read(m, 900));
         Assert.Equal("RequestSync", h.Do(e => h.Machine.CommitAwaited(true, e)));
-        Assert.Equal("RecordCut", h.Durable(2));
+        Assert.Equal("RecordDurable", h.Durable(2));
         h.Recorded(P(1, 2));
         h.TickAt(4);
         m = h.Marker;
         h.Answer(m);
         Assert.Equal("AppendBoundary RequestSync", h.Read(m, 1500));
-        Assert.Equal("RecordCut", h.Durable(3));
+        Assert.Equal("RecordDurable", h.Durable(3));
         h.Recorded(P(1, 3));
 
         // Durable and put off: the wait brings the record.
@@ -299,7 +299,7 @@ public class ShardCutTests
         h.Answer(m);
         h.Read(m, 2100);
         Assert.Equal("", h.Durable(4));
-        Assert.Equal("RequestSync RecordCut", h.Do(e => h.Machine.CommitAwaited(true, e)));
+        Assert.Equal("RequestSync RecordDurable", h.Do(e => h.Machine.CommitAwaited(true, e)));
         Assert.Equal(P(1, 4), h.Point);
         Assert.Equal("", h.Do(e => h.Machine.CommitAwaited(true, e))); // a second one who waits
     }
@@ -315,7 +315,7 @@ public class ShardCutTests
         Marker m = h.Marker;
         h.Answer(m);
         Assert.Equal("AppendBoundary RequestSync", h.Read(m, 900));
-        Assert.Equal("RecordCut", h.Durable(2));
+        Assert.Equal("RecordDurable", h.Durable(2));
     }
 
     [Fact]
@@ -340,7 +340,7 @@ public class ShardCutTests
         h.TickAt(6, busy: false);
         h.Machine.Stopping();
         Assert.Equal("AppendEmptyRun RequestSync", h.TickAfterUs(1));
-        Assert.Equal("RecordCut", h.Durable(5));
+        Assert.Equal("RecordDurable", h.Durable(5));
         Assert.Equal("Committed", h.Recorded(P(1, 5)));
         Assert.Equal("Stopped", h.TickAfterUs(1));
     }
@@ -356,7 +356,7 @@ public class ShardCutTests
         h.Machine.Stopping();
         h.Machine.StoreLost();
         Assert.Equal("", h.TickAfterUs(1));
-        Assert.Equal("RecordCut", h.Durable(1));
+        Assert.Equal("RecordDurable", h.Durable(1));
         Assert.Equal("Committed Stopped", h.Recorded(P(1, 1)));
     }
 
@@ -390,7 +390,7 @@ public class ShardCutTests
             h.Machine.MarkerAnswered(m, true, effects);
             h.Machine.MarkerRead(m, offset += 60, 0, effects);
             h.Machine.LogDurable(new(new(1), m.Closed), effects);
-            h.Machine.CutRecorded(new(new(1), m.Closed), effects);
+            h.Machine.DurableRecorded(new(new(1), m.Closed), new(new(1), m.Closed), effects);
         }
 
         for (int i = 1; i < 200; i++) Round(i);

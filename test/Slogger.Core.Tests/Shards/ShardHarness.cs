@@ -1,4 +1,5 @@
 // Drives a ShardMachine step by step in the rule tests: grid of 1 ms from version 1 at 1 s, one offset per step.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -14,11 +15,11 @@ internal sealed class ShardHarness
     private long _us = Start;
 
     public ShardHarness(CommitMode mode = CommitMode.Log, bool attach = true, long lastVersion = 0, long recorded = 0,
-        long syncIntervalUs = 0, long recordIntervalUs = 0)
+        long syncIntervalUs = 0, long recordIntervalUs = 0, bool peers = false)
     {
         Machine = new(
-            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000, SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs },
-            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)));
+            new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000, SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers },
+            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)));
         if (attach) Machine.Attached(100, 100);
     }
 
@@ -33,7 +34,9 @@ internal sealed class ShardHarness
 
     public Boundary Boundary => Effects.Single(e => e.Kind is ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun).Boundary;
 
-    public WorldPoint Point => Effects.Single(e => e.Kind is ShardEffectKind.RecordCut or ShardEffectKind.Committed).Point;
+    public WorldPoint Point => Effects.Single(e => e.Kind is ShardEffectKind.RecordDurable or ShardEffectKind.Committed).Point;
+
+    public DurableClaim Claim => Effects.Single(e => e.Kind == ShardEffectKind.RecordDurable).Claim;
 
     public HybridTimestamp Now => HybridTimestamp.Of(_us, 0);
 
@@ -68,7 +71,7 @@ internal sealed class ShardHarness
 
     public string Durable(long version, long worldLine = 1) => Do(e => Machine.LogDurable(new(new(worldLine), new(version)), e));
 
-    public string Recorded(WorldPoint point) => Do(e => Machine.CutRecorded(point, e));
+    public string Recorded(WorldPoint point) => Do(e => Machine.DurableRecorded(point, point, e));
 
     /// <summary>Closes, syncs and records everything up to the slot before a version.</summary>
     public void CommitAt(long version, long offset)

@@ -1,0 +1,166 @@
+// A shard among others: what it is durable at is not yet committed, and which of its versions may be in a cut.
+using Slogger.Core.Cuts;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Tests.Shards;
+
+public sealed class ShardPeersTests
+{
+    private static WorldPoint P(long line, long version) => new(new(line), new(version));
+
+    [Fact]
+    public void DurableRecorded_CutBehind_CommitsOnlyWhatIsInTheCut()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 3, 110);
+        Assert.Equal("", h.Do(e => h.Machine.DurableRecorded(P(1, 2), P(1, 0), e)));
+        Assert.Equal(P(1, 0), h.Machine.Committed);
+        Assert.Equal("Committed", h.Do(e => h.Machine.CutAdvanced(P(1, 1), e)));
+        Assert.Equal(P(1, 1), h.Point);
+        Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(1, 1), e)));
+        Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(2, 1), e)));
+        Assert.Equal("Committed", h.Do(e => h.Machine.CutAdvanced(P(1, 2), e)));
+    }
+
+    [Fact]
+    public void CutAdvanced_AboveWhatIsDurableHere_IsAViolation()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 3, 110);
+        Assert.Equal("Violation", h.Do(e => h.Machine.CutAdvanced(P(1, 3), e)));
+    }
+
+    [Fact]
+    public void Claim_MarkerThatClosesSeveralVersions_OnlyTheLastIsRestorable()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 2, 110);
+        Record(h, 1);
+        Close(h, 3, 120);
+        Assert.Equal(new DurableClaim(P(1, 2), 1, new(0)), h.Claim);
+        Record(h, 2);
+        // The marker of 3 comes when 6 is open: what was done in slots 4 and 5 stands before it.
+        Close(h, 6, 130);
+        Assert.Equal(new DurableClaim(P(1, 5), 1, new(5)), h.Claim);
+        Assert.False(h.Claim.Restores(new(4)));
+        Record(h, 5);
+        Close(h, 7, 140);
+        Assert.Equal(new DurableClaim(P(1, 6), 1, new(5)), h.Claim);
+    }
+
+    [Fact]
+    public void Claim_RunOfEmptyVersions_AllAreRestorable()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 2, 110);
+        Record(h, 1);
+        h.TickAt(3, busy: false);
+        Assert.Contains("AppendEmptyRun", h.TickAt(40, busy: false), StringComparison.Ordinal);
+        h.Durable(39);
+        Assert.Equal(new DurableClaim(P(1, 39), 1, new(0)), h.Claim);
+    }
+
+    [Fact]
+    public void Claim_WhileTheNewestIsNotDurable_IsThatOfTheOneBefore()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 2, 110);
+        Record(h, 1);
+        Close(h, 3, 120, durable: false);
+        Close(h, 9, 130, durable: false);
+        // Version 2 is durable; 3 to 8 were closed together, which is not.
+        h.Durable(2);
+        Assert.Equal(new DurableClaim(P(1, 2), 1, new(2)), h.Claim);
+    }
+
+    [Fact]
+    public void Stride_LateAgainAndAgain_ClosesFewerVersionsThatAreAllRestorable()
+    {
+        ShardHarness h = new(peers: true);
+        long offset = 100;
+        for (long slot = 4; slot < 200; slot += 3)
+        {
+            if (h.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal)) Finish(h, offset += 10);
+        }
+
+        Assert.Equal(4, h.Machine.Stride);
+        Assert.Equal(0, h.Machine.LastBoundary.Version.Number % 4);
+        Assert.True(LastClaim(h).Floor.Number < LastClaim(h).Point.Version.Number - 100, LastClaim(h).ToString());
+
+        ShardHarness alone = new();
+        for (long slot = 4; slot < 200; slot += 3)
+        {
+            if (alone.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal)) Finish(alone, offset += 10);
+        }
+
+        Assert.Equal(1, alone.Machine.Stride);
+    }
+
+    [Fact]
+    public void Stride_InTimeForLong_ClosesMoreVersionsAgain()
+    {
+        ShardHarness h = new(peers: true);
+        long offset = 100;
+        foreach (long slot in (long[])[4, 7, 10, 13, 16]) if (h.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal)) Finish(h, offset += 10);
+        long late = h.Machine.Stride;
+        Assert.True(late > 1);
+        for (long slot = 17; slot < 17 + (late * 2500); slot++)
+        {
+            if (h.TickAt(slot).Contains("SendMarker", StringComparison.Ordinal)) Finish(h, offset += 10);
+        }
+
+        Assert.True(h.Machine.Stride < late);
+        // What the larger stride has skipped is not offered.
+        Assert.True(LastClaim(h).Floor.Number > 17 + (late * 900), LastClaim(h).ToString());
+    }
+
+    [Fact]
+    public void EmptyVersions_CommitAwaited_AreClosedAtOnce()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 2, 110);
+        Record(h, 1);
+        h.Do(e => h.Machine.CommitAwaited(true, e));
+        Assert.Contains("AppendEmptyRun", h.TickAt(4, busy: false), StringComparison.Ordinal);
+        Assert.Contains("AppendEmptyRun", h.TickAt(5, busy: false), StringComparison.Ordinal);
+        h.Do(e => h.Machine.CommitAwaited(false, e));
+        Assert.DoesNotContain("AppendEmptyRun", h.TickAt(6, busy: false), StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public void WorldLineLeft_CommitsHaltUntilTheNextIsEntered()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 5, 110);
+        h.Machine.WorldLineLeft(P(1, 4));
+        Assert.Equal(ShardMode.StoreLost, h.Machine.Mode);
+        Assert.Equal("", h.TickAt(9));
+        // The branch is below what this shard had recorded, above what was committed.
+        Assert.Equal("Committed", h.Do(e => h.Machine.WorldLineStarted(new(2), new(new(2), new(2), 105, 0, default), e)));
+        Assert.Equal(P(2, 2), h.Machine.Committed);
+        // Its own late record of the old world-line harms nobody.
+        Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(1, 2), e)));
+        Assert.Equal("Violation", h.Do(e => h.Machine.CutAdvanced(P(1, 3), e)));
+    }
+
+    // The version before this one is closed at an offset, and durable: the last effects are those of that.
+    private static void Close(ShardHarness h, long slot, long offset, bool durable = true)
+    {
+        h.TickAt(slot);
+        Finish(h, offset, durable);
+    }
+
+    private static void Finish(ShardHarness h, long offset, bool durable = true)
+    {
+        Marker marker = h.Marker;
+        h.Answer(marker);
+        h.Read(marker, offset);
+        if (durable) h.Durable(marker.Closed.Number);
+    }
+
+    private static DurableClaim LastClaim(ShardHarness h) => h.Machine.ClaimOf(h.Machine.LastBoundary.Point);
+
+    private static void Record(ShardHarness h, long version) =>
+        h.Do(e => h.Machine.DurableRecorded(P(1, version), P(1, version), e));
+}
