@@ -41,6 +41,16 @@ public sealed class DependencySet
     public DependencySet Union(DependencySet other)
     {
         if (other._items.Length == 0) return this;
-        return _items.Length == 0 ? other : Of([.. _items, .. other._items]);
+        if (_items.Length == 0) return other;
+        Dependency[] joined = new Dependency[_items.Length + other._items.Length];
+        int a = 0, b = 0, count = 0;
+        while (a < _items.Length || b < other._items.Length)
+        {
+            int order = a == _items.Length ? 1 : b == other._items.Length ? -1 : _items[a].Shard.Number.CompareTo(other._items[b].Shard.Number);
+            joined[count++] = order < 0 ? _items[a++] : order > 0 ? other._items[b++]
+                : new(_items[a].Shard, Version.Max(_items[a++].Version, other._items[b++].Version));
+        }
+
+        return new(count == joined.Length ? joined : joined[..count]);
     }
 }

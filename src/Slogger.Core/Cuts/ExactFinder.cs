@@ -5,8 +5,8 @@
 namespace Slogger.Core.Cuts;
 
 /// <summary>Finds the largest cut whose versions are durable together with all that they depend on.</summary>
-/// <remarks>At most 128 ranges of a shard above the cut are kept apart. Beyond that neighbours are merged: safe, but versions that
-/// do not depend on the slow shard that holds back the cut may then wait with those that do.</remarks>
+/// <remarks>At most 128 ranges of a shard above the cut are kept apart. Beyond that the last ones are merged: safe, but versions
+/// that do not depend on the slow shard that holds back the cut may then wait with those that do.</remarks>
 public sealed class ExactFinder : IDprFinder
 {
     private readonly FinderMutation _mutation;

@@ -5,9 +5,9 @@
 // or went to a coordinator that died). A lost range may depend on anything: only a cut found in another way passes it, or a
 // report that comes after all. Ranges end only where a shard reported a version that it closed.
 //
-// What is below the floor is forgotten. What is above is bounded: where more than so many ranges of a shard pile up (a shard is
-// slow, and others depend on it), they are merged two and two. That is safe, and may hold back what the finer ranges would let pass.
-using System.Runtime.InteropServices;
+// What is below the floor is forgotten. What is above is bounded: where more than so many ranges of a shard pile up (another is
+// slow, and this one depends on it), the last ones are merged. That is safe, and may hold back what finer ranges would let pass;
+// the first ones, which are to pass next, stay as they are.
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -105,7 +105,7 @@ internal sealed partial class PrecedenceGraph
         if (range.Dependencies is null && ranges.Count > 0 && ranges[^1].Dependencies is null) ranges[^1] = range;
         else ranges.Add(range);
         _changed = true;
-        if (ranges.Count > _rangesMax) MergeTwoAndTwo(ranges);
+        Shrink(ranges);
     }
 
     /// <summary>Gives the lost parts of (after, through] their dependencies.</summary>
@@ -129,26 +129,27 @@ internal sealed partial class PrecedenceGraph
             start = range.Through;
         }
 
-        if (ranges.Count > _rangesMax) MergeTwoAndTwo(ranges);
+        Shrink(ranges);
     }
 
-    private void MergeTwoAndTwo(List<Range> ranges)
+    /// <summary>Merges the topmost two neighbours that are both known or both lost. If there are none, there are many gaps:
+    /// what is known at the top, above them all, is forgotten.</summary>
+    private void Shrink(List<Range> ranges)
     {
-        Span<Range> span = CollectionsMarshal.AsSpan(ranges);
-        int kept = 0;
-        for (int i = 0; i < span.Length; i += 2)
+        while (ranges.Count > _rangesMax)
         {
-            if (i + 1 == span.Length) span[kept++] = span[i];
-            else span[kept++] = new(span[i + 1].Through, Merged(span[i].Dependencies, span[i + 1].Dependencies));
+            int i = ranges.Count - 1;
+            while (i > 0 && ranges[i].Dependencies is null != ranges[i - 1].Dependencies is null) i--;
+            if (i == 0) i = ranges.Count - 1;
+            ranges[i - 1] = Merged(ranges[i - 1], ranges[i]);
+            ranges.RemoveAt(i);
         }
-
-        ranges.RemoveRange(kept, ranges.Count - kept);
     }
 
-    private DependencySet? Merged(DependencySet? first, DependencySet? second)
+    private Range Merged(Range first, Range second)
     {
-        if (first is null || second is null) return null;
-        return _mutation == FinderMutation.MergeForgets ? second : first.Union(second);
+        if (first.Dependencies is null || second.Dependencies is null) return new(second.Through, null);
+        return _mutation == FinderMutation.MergeForgets ? second : new(second.Through, first.Dependencies.Union(second.Dependencies));
     }
 
     /// <summary>The versions up to Through, from where the range before ends. Dependencies is null if they are lost.</summary>
