@@ -35,8 +35,8 @@ public sealed class ExactFinder : IDprFinder
     public Cut Current { get; private set; }
 
     /// <summary>The rows above the cut: all that another coordinator needs beside <see cref="Current"/>. In the order of shards
-    /// and versions; to be read before the next call.</summary>
-    public IEnumerable<PrecedenceRow> Rows => _graph.Rows(Current.WorldLine);
+    /// and versions.</summary>
+    public IReadOnlyList<PrecedenceRow> Rows() => _graph.Rows(Current.WorldLine);
 
     /// <inheritdoc />
     public void Report(in VersionReport report)

@@ -6,8 +6,9 @@ namespace Slogger.Core.Cuts;
 /// <summary>Finds which cut of the cluster is committed, given what the shards report durable. Not thread-safe.
 /// Source: DPR, sections 3.3 and 3.4.</summary>
 /// <remarks>Promises of every finder: each cut is closed under dependency and durable at every shard; the cut never goes
-/// back (invariant I3); the result does not depend on the order of reports, nor on doubled ones; nothing that was
-/// reported in another world-line counts (invariant I5).</remarks>
+/// back (invariant I3); once all reports of a world-line have come the result is that of their order, however late, often or mixed they
+/// came (only a stride that grew may hold back longer who was not told of it in time); nothing that was reported in another
+/// world-line counts (invariant I5).</remarks>
 public interface IDprFinder
 {
     /// <summary>The cut as of the last <see cref="Advance"/>; before it, the one that the finder started from.</summary>

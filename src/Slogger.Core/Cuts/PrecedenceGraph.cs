@@ -80,17 +80,20 @@ internal sealed partial class PrecedenceGraph
     }
 
     /// <summary>The rows above the floor, shard by shard in order of versions, without the lost ones.</summary>
-    public IEnumerable<PrecedenceRow> Rows(WorldLine worldLine)
+    public List<PrecedenceRow> Rows(WorldLine worldLine)
     {
+        List<PrecedenceRow> rows = [];
         for (int i = 0; i < _ranges.Length; i++)
         {
             Version after = _floor[i];
             foreach (Range range in _ranges[i])
             {
-                if (range.Dependencies is { } known) yield return new(new ShardId(i), new(worldLine, range.Through), after, known);
+                if (range.Dependencies is { } known) rows.Add(new(new ShardId(i), new(worldLine, range.Through), after, known));
                 after = range.Through;
             }
         }
+
+        return rows;
     }
 
     private Version Top(int shard)

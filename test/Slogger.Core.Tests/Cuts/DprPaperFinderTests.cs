@@ -28,7 +28,7 @@ public class DprPaperFinderTests
         ExactFinder exact = new(Start(3), []);
         exact.After(Figure2WithoutC);
         Assert.Equal("2 2 2", exact.After("C(0,2] B1"));
-        Assert.Empty(exact.Rows);
+        Assert.Empty(exact.Rows());
     }
 
     // "A token B-n depends on A-m if [...] there exists some token C-p, such that B-n depends on C-p, and C-p depends on A-m."
@@ -65,7 +65,7 @@ public class DprPaperFinderTests
             Assert.Equal("0 0", exact.After($"A({n - 1},{n}] B{n} B{n + 1}", b));
         }
 
-        Assert.Equal(100, exact.Rows.Count());
+        Assert.Equal(100, exact.Rows().Count);
     }
 
     // "This is correct because no versions can depend on larger versions": where they do, the approximate finder, which relies
@@ -128,7 +128,7 @@ public class DprPaperFinderTests
     {
         ExactFinder before = new(Start(3), []);
         before.After(Figure2WithoutC);
-        ExactFinder after = new(before.Current, before.Rows.Reverse());
+        ExactFinder after = new(before.Current, before.Rows().Reverse());
         Assert.False(after.Advance());
         Assert.Equal("2 2 2", after.After("C(0,2] B1"));
     }

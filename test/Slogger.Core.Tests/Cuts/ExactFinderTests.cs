@@ -28,7 +28,7 @@ public class ExactFinderTests
         Assert.Equal("1 0", exact.After("A(0,1]", "A(2,3]", "A(5,6]"));
         // (1, 5] again as one: its dependencies may come from any part of it, so the missing parts (1, 2] and (3, 5] have them.
         Assert.Equal("1 0", exact.After("A(1,5] B1"));
-        Assert.Equal(["A(1,2]", "A(2,3]", "A(3,5]", "A(5,6]"], exact.Rows.Select(Text));
+        Assert.Equal(["A(1,2]", "A(2,3]", "A(3,5]", "A(5,6]"], exact.Rows().Select(Text));
         Assert.Equal("6 1", exact.After("B(0,1]"));
     }
 
@@ -37,9 +37,9 @@ public class ExactFinderTests
     {
         ExactFinder exact = new(Start(2), []);
         exact.After("A(0,2] B2", "A(2,4]");
-        PrecedenceRow[] before = [.. exact.Rows];
+        PrecedenceRow[] before = [.. exact.Rows()];
         Assert.Equal("0 0", exact.After("A(0,2] B2", "A(2,4]", "A(0,4] B2", "A(1,2]"));
-        Assert.Equal(before, exact.Rows);
+        Assert.Equal(before, exact.Rows());
         Assert.Equal("4 2", exact.After("B(0,2]"));
         Assert.Equal("4 2", exact.After("A(0,2] B9", "B(0,2] A9"));
     }
@@ -50,7 +50,7 @@ public class ExactFinderTests
         ExactFinder exact = new(Start(2), []);
         exact.After("A(0,2] B2");
         exact.BeginWorldLine(Cut.Uniform(new(2), 2, new(1)));
-        Assert.Empty(exact.Rows);
+        Assert.Empty(exact.Rows());
         exact.Report(Report("A(1,3]"));
         exact.Report(Report("A(1,3]", worldLine: 3));
         Assert.Equal("1 1", exact.After());
@@ -73,7 +73,7 @@ public class ExactFinderTests
     {
         ExactFinder exact = new(Start(2), []);
         for (int v = 1; v <= 10_000; v++) exact.Report(Report($"A({v - 1},{v}] B{v}"));
-        Assert.Equal(128, exact.Rows.Count());
+        Assert.Equal(128, exact.Rows().Count);
         Assert.Equal("0 0", exact.After());
         // The first ones pass by themselves, the merged rest all at once.
         Assert.Equal("127 5000", exact.After("B(0,5000]"));
@@ -85,7 +85,7 @@ public class ExactFinderTests
     {
         ExactFinder exact = new(Start(1), []);
         for (int v = 2; v <= 10_000; v += 2) exact.Report(Report($"A({v - 1},{v}]"));
-        Assert.InRange(exact.Rows.Count(), 1, 128);
+        Assert.InRange(exact.Rows().Count, 1, 128);
         for (int v = 1; v <= 10_000; v++) exact.Report(Report($"A({v - 1},{v}]"));
         Assert.Equal("10000", exact.After());
     }
@@ -104,7 +104,8 @@ public class ExactFinderTests
                 {
                     int through = after + random.Next(1, 4);
                     // Any version of any shard, also larger ones, its own, and ones that are not durable.
-                    Dependency[] on = [.. Enumerable.Range(0, random.Next(0, 3)).Select(_ => new Dependency(new(random.Next(graph.Length)), new(random.Next(0, 10))))];
+                    Dependency[] on = new Dependency[random.Next(0, 3)];
+                    for (int d = 0; d < on.Length; d++) on[d] = new(new(random.Next(graph.Length)), new(random.Next(0, 10)));
                     rows[i] = new(new(s), new(WorldLine.First, new(through)), new(after), DependencySet.Of(on));
                     after = through;
                 }
@@ -116,7 +117,7 @@ public class ExactFinderTests
             exact.Advance();
             Version[] largest = LargestByTryingAll(graph);
             Assert.True(largest.SequenceEqual(exact.Current.Versions.ToArray()), $"seed {seed}: {exact.Current}, not [{string.Join(' ', largest)}]");
-            if (exact.Rows.Any() && largest.Any(v => v > Version.Zero)) partial++;
+            if (exact.Rows().Count > 0 && largest.Any(v => v > Version.Zero)) partial++;
         }
 
         Assert.True(partial > 500, $"{partial} graphs had something in and something out");

@@ -71,7 +71,8 @@ public class FinderScaleTests
             advancing.Start();
             finder.Advance();
             advancing.Stop();
-            Assert.True(finder.Current.Versions[0].Number >= round - 1 && finder.Current.Versions[shards - 1].Number == round - 1, $"{name} is at {finder.Current.Versions[0]} after round {round}");
+            Assert.Equal(round - 1, finder.Current.Versions[0].Number);
+            Assert.Equal(round - 1, finder.Current.Versions[shards - 1].Number);
         }
 
         TestContext.Current.TestOutputHelper?.WriteLine(

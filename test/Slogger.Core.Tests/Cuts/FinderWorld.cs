@@ -178,7 +178,7 @@ internal sealed partial class FinderWorld
 
     private void FinderDies()
     {
-        IEnumerable<PrecedenceRow> rows = Merges ? [.. _exact.Rows] : [.. _exact.Rows.OrderBy(_ => _random.Next())];
+        IEnumerable<PrecedenceRow> rows = Merges ? _exact.Rows() : [.. _exact.Rows().OrderBy(_ => _random.Next())];
         ExactFinder next = new(_exact.Current, rows, _settings.Mutation, _settings.RangesMax);
         _exact.Advance();
         next.Advance();
