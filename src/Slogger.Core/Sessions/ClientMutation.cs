@@ -36,6 +36,9 @@ internal enum ClientMutation
     /// <summary>A run that was merged from two shards is taken for one of the first.</summary>
     MergedIsOfOneShard,
 
+    /// <summary>A branch that was worked out for an older world-line counts.</summary>
+    AnyBranchCounts,
+
     /// <summary>Operations that nobody answered are said to be lost, in whatever version they may be.</summary>
     UnansweredIsLost,
 

@@ -8,35 +8,41 @@ namespace Slogger.Core.Sessions;
 public sealed partial class ClientSession
 {
     /// <summary>A new world-line started, from a cut at one version.</summary>
-    /// <param name="next">The new world-line.</param>
-    /// <param name="branch">The version that every shard went back to. If there were several world-lines since the
-    /// session's: the lowest of their branches.</param>
-    /// <returns>What became of every operation; null if the session knew of this world-line.</returns>
+    /// <param name="abandoned">The world-line that the branch was worked out for: that of the batch that was refused.</param>
+    /// <param name="branch">The new world-line, and the version that every shard went back to. If there were several
+    /// world-lines since the abandoned one: the newest, and the lowest of their branches.</param>
+    /// <returns>What became of every operation. Null if the session is not in the abandoned world-line any more: nothing
+    /// changes. It either knows the new one, or will hear of it with the branch that counts for what it has done since.</returns>
     /// <exception cref="BrokenInvariantException">The branch does not hold what was reported as committed.</exception>
-    public ClientRollback? OnRollback(WorldLine next, Version branch)
+    public ClientRollback? OnRollback(WorldLine abandoned, WorldPoint branch)
     {
-        if (next <= WorldLine) return null;
-        for (int s = 0; s < _shards.Length; s++) CheckBranch(next, s, branch);
-        _uniformCut = branch;
-        return Settle(next);
+        if (!IsNews(abandoned, branch.WorldLine)) return null;
+        for (int s = 0; s < _shards.Length; s++) CheckBranch(branch.WorldLine, s, branch.Version);
+        _uniformCut = branch.Version;
+        return Settle(branch.WorldLine);
     }
 
     /// <summary>A new world-line started, from a cut of one version for each shard.</summary>
+    /// <param name="abandoned">The world-line that the branch was worked out for: that of the batch that was refused.</param>
     /// <param name="next">The new world-line.</param>
-    /// <param name="byShard">What each shard went back to, by number. If there were several world-lines since the session's:
-    /// the lowest of each shard.</param>
-    /// <returns>What became of every operation; null if the session knew of this world-line.</returns>
+    /// <param name="byShard">What each shard went back to, by number. If there were several world-lines since the abandoned
+    /// one: the lowest of each shard.</param>
+    /// <returns>As with one version.</returns>
     /// <exception cref="ArgumentException">A shard is missing that the session has used.</exception>
     /// <exception cref="BrokenInvariantException">The branch does not hold what was reported as committed.</exception>
-    public ClientRollback? OnRollback(WorldLine next, ReadOnlySpan<Version> byShard)
+    public ClientRollback? OnRollback(WorldLine abandoned, WorldLine next, ReadOnlySpan<Version> byShard)
     {
-        if (next <= WorldLine) return null;
+        if (!IsNews(abandoned, next)) return null;
         for (int s = byShard.Length; s < _shards.Length; s++)
             if (_shards[s].IsUsed) throw new ArgumentException($"The branch says nothing of shard {s}, which session {Id} has used.", nameof(byShard));
         for (int s = 0; s < byShard.Length; s++) CheckBranch(next, s, byShard[s]);
         for (int s = 0; s < byShard.Length; s++) _shards[s].Cut = byShard[s];
         return Settle(next);
     }
+
+    // Several shards refuse batches of the same world-line, and not all know the same newest one.
+    private bool IsNews(WorldLine abandoned, WorldLine next) =>
+        (abandoned == WorldLine || Is(ClientMutation.AnyBranchCounts)) && next > WorldLine;
 
     private void CheckBranch(WorldLine next, int shard, Version branch)
     {

@@ -5,8 +5,8 @@
 // Contract with the caller
 // - A batch is sent to its shard as soon as it has begun. While a connection lives, the shard executes the batches of the
 //   session in the order in which they began. When it does not live any more: OnConnectionLost, before the next batch.
-// - When a shard refuses a batch because of its world-line: OnRollback, with the branch. Cuts and replies may come late,
-//   doubled, and in any order among shards.
+// - When a shard refuses a batch because of its world-line: OnRollback, with the branch and the batch's world-line. Cuts,
+//   replies and refusals may come late, doubled, and in any order among shards.
 //
 // An operation depends on those that were *answered* before it began, and on no others. Of those the session remembers the
 // highest version (AtLeast, Vs in the paper): a shard executes a later operation in no earlier version, so that whatever cut

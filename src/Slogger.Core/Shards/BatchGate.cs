@@ -64,7 +64,8 @@ public enum GateVerdict
 /// <param name="Until">WaitUntil: when the wanted version opens by the clock.</param>
 /// <param name="Version">FastForward: the version that has to be open, at least.</param>
 /// <param name="Branch">Rollback: the shard's world-line, and the lowest version at which a world-line since the session's
-/// branched off. With cuts of one version for each shard the session needs the branches of all of them instead.</param>
+/// branched off. It counts for what was done in that world-line only, so the session has to be told which that is. With cuts
+/// of one version for each shard it needs the branches of all of them instead.</param>
 public readonly record struct GateDecision(
     GateVerdict Verdict, HybridTimestamp Until = default, Version Version = default, WorldPoint Branch = default);
 
