@@ -450,6 +450,15 @@ public class ClientSessionTests
     }
 
     [Fact]
+    public void Dependencies_ManyShards_AreAllTold()
+    {
+        ClientSession s = New(dependencies: true);
+        for (int shard = 0; shard < 100; shard++) Told(s, new(shard), 5 + shard);
+        Dependency[] told = Begin(s, new(ClientSession.ShardsMax - 1)).Dependencies.ToArray();
+        Assert.Equal(Enumerable.Range(0, 100).Select(shard => new Dependency(new(shard), V(5 + shard))), told);
+    }
+
+    [Fact]
     public void Dependencies_NotWanted_AreNone()
     {
         ClientSession s = New();
@@ -476,6 +485,40 @@ public class ClientSessionTests
         Answer(s, A, 52, 1, 5);
         Answer(s, A, 51, 1, 5);
         Assert.Equal(2, s.RunCount);
+    }
+
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    [InlineData(3)]
+    public void OnReply_LargeWindowInRandomOrder_EndsAsInOrder(int seed)
+    {
+        Random random = new(seed);
+        ClientSession s = New(window: 1000, runs: 3000);
+        List<long> unanswered = [];
+        long version = 5;
+        for (int step = 0; step < 20_000; step++)
+        {
+            if (random.Next(2) == 0 && s.TryBegin(new((int)(s.Begun.Number % 5)), 1, out BatchHeader header))
+            {
+                unanswered.Add(header.First.Number);
+                continue;
+            }
+
+            if (unanswered.Count == 0) continue;
+            int n = random.Next(unanswered.Count);
+            long first = unanswered[n];
+            unanswered.RemoveAt(n);
+            if (random.Next(100) == 0) version++;
+            Assert.Equal(ReplyOutcome.Completed, Answer(s, new((int)((first - 1) % 5)), first, 1, version));
+            if (random.Next(500) == 0) s.OnCommitted(P(version - 3));
+            Assert.Equal(unanswered.Count, s.Unanswered);
+        }
+
+        s.OnCommitted(P(version));
+        Assert.Equal(unanswered.Where(u => u < s.Committed.Number).Order().Select(u => $"{u} Open"), Exceptions(s).Split(", ", StringSplitOptions.RemoveEmptyEntries));
+        foreach (long first in unanswered) Answer(s, new((int)((first - 1) % 5)), first, 1, version);
+        Assert.Equal((s.Begun, 0, ""), (s.Committed, s.RunCount, Exceptions(s)));
     }
 
     [Fact]

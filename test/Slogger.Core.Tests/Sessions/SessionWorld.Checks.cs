@@ -17,6 +17,9 @@ internal sealed class WorldSession(int number, ClientSession client, int shards)
     /// <summary>The cut that this session was told of, in its world-line.</summary>
     public Version[] Known { get; } = new Version[shards];
 
+    /// <summary>Where the prefix ended last.</summary>
+    public long Committed { get; set; }
+
     /// <summary>Where the prefix has to end.</summary>
     public long Prefix { get; set; }
 
@@ -66,6 +69,8 @@ internal sealed partial class SessionWorld
         long committed = s.Client.Committed.Number;
         if (IsExact ? committed != s.Prefix : committed > s.Prefix)
             throw new ModelException($"I1: session {s.Number}: the prefix ends at {committed} instead of {s.Prefix}");
+        if (committed < s.Committed) throw new ModelException($"I3: session {s.Number}: the prefix went back from {s.Committed} to {committed}");
+        s.Committed = committed;
         s.Client.CopyExceptions(_exceptions);
         if (s.Client.ExceptionsForgotten > 0) throw new ModelException("the world is too long to remember all exceptions");
         if (s.Client.RunCount > _settings.RunsMax) throw new ModelException($"{s.Client.RunCount} runs instead of {_settings.RunsMax}");
