@@ -27,7 +27,7 @@ public readonly record struct BatchHeader(
 
 /// <summary>What a shard says to a session about a batch that it has executed.</summary>
 /// <param name="WorldLine">The timeline in which it was executed: that of its header.</param>
-/// <param name="Versions">In which versions, in the order of the operations; the counts add up to that of the header. The
-/// memory is the shard's: it is not kept.</param>
+/// <param name="Versions">In which versions, in the order of the operations, never decreasing; the counts add up to that of the
+/// header. The memory is the shard's: it is not kept.</param>
 /// <param name="Cut">The cut that the shard knows: every shard is committed at least up to here.</param>
 public readonly record struct BatchReply(WorldLine WorldLine, ReadOnlyMemory<VersionRun> Versions, WorldPoint Cut);

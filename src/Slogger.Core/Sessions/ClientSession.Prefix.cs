@@ -113,12 +113,12 @@ public sealed partial class ClientSession
         else _answered.Insert(at, run);
     }
 
-    private bool Continues(in Run a, in Run b) =>
+    private static bool Continues(in Run a, in Run b) =>
         AreNeighbours(a, b) && a.Shard == b.Shard && a.Lower == b.Lower && a.Upper == b.Upper;
 
-    /// <summary>Whether two runs may be one: nothing lies between, and the prefix does not end there.</summary>
-    private bool AreNeighbours(in Run a, in Run b) =>
-        a.Last.Number + 1 == b.First.Number && a.Last != Committed;
+    /// <summary>Whether nothing lies between two runs. Then the prefix does not end there either: the operation that it ends
+    /// with is in no run any more.</summary>
+    private static bool AreNeighbours(in Run a, in Run b) => a.Last.Number + 1 == b.First.Number;
 
     /// <summary>Makes room: merges neighbouring runs two and two. The newest keep their resolution if possible: a recovery
     /// is most likely to fall there. The merged runs commit a little later, never earlier.</summary>
@@ -141,7 +141,7 @@ public sealed partial class ClientSession
     }
 
     // What is uncertain was listed as such, and must not be listed again with its neighbour.
-    private bool MayMerge(in Run a, in Run b) =>
+    private static bool MayMerge(in Run a, in Run b) =>
         AreNeighbours(a, b) && (a.Upper == Version.Zero) == (b.Upper == Version.Zero);
 
     private Run Merged(in Run a, in Run b) => new()

@@ -161,11 +161,13 @@ public sealed partial class ClientSession
     private static bool Fits(in Run batch, ReadOnlySpan<VersionRun> versions)
     {
         long count = 0;
+        Version atLeast = Version.Max(batch.Lower, Version.Zero.Next);
         foreach (VersionRun run in versions)
         {
-            // A version below the header's bound breaks the rule that recovery rests on.
-            if (run.Count < 1 || run.Version < batch.Lower || run.Version <= Version.Zero) return false;
+            // A version below the header's bound breaks the rule that recovery rests on; and an open version never goes back.
+            if (run.Count < 1 || run.Version < atLeast) return false;
             count += run.Count;
+            atLeast = run.Version;
         }
 
         return count == batch.Range.Count;
@@ -175,28 +177,22 @@ public sealed partial class ClientSession
     /// <returns>Whether the known cut holds some of it.</returns>
     private bool Complete(in Run batch, ReadOnlySpan<VersionRun> versions)
     {
-        Run run = batch, all = batch;
-        (all.Lower, all.Upper) = (versions[0].Version, versions[0].Version);
-        foreach (VersionRun v in versions)
-        {
-            all.Lower = Version.Min(all.Lower, v.Version);
-            all.Upper = Version.Max(all.Upper, v.Version);
-        }
-
-        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = Version.Max(AtLeast, all.Upper);
+        (Version lowest, Version highest) = (versions[0].Version, versions[^1].Version);
+        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = Version.Max(AtLeast, highest);
         ref ShardView view = ref _shards[batch.Shard];
-        if (all.Upper > view.Seen)
+        if (highest > view.Seen)
         {
-            view.Seen = all.Upper;
+            view.Seen = highest;
             view.SeenAt = ++_learned;
         }
 
-        // The batch's own place is free now; if its runs do not fit even so, one coarse run does.
-        if (RunCount + versions.Length > _options.RunsMax) MergeRuns();
+        Run run = batch;
         if (RunCount + versions.Length > _options.RunsMax)
         {
-            InsertRun(all);
-            return IsCovered(all);
+            // One coarse run has the place that the batch had.
+            (run.Lower, run.Upper) = (lowest, highest);
+            InsertRun(run);
+            return IsCovered(run);
         }
 
         run.Last = new(batch.First.Number - 1);
@@ -208,8 +204,7 @@ public sealed partial class ClientSession
             InsertRun(run);
         }
 
-        run.Lower = run.Upper = all.Lower;
-        return IsCovered(run);
+        return lowest <= CutOf(batch.Shard);
     }
 
     /// <summary>What the session has seen at other shards since it last told this one.</summary>

@@ -126,17 +126,20 @@ public sealed class BatchGate
     /// <param name="executed">In which versions, in order; neighbours of the same version are joined in place. The reply refers
     /// to this memory.</param>
     /// <param name="cut">The cut that the shard knows.</param>
-    /// <exception cref="BrokenInvariantException">It was executed in an earlier version than the session had seen.</exception>
+    /// <exception cref="BrokenInvariantException">It was executed in an earlier version than the session had seen,
+    /// or its versions decrease.</exception>
     /// <exception cref="ArgumentException">The counts do not add up to that of the header.</exception>
     public static BatchReply ReplyFor(in BatchHeader header, Memory<VersionRun> executed, WorldPoint cut)
     {
         Span<VersionRun> runs = executed.Span;
         int last = -1;
         long count = 0;
+        Version atLeast = header.AtLeast;
         foreach (VersionRun run in runs)
         {
-            if (run.Version < header.AtLeast)
-                throw new BrokenInvariantException($"I1: session {header.Session}: a batch from operation {header.First} on was executed in version {run.Version}, although the session had seen version {header.AtLeast}.");
+            if (run.Version < atLeast)
+                throw new BrokenInvariantException($"I1: session {header.Session}: of a batch from operation {header.First} on, some was executed in version {run.Version}, although version {atLeast} had been seen before.");
+            atLeast = run.Version;
             count += run.Count;
             if (last >= 0 && runs[last].Version == run.Version) runs[last] = new(runs[last].Count + run.Count, run.Version);
             else runs[++last] = run;

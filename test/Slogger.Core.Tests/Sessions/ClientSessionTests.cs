@@ -133,6 +133,7 @@ public class ClientSessionTests
         Assert.Equal(ReplyOutcome.Invalid, Answer(s, A, 2, 3, 4));
         Assert.Equal(ReplyOutcome.Invalid, Answer(s, A, 2, 3, 6, line: 2));
         Assert.Equal(ReplyOutcome.Invalid, s.OnReply(A, S(2), Reply(P(0), new(4, V(6)), new(-1, V(6)))));
+        Assert.Equal(ReplyOutcome.Invalid, s.OnReply(A, S(2), Reply(P(0), new(1, V(7)), new(2, V(6)))));
         Assert.Equal(ReplyOutcome.Invalid, s.OnReply(A, S(2), Reply(P(0))));
         Assert.Equal((V(5), 3, 2), (s.AtLeast, s.Unanswered, s.RunCount));
         Assert.Equal(ReplyOutcome.Completed, Answer(s, A, 2, 3, 5));
