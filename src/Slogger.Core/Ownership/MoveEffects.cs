@@ -1,5 +1,5 @@
 // The effects that PartitionMove hands out, as data. Order is part of the contract: withheld before renounced in the
-// metadata, renounced before copied, copied and closed before owned, in the cut before deleted, deleted before forgotten.
+// metadata, renounced before copied, copied and closed before owned, in the cut before deleted, deleted, closed and in the cut before forgotten.
 // The machine never hands out a later one before the earlier one was reported back as done.
 namespace Slogger.Core.Ownership;
 
@@ -53,6 +53,9 @@ internal enum MoveMutation
 
     /// <summary>A move is forgotten although the deletion of data may be undone by a recovery.</summary>
     FinishesBeforeCut,
+
+    /// <summary>A move is forgotten before the version with the deletion is closed.</summary>
+    FinishesBeforeBoundary,
 
     /// <summary>Reports of an abandoned world-line count in the next.</summary>
     AnyWorldLine,

@@ -10,7 +10,8 @@
 //                                                   boundary:  Write Leaving -> Landed; then it serves
 //   Landed, recorded cut at or above the landing:
 //   Discard
-//   recorded cut at or above the deletion:
+//   a version closed that holds the deletion, recorded
+//   cut at or above it:
 //   Write Landed -> Finished                        (Cancelled: the new owner discards and finishes likewise)
 //
 // A crash at any step: a successor of the process, in the same world-line, starts from the row. Planned: it serves, and
@@ -29,6 +30,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     private Version? _lastServed;      // old owner: the last version in which it served
     private Version? _copied;          // new owner: open when the copy was complete
     private Version? _discarded;       // loser: open when the deletion was complete
+    private Version? _gone;            // loser: closed since, so that the deletion is before its boundary
     private bool _importing;
     private bool _discarding;
     private MoveChange? _pending;      // handed out, and not seen in the row yet
@@ -68,8 +70,14 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     }
 
     /// <summary>A version is closed: all that was forwarded in it, or before, was executed before its boundary.</summary>
-    public void BoundaryClosed(Version closed, List<MoveEffect> effects)
+    public void BoundaryClosed(Version closed, Version cut, List<MoveEffect> effects)
     {
+        if (_gone is null && _discarded <= closed)
+        {
+            _gone = closed;
+            CutRecorded(cut, effects);
+        }
+
         if (_pending is not null) return;
         if (IsOld && Row.State == MoveState.Planned && _lastServed <= closed)
             Write(MoveState.Leaving, closed, effects);
@@ -89,13 +97,11 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
 
     /// <summary>The deletion is complete: every command of it was answered.</summary>
     /// <param name="open">The version open then.</param>
-    /// <param name="cut">The recorded cut.</param>
-    /// <param name="effects">Receives what is to be done.</param>
-    public void Discarded(Version open, Version cut, List<MoveEffect> effects)
+    public void Discarded(Version open)
     {
         if (!_discarding) return;
         _discarded = open;
-        CutRecorded(cut, effects);
+        if (mutation == MoveMutation.FinishesBeforeBoundary) _gone = open;
     }
 
     /// <summary>The cluster's recorded cut, in this world-line.</summary>
@@ -108,7 +114,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
             _discarding = true;
             effects.Add(new(MoveEffectKind.Discard, Row));
         }
-        else if (_pending is null && (_discarded <= cut || (_discarded is not null && mutation == MoveMutation.FinishesBeforeCut)))
+        else if (_pending is null && (_gone <= cut || (_gone is not null && mutation == MoveMutation.FinishesBeforeCut)))
         {
             Write(MoveState.Finished, Version.Zero, effects);
         }

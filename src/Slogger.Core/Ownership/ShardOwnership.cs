@@ -119,7 +119,7 @@ public sealed class ShardOwnership
     public void BoundaryClosed(WorldPoint closed, List<MoveEffect> effects)
     {
         if (!IsOfNow(closed.WorldLine)) return;
-        foreach (PartitionMove move in _moves) move.BoundaryClosed(closed.Version, effects);
+        foreach (PartitionMove move in _moves) move.BoundaryClosed(closed.Version, _cut.Version, effects);
     }
 
     /// <summary>An import is complete: all of its writes were answered.</summary>
@@ -134,10 +134,9 @@ public sealed class ShardOwnership
     /// <summary>A deletion is complete: all of its commands were answered.</summary>
     /// <param name="id">The move.</param>
     /// <param name="open">The version open then, in the timeline in which the deletion was handed out.</param>
-    /// <param name="effects">Receives what is to be done.</param>
-    public void Discarded(MoveId id, WorldPoint open, List<MoveEffect> effects)
+    public void Discarded(MoveId id, WorldPoint open)
     {
-        if (IsOfNow(open.WorldLine)) Find(id)?.Discarded(open.Version, _cut.Version, effects);
+        if (IsOfNow(open.WorldLine)) Find(id)?.Discarded(open.Version);
     }
 
     /// <summary>The cluster's cut is recorded: a later recovery goes back to it or to less far.</summary>

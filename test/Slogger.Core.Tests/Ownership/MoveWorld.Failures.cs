@@ -138,7 +138,7 @@ internal sealed partial class MoveWorld
         shard.Forwarded.Enqueue(new(move.Slots[0].First.Number, 0, false, shard.Open, () =>
         {
             WorldPoint open = new(line, shard.Open);
-            Report(process, e => process.Ownership.Discarded(move.Id, open, e));
+            Report(process, _ => process.Ownership.Discarded(move.Id, open));
         }));
     }
 

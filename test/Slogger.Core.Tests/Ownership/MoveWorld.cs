@@ -64,7 +64,7 @@ internal sealed partial class MoveWorld
     public void Run()
     {
         for (int i = 0; i < _settings.Steps; i++) Step();
-        if (_settings.Mutation == MoveMutation.None || _settings.Mutation == MoveMutation.FinishesBeforeCut || _settings.Mutation == MoveMutation.DiscardsBeforeCut) Settle();
+        if (_settings.Mutation is MoveMutation.None or MoveMutation.FinishesBeforeCut or MoveMutation.FinishesBeforeBoundary or MoveMutation.DiscardsBeforeCut) Settle();
     }
 
     private void Step()

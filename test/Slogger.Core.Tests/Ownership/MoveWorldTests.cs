@@ -44,12 +44,13 @@ public class MoveWorldTests
     [InlineData((int)MoveMutation.LandsAnywhere)]
     [InlineData((int)MoveMutation.DiscardsBeforeCut)]
     [InlineData((int)MoveMutation.FinishesBeforeCut)]
+    [InlineData((int)MoveMutation.FinishesBeforeBoundary)]
     [InlineData((int)MoveMutation.AnyWorldLine)]
     [InlineData((int)MoveMutation.LeaseIgnored)]
     [InlineData((int)MoveMutation.ServesByAnyTable)]
     public void Mutant_OfTheMove_IsCaught(int mutation) =>
         // Rare things need longer worlds.
-        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation == MoveMutation.AnyWorldLine ? 8000 : 1500), ((MoveMutation)mutation).ToString());
+        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.FinishesBeforeBoundary ? 8000 : 1500), ((MoveMutation)mutation).ToString());
 
     [Theory]
     [InlineData((int)MoveCallerFault.EpochUnchecked)]

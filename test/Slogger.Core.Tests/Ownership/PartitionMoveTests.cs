@@ -54,9 +54,12 @@ public class PartitionMoveTests
         Assert.Equal(("Moved", "Serve"), Verdicts);
         Assert.Equal("", Do(e => _a.CutRecorded(new(new(1), new(14)), e)));
         Assert.Equal("Discard", Do(e => _a.CutRecorded(new(new(1), new(15)), e)));
-        Assert.Equal("", Do(e => _a.Discarded(Id, new(new(1), new(20)), e)));
-        Assert.Equal("", Do(e => _a.CutRecorded(new(new(1), new(19)), e)));
-        Assert.Equal("Write Finished 0", Do(e => _a.CutRecorded(new(new(1), new(20)), e)));
+        _a.Discarded(Id, new(new(1), new(20)));
+        Assert.Equal("", Do(e => _a.CutRecorded(new(new(1), new(20)), e)));
+        Assert.Equal("", Do(e => _a.BoundaryClosed(new(new(1), new(19)), e)));
+        Assert.Equal("", Do(e => _a.BoundaryClosed(new(new(1), new(22)), e)));
+        Assert.Equal("", Do(e => _a.CutRecorded(new(new(1), new(21)), e)));
+        Assert.Equal("Write Finished 0", Do(e => _a.CutRecorded(new(new(1), new(22)), e)));
         Perform();
         Assert.Empty(_table.Moves);
         Assert.Equal("", Read(_a) + Read(_b));
@@ -187,7 +190,8 @@ public class PartitionMoveTests
         Assert.Equal("", Read(_a));
         Assert.Equal("Discard", Read(_b));
         Assert.Equal(("Serve", "Moved"), Verdicts);
-        Do(e => _b.Discarded(Id, new(new(1), new(13)), e));
+        _b.Discarded(Id, new(new(1), new(13)));
+        Do(e => _b.BoundaryClosed(new(new(1), new(13)), e));
         Assert.Equal("Write Finished 0", Do(e => _b.CutRecorded(new(new(1), new(13)), e)));
         Perform();
         Assert.Empty(_table.Moves);
