@@ -1,11 +1,10 @@
-// The slot of a key is what redis-server computes, for keys of all kinds; and computing it is cheap.
-using System.Diagnostics;
+// The slot of a key is what redis-server computes, for keys of all kinds.
 using Slogger.Core.Ownership;
 
 namespace Slogger.Resp.Tests;
 
 [Collection(nameof(RedisCluster))]
-public sealed class HashSlotTests(RedisCluster cluster, ITestOutputHelper output)
+public sealed class HashSlotTests(RedisCluster cluster)
 {
     [Theory]
     [InlineData("123456789", 12739)]
@@ -32,29 +31,6 @@ public sealed class HashSlotTests(RedisCluster cluster, ITestOutputHelper output
                 Assert.Equal($"{slots[i]}\r\n", Bytes.Text(ClusterReplies.KeySlot(keys[i])));
             }
         }
-    }
-
-    // Shown, not judged: how long it takes depends on the machine.
-    [Fact]
-    public void Of_KeyOf64Bytes_TimeIsShown()
-    {
-        byte[] key = new byte[64];
-        new Random(1).NextBytes(key);
-        key.AsSpan().Replace((byte)'{', (byte)'x');
-        long best = long.MaxValue;
-        int sum = 0;
-        for (int round = 0; round < 200; round++)
-        {
-            long start = Stopwatch.GetTimestamp();
-            for (int i = 0; i < 10_000; i++)
-            {
-                key[0] = (byte)(i & 63);
-                sum += HashSlot.Of(key).Number;
-            }
-            best = Math.Min(best, Stopwatch.GetTimestamp() - start);
-        }
-        output.WriteLine($"{best * 1e9 / Stopwatch.Frequency / 10_000:f1} ns ({sum & 1})");
-        Assert.NotEqual(0, sum);
     }
 
     private static byte[] RandomKey(Random random)
