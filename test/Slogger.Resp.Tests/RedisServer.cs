@@ -5,18 +5,23 @@ using System.Net.Sockets;
 
 namespace Slogger.Resp.Tests;
 
-public sealed class RedisServer : IDisposable
+public class RedisServer : IDisposable
 {
-    private const int FirstPort = 27600, PortCount = 100;
+    private const int PortCount = 100;
     private readonly string _directory = Directory.CreateTempSubdirectory("slogger-resp-").FullName;
     private readonly Process _process;
 
     public RedisServer()
+        : this(27600)
+    {
+    }
+
+    protected RedisServer(int firstPort, params string[] options)
     {
         string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
         string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
-        Port = FreePort();
-        var start = new ProcessStartInfo(program, ["--port", $"{Port}", "--bind", "127.0.0.1", "--dir", _directory, "--save", "", "--logfile", "log"]);
+        Port = FreePort(firstPort);
+        var start = new ProcessStartInfo(program, ["--port", $"{Port}", "--bind", "127.0.0.1", "--dir", _directory, "--save", "", "--logfile", "log", .. options]);
         _process = Process.Start(start)!;
         for (int i = 0; i < 500; i++)
         {
@@ -64,17 +69,18 @@ public sealed class RedisServer : IDisposable
 
     public void Dispose()
     {
+        GC.SuppressFinalize(this);
         _process.Kill();
         _process.WaitForExit();
         _process.Dispose();
         Directory.Delete(_directory, recursive: true);
     }
 
-    private static int FreePort()
+    private static int FreePort(int firstPort)
     {
         for (int i = 0; i < PortCount; i++)
         {
-            int port = FirstPort + ((Environment.ProcessId + i) % PortCount);
+            int port = firstPort + ((Environment.ProcessId + i) % PortCount);
             using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
             try
             {

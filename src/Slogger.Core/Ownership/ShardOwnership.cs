@@ -1,0 +1,185 @@
+// What one process of a shard may serve: the question of every command on its way to the store, and the shard's parts in
+// the moves of slots. Two processes never both may serve a slot in one world-line, because
+// - a shard stops serving a slot by itself before anybody else can own it (PartitionMove), and
+// - a process serves only under a lease, and its successor starts only when that has expired.
+//
+// Contract with the caller
+// - Calls are serialised; effects are performed in the order in which they are handed out.
+// - VersionOpened is called where the marker is sent, on the front end's thread, with nothing forwarded in between: what is
+//   asked before belongs to the old version, what is asked after to the new one. A command is asked for once, when it is
+//   forwarded; the commands of a transaction once more at its EXEC.
+// - BoundaryClosed is called when the marker was answered and read, or with the end of a run of empty versions.
+// - All table reads, answers and cuts may be late, doubled or lost. A process starts with nothing but the table.
+// - When the shard has been restored into a world-line the caller stops what it does for moves, then calls EnterWorldLine.
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Ownership;
+
+/// <summary>What becomes of a command on a slot.</summary>
+public enum SlotVerdict
+{
+    /// <summary>It is this shard's: forward it.</summary>
+    Serve,
+
+    /// <summary>It is another shard's: -MOVED.</summary>
+    Moved,
+
+    /// <summary>It is moving, and nobody serves it for a moment: -TRYAGAIN.</summary>
+    TryAgain,
+
+    /// <summary>This process may serve nothing now: no lease, or not in the cluster's world-line. -CLUSTERDOWN.</summary>
+    Down,
+}
+
+/// <summary>A verdict; with Moved, by whom the slot is served.</summary>
+public readonly record struct SlotAnswer(SlotVerdict Verdict, ShardId Owner);
+
+/// <summary>What one process of a shard owns. Not thread-safe. Source: DPR, section 5.3; design, section 7.</summary>
+public sealed class ShardOwnership
+{
+    private readonly ShardId _self;
+    private readonly OwnerEpoch _epoch;
+    private readonly MoveMutation _mutation;
+    private readonly List<PartitionMove> _moves = [];
+    private readonly bool[] _withheld = new bool[HashSlot.Count];
+    private OwnershipTable? _table;
+    private WorldPoint _cut;
+    private long _leaseUntilUs = long.MinValue;
+
+    /// <summary>A process that serves nothing yet: it has read no table and has no lease.</summary>
+    /// <param name="self">The shard.</param>
+    /// <param name="epoch">The epoch of this process.</param>
+    /// <param name="worldLine">The timeline that the shard is in.</param>
+    public ShardOwnership(ShardId self, OwnerEpoch epoch, WorldLine worldLine)
+        : this(self, epoch, worldLine, MoveMutation.None)
+    {
+    }
+
+    internal ShardOwnership(ShardId self, OwnerEpoch epoch, WorldLine worldLine, MoveMutation mutation)
+    {
+        _self = self;
+        _epoch = epoch;
+        _mutation = mutation;
+        _cut = new(worldLine, Version.Zero);
+    }
+
+    /// <summary>The table in force; null before one of this world-line was read.</summary>
+    public OwnershipTable? Table => _table?.WorldLine == _cut.WorldLine ? _table : null;
+
+    /// <summary>Whether a command on this slot may be forwarded now. O(1), allocates nothing.</summary>
+    /// <param name="slot">The slot of all its keys.</param>
+    /// <param name="nowUs">The shard's monotonic clock, microseconds.</param>
+    public SlotAnswer Ask(HashSlot slot, long nowUs)
+    {
+        if (_table is not { } table) return new(SlotVerdict.Down, _self);
+        if (nowUs >= _leaseUntilUs && _mutation != MoveMutation.LeaseIgnored) return new(SlotVerdict.Down, _self);
+        if (table.WorldLine != _cut.WorldLine && _mutation != MoveMutation.ServesByAnyTable) return new(SlotVerdict.Down, _self);
+        ShardId owner = table.Map.Owner(slot);
+        if (owner != _self) return new(SlotVerdict.Moved, owner);
+        return new(_withheld[slot.Number] ? SlotVerdict.TryAgain : SlotVerdict.Serve, _self);
+    }
+
+    /// <summary>The lease was taken or renewed.</summary>
+    /// <param name="untilUs">When it ends, by the shard's monotonic clock as read before the renewal was asked for.</param>
+    public void LeaseRenewed(long untilUs) => _leaseUntilUs = Math.Max(_leaseUntilUs, untilUs);
+
+    /// <summary>The table was read. Older ones are ignored; one of a later world-line is kept, and counts once the shard has
+    /// entered that.</summary>
+    public void Read(OwnershipTable table, List<MoveEffect> effects)
+    {
+        ArgumentNullException.ThrowIfNull(table);
+        ArgumentNullException.ThrowIfNull(effects);
+        if (_table is not null && table.Revision < _table.Revision) return;
+        _table = table;
+        Follow(effects);
+    }
+
+    /// <summary>The shard was restored into a new timeline: what was under way for moves is over, and begins again by the
+    /// table of that timeline.</summary>
+    public void EnterWorldLine(WorldLine worldLine, List<MoveEffect> effects)
+    {
+        ArgumentNullException.ThrowIfNull(effects);
+        if (worldLine <= _cut.WorldLine) return;
+        _cut = new(worldLine, Version.Zero);
+        _moves.Clear();
+        Follow(effects);
+    }
+
+    /// <summary>A marker is being sent: what is forwarded from here on belongs to this version.</summary>
+    public void VersionOpened(Version open, List<MoveEffect> effects)
+    {
+        if (_moves.Count == 0) return;
+        foreach (PartitionMove move in _moves) move.VersionOpened(open, effects);
+        MarkWithheld();
+    }
+
+    /// <summary>A version of this shard is closed.</summary>
+    public void BoundaryClosed(WorldPoint closed, List<MoveEffect> effects)
+    {
+        if (!IsOfNow(closed.WorldLine)) return;
+        foreach (PartitionMove move in _moves) move.BoundaryClosed(closed.Version, _cut.Version, effects);
+    }
+
+    /// <summary>An import is complete: all of its writes were answered.</summary>
+    /// <param name="id">The move.</param>
+    /// <param name="open">The version open then, in the timeline in which the import was handed out.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Copied(MoveId id, WorldPoint open, List<MoveEffect> effects)
+    {
+        if (IsOfNow(open.WorldLine)) Find(id)?.Copied(open.Version, effects);
+    }
+
+    /// <summary>A deletion is complete: all of its commands were answered.</summary>
+    /// <param name="id">The move.</param>
+    /// <param name="open">The version open then, in the timeline in which the deletion was handed out.</param>
+    public void Discarded(MoveId id, WorldPoint open)
+    {
+        if (IsOfNow(open.WorldLine)) Find(id)?.Discarded(open.Version);
+    }
+
+    /// <summary>The cluster's cut is recorded: a later recovery goes back to it or to less far.</summary>
+    public void CutRecorded(WorldPoint cut, List<MoveEffect> effects)
+    {
+        if (!IsOfNow(cut.WorldLine) || cut.Version <= _cut.Version) return;
+        _cut = _cut with { Version = cut.Version };
+        foreach (PartitionMove move in _moves) move.CutRecorded(cut.Version, effects);
+    }
+
+    /// <summary>What became of writes is not known (the metadata cannot be reached, an answer was lost): hands out those again
+    /// that the table does not show yet.</summary>
+    public void Unanswered(List<MoveEffect> effects)
+    {
+        foreach (PartitionMove move in _moves) move.Unanswered(effects);
+    }
+
+    private bool IsOfNow(WorldLine worldLine) => worldLine == _cut.WorldLine || _mutation == MoveMutation.AnyWorldLine;
+
+    private PartitionMove? Find(MoveId id) => _moves.Find(m => m.Row.Id == id);
+
+    private void Follow(List<MoveEffect> effects)
+    {
+        if (_table is not { } table || table.WorldLine != _cut.WorldLine) return;
+        _moves.RemoveAll(m => !table.Moves.Any(row => row.Id == m.Row.Id));
+        foreach (SlotMove row in table.Moves)
+        {
+            if (row.From != _self && row.To != _self) continue;
+            PartitionMove? move = Find(row.Id);
+            if (move is null) _moves.Add(move = new(_self, _epoch, table.WorldLine, row, _mutation));
+            move.Read(row, _cut.Version, effects);
+        }
+
+        MarkWithheld();
+    }
+
+    private void MarkWithheld()
+    {
+        Array.Clear(_withheld);
+        foreach (PartitionMove move in _moves)
+        {
+            if (!move.IsWithheld) continue;
+            foreach (SlotRange range in move.Row.Slots) Array.Fill(_withheld, true, range.First.Number, range.Count);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+// What a node of Redis Cluster says of its cluster, byte for byte as Redis 7.0 says it, so that its clients find their way. Made
+// anew for each state of the map and the nodes; what is asked often (a redirection) is written without allocation.
+using System.Buffers.Text;
+using System.Globalization;
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
+
+namespace Slogger.Resp;
+
+/// <summary>A node as clients see it: a shard and where they reach it.</summary>
+/// <param name="Shard">The shard.</param>
+/// <param name="Host">An address or a name, as clients are to use it.</param>
+/// <param name="Port">Its port.</param>
+/// <param name="IsAlive">Whether it is thought to serve.</param>
+public sealed record ClusterNode(ShardId Shard, string Host, int Port, bool IsAlive);
+
+/// <summary>The replies of CLUSTER's subcommands and the redirections, for one state of the cluster. Immutable. Source: Redis 7.0,
+/// cluster.c. A shard that is not among the nodes is not told of: its slots count as not assigned.</summary>
+public sealed class ClusterReplies
+{
+    /// <summary>The longest redirection. Unit: bytes.</summary>
+    public const int RedirectionBytesMax = 320;
+
+    private const int HostBytesMax = 255, BusPortOffset = 10_000;
+    private readonly SlotMap _map;
+    private readonly MapRevision _revision;
+    private readonly ShardId _self;
+    private readonly ClusterNode[] _nodes;
+    private readonly Dictionary<ShardId, (ClusterNode Node, string Id, byte[] Endpoint)> _byShard;
+
+    /// <summary>Describes a cluster.</summary>
+    /// <param name="cluster">Its name: with the shard it gives a node's id.</param>
+    /// <param name="map">Who owns which slot.</param>
+    /// <param name="revision">Shown as the epoch of the configuration.</param>
+    /// <param name="nodes">The nodes.</param>
+    /// <param name="self">The shard that is asked.</param>
+    /// <exception cref="ArgumentException">A shard is twice among the nodes, the one that is asked is not, or a host is too
+    /// long or has a character that would break a reply.</exception>
+    public ClusterReplies(string cluster, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes, ShardId self)
+    {
+        _map = map;
+        _revision = revision;
+        _self = self;
+        _nodes = [.. nodes.OrderBy(n => n.Shard.Number)];
+        _byShard = _nodes.ToDictionary(n => n.Shard, n => (n, NodeId(cluster, n.Shard), Encoding.UTF8.GetBytes($"{n.Host}:{Text(n.Port)}\r\n")));
+        if (!_byShard.ContainsKey(self)) { throw new ArgumentException($"Shard {self} is asked, but not among the nodes.", nameof(nodes)); }
+        foreach (ClusterNode node in _nodes)
+        {
+            if (node.Host.Any(c => c <= ' ') || Encoding.UTF8.GetByteCount(node.Host) > HostBytesMax)
+            {
+                throw new ArgumentException($"The host of shard {node.Shard} is no address.", nameof(nodes));
+            }
+        }
+    }
+
+    /// <summary>The keys are in several slots.</summary>
+    public static ReadOnlySpan<byte> CrossSlot => "-CROSSSLOT Keys in request don't hash to the same slot\r\n"u8;
+
+    /// <summary>The slot is moving: nobody serves all of the keys at this moment.</summary>
+    public static ReadOnlySpan<byte> TryAgain => "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"u8;
+
+    /// <summary>This node may not serve.</summary>
+    public static ReadOnlySpan<byte> Down => "-CLUSTERDOWN The cluster is down\r\n"u8;
+
+    /// <summary>Nobody serves the slot.</summary>
+    public static ReadOnlySpan<byte> NotServed => "-CLUSTERDOWN Hash slot not served\r\n"u8;
+
+    /// <summary>A number that is no slot was given.</summary>
+    public static ReadOnlySpan<byte> InvalidSlot => "-ERR Invalid slot\r\n"u8;
+
+    /// <summary>The id of a node: 40 hexadecimal digits, the same for all who ask and for ever.</summary>
+    public static string NodeId(string cluster, ShardId shard) =>
+        Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes($"{cluster}/{shard}")).AsSpan(0, 20));
+
+    /// <summary>Writes -MOVED to a slot's owner.</summary>
+    /// <param name="to">At least <see cref="RedirectionBytesMax"/> bytes.</param>
+    /// <param name="slot">The slot.</param>
+    /// <param name="owner">Who serves it; if that is no node, "not served" is written.</param>
+    /// <returns>How many bytes were written.</returns>
+    public int WriteMoved(Span<byte> to, HashSlot slot, ShardId owner) => WriteRedirection(to, "-MOVED "u8, slot, owner);
+
+    /// <summary>Writes -ASK: this one request is for another node. As <see cref="WriteMoved"/>.</summary>
+    public int WriteAsk(Span<byte> to, HashSlot slot, ShardId other) => WriteRedirection(to, "-ASK "u8, slot, other);
+
+    /// <summary>The reply of CLUSTER KEYSLOT.</summary>
+    public static byte[] KeySlot(ReadOnlySpan<byte> key) => Number(HashSlot.Of(key).Number);
+
+    /// <summary>The reply of CLUSTER COUNTKEYSINSLOT, and of others that are a number.</summary>
+    public static byte[] Number(long number) => Encoding.ASCII.GetBytes($":{Text(number)}\r\n");
+
+    /// <summary>The reply of CLUSTER MYID.</summary>
+    public byte[] MyId() => Bulk(new(), _byShard[_self].Id).ToBytes();
+
+    /// <summary>The reply of CLUSTER SLOTS.</summary>
+    /// <param name="protocol">2 or 3.</param>
+    public byte[] Slots(int protocol)
+    {
+        SlotRow[] rows = [.. _map.Rows.Where(r => _byShard.ContainsKey(r.Shard))];
+        StringBuilder text = new StringBuilder().Append(Text($"*{rows.Length}\r\n"));
+        foreach (SlotRow row in rows)
+        {
+            (ClusterNode node, string id, _) = _byShard[row.Shard];
+            text.Append(Text($"*3\r\n:{row.Slots.First}\r\n:{row.Slots.Last}\r\n*4\r\n"));
+            Bulk(text, node.Host).Append(Text($":{node.Port}\r\n"));
+            // Nothing more to tell of the node.
+            Bulk(text, id).Append(Map(protocol, 0));
+        }
+        return text.ToBytes();
+    }
+
+    /// <summary>The reply of CLUSTER SHARDS.</summary>
+    /// <param name="protocol">2 or 3.</param>
+    public byte[] Shards(int protocol)
+    {
+        StringBuilder text = new StringBuilder().Append(Text($"*{_nodes.Length}\r\n"));
+        foreach (ClusterNode node in _nodes)
+        {
+            SlotRange[] slots = [.. RangesOf(node.Shard)];
+            Bulk(text.Append(Map(protocol, 2)), "slots").Append(Text($"*{slots.Length * 2}\r\n"));
+            foreach (SlotRange range in slots) { text.Append(Text($":{range.First}\r\n:{range.Last}\r\n")); }
+            Bulk(text, "nodes").Append("*1\r\n").Append(Map(protocol, 7));
+            Bulk(Bulk(text, "id"), _byShard[node.Shard].Id);
+            Bulk(text, "port").Append(Text($":{node.Port}\r\n"));
+            Bulk(Bulk(text, "ip"), node.Host);
+            Bulk(Bulk(text, "endpoint"), node.Host);
+            Bulk(Bulk(text, "role"), "master");
+            Bulk(text, "replication-offset").Append(":0\r\n");
+            Bulk(Bulk(text, "health"), node.IsAlive ? "online" : "fail");
+        }
+        return text.ToBytes();
+    }
+
+    /// <summary>The reply of CLUSTER NODES.</summary>
+    /// <param name="protocol">2 or 3.</param>
+    public byte[] Nodes(int protocol)
+    {
+        var lines = new StringBuilder();
+        foreach (ClusterNode node in _nodes)
+        {
+            string flags = (node.Shard == _self ? "myself,master" : "master") + (node.IsAlive ? "" : ",fail");
+            lines.Append(Text($"{_byShard[node.Shard].Id} {node.Host}:{node.Port}@{node.Port + BusPortOffset} {flags} - 0 0 {_revision} {(node.IsAlive ? "connected" : "disconnected")}"));
+            foreach (SlotRange range in RangesOf(node.Shard)) { lines.Append(' ').Append(range.ToString()); }
+            lines.Append('\n');
+        }
+        return Verbatim(protocol, lines.ToString());
+    }
+
+    /// <summary>The reply of CLUSTER INFO. The cluster is "ok" while every slot is assigned to a node that is alive.</summary>
+    /// <param name="protocol">2 or 3.</param>
+    public byte[] Info(int protocol)
+    {
+        int assigned = _nodes.Sum(n => RangesOf(n.Shard).Sum(r => r.Count));
+        int alive = _nodes.Where(n => n.IsAlive).Sum(n => RangesOf(n.Shard).Sum(r => r.Count));
+        int size = _nodes.Count(n => RangesOf(n.Shard).Any());
+        (string, object)[] fields =
+        [
+            ("state", alive == HashSlot.Count ? "ok" : "fail"), ("slots_assigned", assigned), ("slots_ok", alive), ("slots_pfail", 0),
+            ("slots_fail", assigned - alive), ("known_nodes", _nodes.Length), ("size", size), ("current_epoch", _revision), ("my_epoch", _revision),
+            ("stats_messages_sent", 0), ("stats_messages_received", 0),
+        ];
+        var text = new StringBuilder();
+        foreach ((string name, object value) in fields) { text.Append(Text($"cluster_{name}:{value}\r\n")); }
+        return Verbatim(protocol, text.Append("total_cluster_links_buffer_limit_exceeded:0\r\n").ToString());
+    }
+
+    private int WriteRedirection(Span<byte> to, ReadOnlySpan<byte> kind, HashSlot slot, ShardId shard)
+    {
+        if (!_byShard.TryGetValue(shard, out (ClusterNode Node, string Id, byte[] Endpoint) node))
+        {
+            NotServed.CopyTo(to);
+            return NotServed.Length;
+        }
+        kind.CopyTo(to);
+        Utf8Formatter.TryFormat(slot.Number, to[kind.Length..], out int digits);
+        int at = kind.Length + digits;
+        to[at++] = (byte)' ';
+        node.Endpoint.CopyTo(to[at..]);
+        return at + node.Endpoint.Length;
+    }
+
+    private IEnumerable<SlotRange> RangesOf(ShardId shard) => _map.Rows.Where(r => r.Shard == shard).Select(r => r.Slots);
+
+    private static string Map(int protocol, int pairs) => protocol == 3 ? Text($"%{pairs}\r\n") : Text($"*{pairs * 2}\r\n");
+
+    private static byte[] Verbatim(int protocol, string text)
+    {
+        int length = Encoding.UTF8.GetByteCount(text);
+        return Encoding.UTF8.GetBytes(protocol == 3 ? Text($"={length + 4}\r\ntxt:{text}\r\n") : Text($"${length}\r\n{text}\r\n"));
+    }
+
+    private static StringBuilder Bulk(StringBuilder text, string value) => text.Append(Text($"${Encoding.UTF8.GetByteCount(value)}\r\n{value}\r\n"));
+
+    private static string Text(FormattableString text) => text.ToString(CultureInfo.InvariantCulture);
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+}
+
+internal static class StringBuilderExtensions
+{
+    public static byte[] ToBytes(this StringBuilder text) => Encoding.UTF8.GetBytes(text.ToString());
+}

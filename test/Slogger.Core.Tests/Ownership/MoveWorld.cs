@@ -1,0 +1,257 @@
+// Shards, clients, moves of slots and all that can go wrong, by seed: the real ShardOwnership and OwnershipTable between
+// models of stores, of the metadata and of a cut. Checked: in one world-line at most one process serves a slot; every
+// operation finds its key as the last operation on it has left it (nothing acknowledged is lost by a move, order is kept);
+// a recovery finds at the owner all that was committed and nothing above the cut; in the end every move is done and no shard
+// has keys of others.
+using System.Collections.Immutable;
+using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
+using Slogger.Core.Tests.Model;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Tests.Ownership;
+
+/// <summary>Faults of the callers, which the properties have to notice as well.</summary>
+internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData }
+
+internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 1500);
+
+internal sealed partial class MoveWorld
+{
+    private const int ShardCount = 3;
+    private const long IntervalUs = 100, LeaseUs = 1200;
+    private static readonly int[] Keys = [0, 5460, 5461, 9000, 10922, 16383];
+
+    private readonly MoveWorldSettings _settings;
+    private readonly Random _random;
+    private readonly MoveShard[] _shards = [.. Enumerable.Range(0, ShardCount).Select(i => new MoveShard(new(i)))];
+    private readonly List<MoveProcess> _processes = [];
+    private readonly List<(MoveProcess By, MoveChange Change)> _writes = [];
+    private readonly List<(MoveProcess To, OwnershipTable Table)> _reads = [];
+    private readonly Dictionary<int, List<Write>> _history = Keys.ToDictionary(k => k, _ => new List<Write>());
+    private readonly List<(MoveProcess To, Action<List<MoveEffect>> Input)> _reports = [];
+    private readonly List<MoveEffect> _effects = [];
+    private OwnershipTable _table = new(MapRevision.First, WorldLine.First, SlotMap.Even(ShardCount), []);
+    private Version _cut;
+    private Version _branch;
+    private long _nowUs = 20_000;
+    private int _value;
+    private bool _calm;
+    private readonly int _slow;    // one in so many turns an answer gets through
+    private readonly int _rare;    // one in so many failures that the dice show does happen
+    private readonly int _skew;    // versions between the clocks of two neighbours
+
+    private sealed class Write
+    {
+        public required int Value;
+        public required Version Stamp;
+        public bool IsUncertain;
+    }
+
+    public MoveWorld(MoveWorldSettings settings)
+    {
+        _settings = settings;
+        _random = new(settings.Seed);
+        _slow = 1 << _random.Next(5);
+        _rare = 4 << _random.Next(4);
+        _skew = 4 * _random.Next(5);
+        foreach (MoveShard shard in _shards) StartProcess(shard);
+    }
+
+    public Dictionary<string, int> Happened { get; } = [];
+
+    public void Run()
+    {
+        for (int i = 0; i < _settings.Steps; i++) Step();
+        if (_settings.Mutation is MoveMutation.None or MoveMutation.FinishesBeforeCut or MoveMutation.FinishesBeforeBoundary or MoveMutation.DiscardsBeforeCut) Settle();
+    }
+
+    private void Step()
+    {
+        _nowUs += _random.Next(20);
+        MoveShard shard = _shards[_random.Next(ShardCount)];
+        if (shard.WorldLine != _table.WorldLine && _random.Next(20) == 0) EnterWorldLine(shard);
+        switch (_random.Next(_calm ? 16 : 20))
+        {
+            case 0 or 1 or 2: Operate(); break;
+            case 3 or 4 or 5:
+                for (int n = _random.Next(8); n > 0; n--) Execute(shard);
+                break;
+            case 6 or 7: CloseVersion(shard); break;
+            case 8: shard.Durable = shard.Closed; break;
+            case 9: RecordCut(); break;
+            case 10: Renew(shard); break;
+            case 11 or 12 when _calm || _random.Next(_slow) == 0: DeliverWrite(); break;
+            case 13:
+                DeliverRead();
+                if (_calm || _random.Next(_slow) == 0) DeliverReport();
+                break;
+            case 14: if (shard.Process is { } p) Do(p, e => p.Ownership.Unanswered(e)); break;
+            case 15: if (shard.Process is { } q) Do(q, e => q.Ownership.CutRecorded(new(_table.WorldLine, _cut), e)); break;
+            case 16 when _random.Next(2) == 0: Plan(); break;
+            case 17 when _random.Next(25) == 0: Cancel(); break;
+            case 18 when _random.Next(_rare) == 0: EndProcess(shard); break;
+            case 19 when _random.Next(_rare) == 0: Recover(); break;
+        }
+
+        if (shard.Process is null && _nowUs >= shard.PreviousLeaseUntilUs) StartProcess(shard);
+    }
+
+    /// <summary>Failures are over: everything comes to rest, and to where it belongs.</summary>
+    private void Settle()
+    {
+        _calm = true;
+        for (int i = 0; i < 200_000 && (_table.Moves.Length > 0 || _shards.Any(s => s.WorldLine != _table.WorldLine || s.Process is null)); i++) Step();
+        if (_table.Moves.Length > 0) throw new ModelException($"I8: {_table.Moves[0]} is not finished");
+        foreach (MoveShard shard in _shards)
+            while (shard.Forwarded.Count > 0) Execute(shard);
+        foreach (MoveShard shard in _shards)
+        {
+            foreach (int slot in shard.State.Keys)
+                if (_table.Map.Owner(new(slot)) != shard.Id) throw new ModelException($"shard {shard.Id} has kept slot {slot}");
+        }
+
+        foreach (int key in Keys) Check(_shards[_table.Map.Owner(new(key)).Number], key);
+    }
+
+    // ---- Clients ----
+
+    private void Operate()
+    {
+        int key = Keys[_random.Next(Keys.Length)];
+        foreach (IGrouping<WorldLine, MoveProcess> line in _processes.Where(p => Serves(p, key)).GroupBy(p => p.WorldLine))
+        {
+            if (line.Count() > 1)
+                throw new ModelException($"slot {key} is served by {string.Join(" and ", line.Select(p => $"shard {p.Shard} epoch {p.Epoch.Number}"))} in world-line {line.Key}");
+            MoveProcess process = line.Single();
+            MoveShard shard = _shards[process.Shard.Number];
+            // One that sleeps asks, and goes no further.
+            if (shard.Process != process) continue;
+            Count("operation");
+            shard.Forwarded.Enqueue(new(key, _random.Next(4) == 0 ? 0 : ++_value, IsClients: true, shard.Open));
+        }
+    }
+
+    private bool Serves(MoveProcess process, int key) => process.Ownership.Ask(new(key), _nowUs).Verdict == SlotVerdict.Serve;
+
+    private void Execute(MoveShard shard)
+    {
+        if (!shard.Forwarded.TryDequeue(out MoveEntry? entry)) return;
+        // In an abandoned world-line nothing counts any more.
+        if (entry.IsClients && shard.WorldLine == _table.WorldLine)
+        {
+            Check(shard, entry.Slot);
+            List<Write> history = _history[entry.Slot];
+            if (history.Count > 0 && history[^1].Stamp > entry.Stamp) throw new ModelException($"slot {entry.Slot}: version {entry.Stamp} after {history[^1].Stamp}");
+            history.Add(new() { Value = entry.Value, Stamp = entry.Stamp });
+        }
+
+        if (entry.Slot >= 0) shard.Execute(entry);
+        entry.Then?.Invoke();
+    }
+
+    private void Check(MoveShard shard, int key)
+    {
+        int expected = _history[key].Count == 0 ? 0 : _history[key][^1].Value, found = shard.State.GetValueOrDefault(key);
+        if (found != expected) throw new ModelException($"slot {key} at shard {shard.Id} is {found}, the last write was {expected}");
+    }
+
+    // ---- Versions ----
+
+    private void CloseVersion(MoveShard shard)
+    {
+        if (shard.Process is not { } process) return;
+        // The clocks of the shards are some versions apart.
+        Version next = new((_nowUs / IntervalUs) - (_skew * shard.Id.Number)), closing = shard.Open;
+        if (next <= shard.Open) return;
+        shard.Open = next;
+        Do(process, e => process.Ownership.VersionOpened(next, e));
+        if (_random.Next(5) == 0)
+        {
+            // The marker is refused: what was forwarded is part of whatever is closed next.
+            Count("marker lost");
+            MakeUncertain(shard.Id, closing);
+            return;
+        }
+
+        WorldLine line = shard.WorldLine;
+        shard.Forwarded.Enqueue(new(-1, 0, false, closing, () =>
+        {
+            shard.CloseBoundary(closing);
+            shard.Closed = next.Previous;
+            Report(process, e => process.Ownership.BoundaryClosed(new(line, closing), e));
+        }));
+    }
+
+    private readonly Dictionary<ShardId, Version> _uncertain = [];
+
+    // What is stamped with a version that is never closed itself may be lost by a cut at that version. Whether an operation is
+    // uncertain is looked at when a recovery comes.
+    private void MakeUncertain(ShardId shard, Version stamp)
+    {
+        _uncertain[shard] = stamp;
+        foreach (List<Write> history in _history.Values)
+            foreach (Write write in history)
+                if (write.Stamp == stamp) write.IsUncertain = true;
+        foreach (MoveEntry entry in _shards[shard.Number].Forwarded)
+            if (entry.IsClients && entry.Stamp == stamp) _uncertainValues.Add(entry.Value);
+    }
+
+    private readonly HashSet<int> _uncertainValues = [];
+
+    private void RecordCut()
+    {
+        Version least = _shards.Select(s => s.WorldLine == _table.WorldLine ? s.Durable : _branch).Aggregate(Version.Min);
+        _cut = Version.Max(_cut, least);
+    }
+
+    // ---- The metadata ----
+
+    private void DeliverWrite()
+    {
+        if (_writes.Count == 0) return;
+        int i = _random.Next(_writes.Count);
+        (MoveProcess by, MoveChange change) = _writes[i];
+        _writes.RemoveAt(i);
+        if (_random.Next(6) == 0) return;
+        OwnerEpoch newest = _settings.Fault == MoveCallerFault.EpochUnchecked ? change.Epoch : _shards[by.Shard.Number].Epoch;
+        (ChangeOutcome outcome, _table) = _table.Apply(change, newest);
+        Count($"{outcome} {change.Next}");
+        if (_random.Next(4) == 0) return;
+        if (outcome == ChangeOutcome.Deposed) return;
+        if (by.IsCurrent) Do(by, e => by.Ownership.Read(_table, e));
+    }
+
+    private void DeliverRead()
+    {
+        MoveShard shard = _shards[_random.Next(ShardCount)];
+        if (shard.Process is { } process) _reads.Add((process, _table));
+        if (_random.Next(2) == 0) return;
+        int i = _random.Next(_reads.Count + 1) - 1;
+        if (i < 0) return;
+        (MoveProcess to, OwnershipTable table) = _reads[i];
+        _reads.RemoveAt(i);
+        if (to.IsCurrent) Do(to, e => to.Ownership.Read(table, e));
+    }
+
+    private void Plan()
+    {
+        int key = Keys[_random.Next(Keys.Length)];
+        ImmutableArray<SlotRange> slots = [new(new(key), new(key))];
+        if (_table.Plan(slots, new(_random.Next(ShardCount)), out _) is { } planned)
+        {
+            _table = planned;
+            Count("planned");
+        }
+    }
+
+    private void Cancel()
+    {
+        if (_table.Moves.Length == 0 || _table.Cancel(_table.Moves[_random.Next(_table.Moves.Length)].Id) is not { } table) return;
+        _table = table;
+        Count("cancelled");
+    }
+
+    private void Count(string what) => Happened[what] = Happened.GetValueOrDefault(what) + 1;
+}
