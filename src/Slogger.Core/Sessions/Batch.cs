@@ -1,13 +1,11 @@
 // What libDPR adds to a batch of operations and to its answer (DPR, section 6; design, section 7). Values only: how they
 // look on the wire is the business of the protocols that carry them.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Sessions;
-
-/// <summary>A version of another shard that a batch must not be recovered without.</summary>
-public readonly record struct Dependency(ShardId Shard, Version Version);
 
 /// <summary>Consecutive operations of a batch that were executed in the same version.</summary>
 /// <param name="Count">How many; at least 1.</param>

@@ -1,5 +1,6 @@
 // The parts of the seeded world around ClientSession and BatchGate: operations, shards, connections, and the metadata that
 // records cuts and world-lines.
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
