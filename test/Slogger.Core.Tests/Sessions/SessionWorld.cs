@@ -2,6 +2,7 @@
 // finder and recovery manager, with everything that can be late, lost, doubled or out of order being so at random. What is
 // checked is in SessionWorld.Checks.cs.
 using Slogger.Core.Recovery;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Tests.Model;
