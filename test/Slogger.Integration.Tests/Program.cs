@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos a long run of kills against the proxy.
+// The entry point of the test program: the tests as usual, or with --chaos or --cluster-chaos a long run of failures.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -13,6 +13,11 @@ internal static class Program
         if (args.Contains("--chaos"))
         {
             return await ChaosCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--cluster-chaos"))
+        {
+            return await Cluster.ClusterChaosCommand.RunAsync(args);
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")

@@ -24,6 +24,8 @@ internal sealed class ProxyProcess : IDisposable
 
     public EndPoint Endpoint => new IPEndPoint(IPAddress.Loopback, Port);
 
+    public int Id => _child.Id;
+
     public bool HasExited => _child.HasExited;
 
     /// <summary>Starts the proxy and waits until it says that it serves.</summary>

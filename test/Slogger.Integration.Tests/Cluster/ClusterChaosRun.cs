@@ -1,0 +1,192 @@
+// Rounds of failures in one long-lived cluster, under writers that work on all shards. After each round the state of all shards
+// is read and compared with what every writer did and was told: invariants I1, I2, I3 and I5.
+using System.Globalization;
+using System.Text;
+
+namespace Slogger.Integration.Tests.Cluster;
+
+internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int seed, Action<string> report)
+{
+    private const int Writers = 5;
+
+    public static readonly IReadOnlyList<string> Faults =
+    [
+        "redis", "two-redis", "redis-then-redis", "proxy", "both", "redis-and-proxy", "pause-proxy", "pause-and-redis",
+        "postgres", "postgres-and-redis", "all", "none",
+    ];
+
+    private readonly Random _random = new(seed);
+    private readonly Dictionary<string, int> _faults = [];
+    private long _worldLine = 1, _operations, _rolledBack, _committedChecked, _lostUncommitted;
+    private (long WorldLine, long Version) _cut;
+
+    /// <summary>How often a writer's committed operations were looked at and found.</summary>
+    public long CommittedChecked => _committedChecked;
+
+    /// <summary>How many world-lines began.</summary>
+    public long RolledBack => _rolledBack;
+
+    /// <summary>Only this fault, if given.</summary>
+    public string? Only { get; init; }
+
+    /// <summary>Runs all rounds.</summary>
+    /// <exception cref="InvalidDataException">A violation: the text names the invariant, the round and the seed.</exception>
+    public async Task RunAsync()
+    {
+        ClusterWriter[] writers = [.. Enumerable.Range(0, Writers).Select(i => new ClusterWriter(i, cluster, seed + (1000 * i)))];
+        await cluster.ServingAsync();
+        for (int round = 1; round <= rounds; round++)
+        {
+            string fault = Only ?? Pick();
+            try
+            {
+                await RoundAsync(writers, fault);
+            }
+            catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException)
+            {
+                throw new InvalidDataException($"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{cluster.Tail()}", e);
+            }
+
+            if (round % 10 == 0 || round == rounds) { report($"{round} rounds: {Summary()}"); }
+        }
+    }
+
+    public string Summary()
+    {
+        var text = new StringBuilder();
+        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, 0 violations; faults:");
+        foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
+        return text.ToString();
+    }
+
+    private string Pick()
+    {
+        while (true)
+        {
+            string fault = Faults[_random.Next(Faults.Count)];
+            if (cluster.Postgres is not null || !fault.StartsWith("postgres", StringComparison.Ordinal)) { return fault; }
+        }
+    }
+
+    private async Task RoundAsync(ClusterWriter[] writers, string fault)
+    {
+        _faults[fault] = _faults.GetValueOrDefault(fault) + 1;
+        using var stop = new CancellationTokenSource();
+        Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(writers, stop.Token)))];
+        await Task.Delay(_random.Next(150, 600));
+        await InjectAsync(fault);
+        await Task.Delay(_random.Next(0, 100));
+        await stop.CancelAsync();
+        await Task.WhenAll(running);
+        long line = await cluster.ServingAsync();
+        await CheckAsync(writers, line, mayLose: line > _worldLine);
+        _rolledBack += line - _worldLine;
+        _worldLine = line;
+    }
+
+    private async Task CheckAsync(ClusterWriter[] writers, long line, bool mayLose)
+    {
+        if (line < _worldLine) { throw new InvalidDataException($"I5: the cluster went back from world-line {_worldLine} to {line}"); }
+        for (int i = 0; i < cluster.Shards; i++)
+        {
+            (long WorldLine, long Version) cut = await cluster.CutAsync(i);
+            if (cut.CompareTo(_cut) < 0 && cut.WorldLine < _cut.WorldLine) { throw new InvalidDataException($"I3: shard {i} says that the cut is {cut}, after {_cut}"); }
+            if (cut.Version < _cut.Version && cut.WorldLine > _cut.WorldLine) { throw new InvalidDataException($"I3: world-line {cut.WorldLine} stands at {cut.Version}, below the cut {_cut}"); }
+            if (cut.CompareTo(_cut) > 0) { _cut = cut; }
+        }
+
+        var survived = new Dictionary<ClusterWriter, long>();
+        foreach (ClusterWriter writer in writers)
+        {
+            long count = survived[writer] = await writer.SurvivedAsync();
+            if (!mayLose && count < writer.Done) { throw new InvalidDataException($"I1: writer {writer.Id}: {writer.Done} operations were answered, {count} are there, and no world-line has begun"); }
+            _lostUncommitted += Math.Max(0, writer.Done - count);
+            _operations += count;
+        }
+
+        foreach (ClusterWriter writer in writers)
+        {
+            if (writer.Unsupported(survived) is { } violation) { throw new InvalidDataException(violation); }
+            _committedChecked += writer.Committed;
+        }
+
+        foreach (ClusterWriter writer in writers) { writer.ContinueFrom(survived[writer], mayLose); }
+    }
+
+    private async Task InjectAsync(string fault)
+    {
+        int a = _random.Next(cluster.Shards), b = (a + 1 + _random.Next(cluster.Shards - 1)) % cluster.Shards;
+        switch (fault)
+        {
+            case "redis":
+                await cluster.KillRedisAsync(a);
+                break;
+            case "two-redis":
+                await Task.WhenAll(cluster.KillRedisAsync(a), cluster.KillRedisAsync(b));
+                break;
+            case "redis-then-redis":
+                await cluster.KillRedisAsync(a);
+                await Task.Delay(_random.Next(1, 250));
+                await cluster.KillRedisAsync(_random.Next(2) == 0 ? a : b);
+                break;
+            case "proxy":
+                cluster.KillProxy(a);
+                await cluster.StartProxyAsync(a);
+                break;
+            case "both":
+                cluster.KillProxy(a);
+                await cluster.KillRedisAsync(a);
+                await cluster.StartProxyAsync(a);
+                break;
+            case "redis-and-proxy":
+                await cluster.KillRedisAsync(a);
+                await Task.Delay(_random.Next(1, 250));
+                cluster.KillProxy(b);
+                await cluster.StartProxyAsync(b);
+                break;
+            case "pause-proxy":
+                await PauseAsync(a, () => Task.CompletedTask);
+                break;
+            case "pause-and-redis":
+                await PauseAsync(a, () => cluster.KillRedisAsync(b));
+                break;
+            case "postgres":
+                await WithoutPostgresAsync(() => Task.CompletedTask);
+                break;
+            case "postgres-and-redis":
+                await WithoutPostgresAsync(() => cluster.KillRedisAsync(a));
+                break;
+            case "all":
+                for (int i = 0; i < cluster.Shards; i++) { cluster.KillProxy(i); }
+                for (int i = 0; i < cluster.Shards; i++) { await cluster.KillRedisAsync(i); }
+                for (int i = 0; i < cluster.Shards; i++) { await cluster.StartProxyAsync(i); }
+                break;
+            case "none":
+                break;
+            default:
+                throw new ArgumentException($"no fault is called {fault}; there are {string.Join(", ", Faults)}");
+        }
+    }
+
+    private async Task PauseAsync(int shard, Func<Task> meanwhile)
+    {
+        cluster.SuspendProxy(shard);
+        try
+        {
+            await meanwhile();
+            await Task.Delay(_random.Next(50, 1500));
+        }
+        finally
+        {
+            cluster.ResumeProxy(shard);
+        }
+    }
+
+    private async Task WithoutPostgresAsync(Func<Task> meanwhile)
+    {
+        cluster.Postgres!.KillHard();
+        await meanwhile();
+        await Task.Delay(_random.Next(50, 500));
+        await cluster.Postgres.RestartAsync();
+    }
+}

@@ -1,0 +1,123 @@
+// Several shards of one cluster: a proxy each over a Redis that it runs, with one metadata database for all, in SQLite or in a
+// PostgreSQL of the test's own. Killed by process id.
+using System.Globalization;
+using System.Net;
+using Slogger.Core.Ownership;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Cluster;
+
+internal sealed class ClusterDeployment(Workspace workspace, int shards, bool usesPostgres) : IAsyncDisposable
+{
+    private const int SigStop = 19, SigCont = 18;
+    private static readonly TimeSpan ServingLimit = TimeSpan.FromSeconds(60);
+
+    private readonly int[] _ports = [.. Enumerable.Range(0, shards).Select(_ => Workspace.FreePort())];
+    private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards];
+    private readonly SlotMap _slots = SlotMap.Even(shards);
+    private PostgresProcess? _postgres;
+
+    public int Shards => shards;
+
+    /// <summary>Further options of serve.</summary>
+    public IReadOnlyList<string> Options { get; init; } = [];
+
+    public PostgresProcess? Postgres => _postgres;
+
+    public EndPoint Endpoint(int shard) => new IPEndPoint(IPAddress.Loopback, _ports[shard]);
+
+    public Task<RespClient> ConnectAsync(int shard) => RespClient.ConnectAsync(Endpoint(shard));
+
+    /// <summary>A key that belongs to a shard.</summary>
+    public string Key(int shard, string name)
+    {
+        for (int i = 0; ; i++)
+        {
+            string key = string.Create(CultureInfo.InvariantCulture, $"{name}:{i}");
+            if (_slots.Owner(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key))).Number == shard) { return key; }
+        }
+    }
+
+    public async Task StartAsync()
+    {
+        if (usesPostgres) { _postgres = await PostgresProcess.StartAsync(workspace); }
+        for (int i = 0; i < shards; i++) { await StartProxyAsync(i); }
+    }
+
+    public async Task StartProxyAsync(int shard)
+    {
+        _proxies[shard]?.Dispose();
+        string metadata = _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
+        _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
+        [
+            "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", metadata,
+            "--shards", Text(shards), "--shard", Text(shard), .. Options,
+        ]);
+    }
+
+    public void KillProxy(int shard) => _proxies[shard]!.KillHard();
+
+    public async Task KillRedisAsync(int shard) => await SupervisedRedis.KillAsync(Data(shard));
+
+    public void SuspendProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigStop);
+
+    public void ResumeProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigCont);
+
+    public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
+
+    /// <summary>The shard's world-line and the cluster's committed version, by DPR.CUT.</summary>
+    public async Task<(long WorldLine, long Version)> CutAsync(int shard)
+    {
+        using RespClient client = await ConnectAsync(shard);
+        RespValue cut = await client.DoAsync("DPR.CUT");
+        return (cut.Items[0].Number, cut.Items[1].Number);
+    }
+
+    /// <summary>Waits until every shard serves and all are in one world-line.</summary>
+    public async Task<long> ServingAsync()
+    {
+        long line = 0;
+        await Eventually.AsyncTrue("all shards serve in one world-line", ServingLimit, async () =>
+        {
+            var lines = new HashSet<long>();
+            for (int i = 0; i < shards; i++)
+            {
+                if (IsDown(i)) { throw new InvalidOperationException($"the proxy of shard {i} has ended by itself\n{Tail()}"); }
+                try
+                {
+                    using RespClient client = await ConnectAsync(i);
+                    if ((await client.CallAsync("SET", Key(i, "serving"), "1")).Compact != "+OK") { return false; }
+                    lines.Add((await CutAsync(i)).WorldLine);
+                }
+                catch (ConnectionLostException)
+                {
+                    return false;
+                }
+            }
+
+            line = lines.First();
+            return lines.Count == 1;
+        });
+        return line;
+    }
+
+    public string Tail() => string.Join('\n', _proxies.Select(p => p?.Tail()));
+
+    public async ValueTask DisposeAsync()
+    {
+        for (int i = 0; i < shards; i++)
+        {
+            if (_proxies[i] is not { } proxy) { continue; }
+            ResumeProxy(i);
+            proxy.Dispose();
+            await SupervisedRedis.KillAsync(Data(i));
+        }
+
+        _postgres?.Dispose();
+    }
+
+    private string Data(int shard) => workspace.Folder("shard" + Text(shard));
+
+    private static string Text(int number) => number.ToString(CultureInfo.InvariantCulture);
+}

@@ -1,0 +1,120 @@
+// One client program that works on all shards, one operation after the other, so that each depends on all before it. It also
+// sees how far others are, by memory that no store knows of, and so depends on what they did. What it did is to come back as
+// a prefix: an operation without one that it depends on, or a committed one lost, is a violation.
+using System.Globalization;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Cluster;
+
+internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
+{
+    private const int WaitEvery = 12;
+    private readonly Random _random = new(seed);
+    private readonly List<(long Operation, ClusterWriter Other, long Seen)> _observed = [];
+    private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => cluster.Key(s, $"writer{id}"))];
+
+    /// <summary>The last operation that was answered; others read it.</summary>
+    public long Done;
+
+    public int Id => id;
+
+    /// <summary>The last operation that was sent: one more than <see cref="Done"/> if its answer never came.</summary>
+    public long Sent { get; private set; }
+
+    /// <summary>The last operation that was reported as committed.</summary>
+    public long Committed { get; private set; }
+
+    /// <summary>Whether the connections ended in this round.</summary>
+    public bool IsBroken { get; private set; }
+
+    /// <summary>Works until told to stop, or until a connection ends.</summary>
+    public async Task RunAsync(IReadOnlyList<ClusterWriter> all, CancellationToken stop)
+    {
+        IsBroken = false;
+        var clients = new List<RespClient>();
+        try
+        {
+            for (int i = 0; i < cluster.Shards; i++) { clients.Add(await cluster.ConnectAsync(i)); }
+            while (!stop.IsCancellationRequested)
+            {
+                long operation = Sent + 1;
+                if (_random.Next(4) == 0)
+                {
+                    ClusterWriter other = all[_random.Next(all.Count)];
+                    _observed.Add((operation, other, Volatile.Read(ref other.Done)));
+                }
+
+                int shard = _random.Next(cluster.Shards);
+                Sent = operation;
+                RespValue reply = await clients[shard].CallAsync("RPUSH", _keys[shard], operation.ToString(CultureInfo.InvariantCulture));
+                if (reply.IsError) { throw new ConnectionLostException(reply.Compact); }
+                Volatile.Write(ref Done, operation);
+                if (operation % WaitEvery != 0) { continue; }
+                RespValue waited = await clients[shard].CallAsync("DPR.WAIT", "*", "300");
+                if (waited.IsError) { throw new ConnectionLostException(waited.Compact); }
+                if (waited.Items[2].Number == 1) { Committed = operation; }
+            }
+        }
+        catch (ConnectionLostException)
+        {
+            IsBroken = true;
+        }
+        finally
+        {
+            foreach (RespClient client in clients) { client.Dispose(); }
+        }
+    }
+
+    /// <summary>What the shards hold of this writer now: how many of its operations, if they are a prefix.</summary>
+    /// <exception cref="InvalidDataException">They are not: the text says what is wrong, and names the invariant.</exception>
+    public async Task<long> SurvivedAsync()
+    {
+        var found = new SortedSet<long>();
+        for (int i = 0; i < cluster.Shards; i++)
+        {
+            using RespClient client = await cluster.ConnectAsync(i);
+            long last = 0;
+            foreach (RespValue item in (await client.DoAsync("LRANGE", _keys[i], "0", "-1")).Items)
+            {
+                long operation = long.Parse(item.Text, CultureInfo.InvariantCulture);
+                if (operation <= last) { throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {i}"); }
+                if (!found.Add(operation)) { throw new InvalidDataException($"I1: writer {id}: operation {operation} is there twice"); }
+                last = operation;
+            }
+        }
+
+        if (found.Count > 0 && found.Max != found.Count)
+        {
+            long missing = 1;
+            while (found.Contains(missing)) { missing++; }
+            throw new InvalidDataException($"I1: writer {id}: operation {found.Max} is there and {missing} is not");
+        }
+
+        if (found.Count > Sent) { throw new InvalidDataException($"I1: writer {id}: {found.Count} operations are there, {Sent} were sent"); }
+        if (found.Count < Committed) { throw new InvalidDataException($"I2: writer {id}: {Committed} operations were committed, {found.Count} are there"); }
+        return found.Count;
+    }
+
+    /// <summary>What was seen of others must be there too.</summary>
+    public string? Unsupported(IReadOnlyDictionary<ClusterWriter, long> survived)
+    {
+        foreach ((long operation, ClusterWriter other, long seen) in _observed)
+        {
+            if (operation <= survived[this] && seen > survived[other])
+            {
+                return $"I1: writer {id}: operation {operation} is there, which saw {seen} of writer {other.Id}, of which {survived[other]} are there";
+            }
+        }
+
+        return null;
+    }
+
+    /// <summary>Goes on from what is there. After a rollback that is the branch, and committed.</summary>
+    public void ContinueFrom(long survived, bool isBranch)
+    {
+        Volatile.Write(ref Done, survived);
+        Sent = survived;
+        if (isBranch) { Committed = survived; }
+        _observed.RemoveAll(o => o.Operation > survived || o.Operation <= Committed);
+    }
+}
