@@ -98,28 +98,29 @@ public sealed partial class ShardMachine
     private void NoteGap(Version closed)
     {
         bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
-        _sinceGap++;
         if (skipped) _floor = closed;
         _floorIsNext = false;
         if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
-        if (skipped)
+        _lateness = skipped ? _lateness + LateWeight : Math.Max(0, _lateness - 1);
+        _inTime = skipped ? 0 : _inTime + 1;
+        if (_lateness >= LateMax && _stride < LateStrideMax)
         {
-            if (_sinceGap <= GapsNear && _stride < LateStrideMax) _stride *= 2;
-            _sinceGap = 0;
+            _stride *= 2;
+            _lateness = _inTime = 0;
         }
-        else if (_sinceGap >= GapsFar && _stride > 1)
+        else if (_inTime >= InTimeMax && _stride > 1)
         {
             // What lies before was closed by the larger stride.
             _stride /= 2;
             _floor = closed;
-            _sinceGap = 0;
+            _inTime = 0;
         }
     }
 
-    private const int GapsNear = 8;
-    private const int GapsFar = 1000;
+    // More than one in five is late.
+    private const int LateWeight = 4, LateMax = 24, InTimeMax = 200;
     private const long LateStrideMax = 64;
-    private int _sinceGap = GapsNear;
+    private int _lateness, _inTime;
 
     private void AppendEmptyRun(Version last, ShardEffects effects)
     {

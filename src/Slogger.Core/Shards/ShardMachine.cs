@@ -121,6 +121,11 @@ public sealed partial class ShardMachine
         _inFlight is null && _storeAttached && _mode is ShardMode.Running or ShardMode.Stopping
         && (_mode == ShardMode.Stopping || RoundDown(SlotAt(now).Previous) >= _open);
 
+    /// <summary>When the version that is open then ends, and with it all up to a multiple of the stride: a Tick at that time, with
+    /// nothing forwarded since, ends it on time. In microseconds since the Unix epoch, later than now. A shard with peers closes
+    /// versions at such times only: what it does later is in no cut of that version elsewhere.</summary>
+    public long NextBoundaryUs(HybridTimestamp now) => _grid.StartOf(RoundUp(Version.Max(_open, SlotAt(now))).Next);
+
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>
     /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>

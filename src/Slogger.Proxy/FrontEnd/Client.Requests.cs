@@ -46,6 +46,13 @@ internal sealed unsafe partial class Client
             if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
             return;
         }
+        if (_loop.Gate.IsDue)
+        {
+            // The marker will be written where this was received.
+            _input.Append(start + kept, got);
+            ProcessInput();
+            return;
+        }
         byte* end = start + kept + got;
         int count = 0;
         byte* next = CommandScanner.ScanRun(start, end, _loop.Special, LargeRequestBytes, ref count, out ScanStop stop, out _);
@@ -150,9 +157,10 @@ internal sealed unsafe partial class Client
             return null;
         }
         if (_undecided && _loop.IsSharingKnown) { Decide(); }
+        bool mayForward = _loop.Gate.MayForward();
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
-            if (_loop.IsSharedFull)
+            if (_loop.IsSharedFull || !mayForward)
             {
                 Wait(Waiting.Room);
                 return null;
@@ -312,6 +320,8 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Room);
             return false;
         }
+        // Its end may be among what has come: if its version is over, that is held back.
+        _ = _loop.Gate.MayForward();
         byte* p = _input.Head, end = _input.Tail;
         while (p < end)
         {

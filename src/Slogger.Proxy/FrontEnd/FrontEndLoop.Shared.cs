@@ -344,7 +344,8 @@ internal sealed unsafe partial class FrontEndLoop
         WakeFullClients();
     }
 
-    private void WakeFullClients()
+    /// <summary>Those that wait for room on the shared upstream, or for a marker to be sent on it, try again.</summary>
+    public void WakeFullClients()
     {
         foreach (Client full in _fullClients) { ScheduleResume(full); }
         _fullClients.Clear();

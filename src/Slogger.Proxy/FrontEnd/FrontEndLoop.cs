@@ -80,7 +80,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public long Now { get; private set; } = Microseconds();
 
-    private static long Microseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+    /// <summary>The loop's clock.</summary>
+    public static long Microseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
     /// <summary>Has an action run on the loop's thread. Any thread.</summary>
     public void Post(Action action)

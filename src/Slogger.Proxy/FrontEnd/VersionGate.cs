@@ -2,6 +2,11 @@
 // and the next. The shared upstream carries the marker itself, so there each request's side is known by position. What
 // dedicated upstreams have in flight is awaited before the marker is sent, and what they are given until it is answered
 // is held back: then nothing on them runs near the marker.
+//
+// Among other shards a boundary has to be punctual: nothing that was received after the version's end may be in it. So before
+// anything is forwarded, and after it was received, the clock is asked; from the end of a version until its marker is
+// written nothing is forwarded at all. A boundary that cannot be made then (the marker before it is still on its way) is not made
+// late: the version stays open until the end of a later one. (Design, section 3: the clock is read after the receive.)
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -18,10 +23,14 @@ internal interface IVersionSource
     /// <summary>Whether versions are closed at all.</summary>
     bool IsVersioned { get; }
 
+    /// <summary>Whether a version may only be closed at its very end, since other shards close the same one. Never changes.</summary>
+    bool IsPunctual { get; }
+
     /// <summary>The version that requests forwarded now belong to.</summary>
     long OpenVersion { get; }
 
-    /// <summary>Microseconds until <see cref="Tick"/> should be called again; negative for never.</summary>
+    /// <summary>Microseconds until <see cref="Tick"/> should be called again; negative for never. If punctual: until the next
+    /// end of a version that is still ahead.</summary>
     long MicrosecondsToNextTick();
 
     /// <summary>Asks whether a version is to be closed now.</summary>
@@ -45,6 +54,8 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     private bool _inFlight;
     private byte _accepts;
     private bool _busy;
+    private readonly bool _isPunctual = source.IsPunctual;
+    private long _deadline;
 
     /// <summary>The version of what is forwarded now on the shared upstream.</summary>
     public long Open { get; private set; } = source.OpenVersion;
@@ -57,6 +68,21 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
 
     /// <summary>Dedicated upstreams hold back what they are given.</summary>
     public bool Holding { get; private set; }
+
+    /// <summary>They hold back even what runs at a time that nobody knows.</summary>
+    public bool HoldsInexact => Holding && _isPunctual;
+
+    /// <summary>The version that is open has ended, and its marker is still to be sent.</summary>
+    public bool IsDue => _isPunctual && (_pending is not null || (!_inFlight && FrontEndLoop.Microseconds() >= _deadline));
+
+    /// <summary>Asked after something was received, before it is forwarded on the shared upstream. False: not before the marker
+    /// is sent; see <see cref="FrontEndLoop.WaitForRoom"/>.</summary>
+    public bool MayForward()
+    {
+        if (!IsDue) { return true; }
+        Turn(FrontEndLoop.Microseconds());
+        return _pending is null;
+    }
 
     /// <summary>Exact entries not yet answered on all dedicated upstreams.</summary>
     public int DedicatedExactInFlight { get; set; }
@@ -87,6 +113,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             return Math.Max(0, _pendingSince + DrainLimitMicroseconds - now);
         }
         if (_inFlight || !source.IsVersioned) { return -1; }
+        if (_isPunctual) { return Math.Max(0, _deadline - now); }
         long next = source.MicrosecondsToNextTick();
         // Nothing to send it on: no use in asking all the time.
         return next >= 0 && next < NoCarrierMicroseconds && !loop.CanSendMarker ? NoCarrierMicroseconds : next;
@@ -98,13 +125,18 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         if (!source.IsVersioned || _inFlight) { return; }
         if (_pending is null)
         {
-            if (source.MicrosecondsToNextTick() > 0) { return; }
+            if (_isPunctual ? now < _deadline : source.MicrosecondsToNextTick() > 0) { return; }
             bool busy = _busy || loop.AnythingInFlight;
-            if ((busy || loop.IsPaused) && !loop.CanSendMarker) { return; }
+            if ((busy || loop.IsPaused) && !loop.CanSendMarker)
+            {
+                Arm();
+                return;
+            }
             _pending = source.Tick(busy);
             if (_pending is null)
             {
                 Open = Answered = source.OpenVersion;
+                Arm();
                 return;
             }
             _pendingNext = _pending.Value.NextOpen;
@@ -127,6 +159,15 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         _inFlight = true;
         _busy = _blockingSent = false;
         Open = _pendingNext;
+        if (_isPunctual) { loop.WakeFullClients(); }
+    }
+
+    // What was not closed at its end stays open until the next.
+    private void Arm()
+    {
+        if (!_isPunctual) { return; }
+        long wait = source.MicrosecondsToNextTick();
+        _deadline = wait < 0 ? long.MaxValue : FrontEndLoop.Microseconds() + wait;
     }
 
     public void OnMarkerReply(byte first)
@@ -183,6 +224,8 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             // What was held back runs from here on: the version that it belongs to is not empty.
             _busy |= loop.HeldUpstreams.Count > 0;
             loop.ReleaseHeldUpstreams();
+            if (_isPunctual) { loop.WakeFullClients(); }
         }
+        Arm();
     }
 }

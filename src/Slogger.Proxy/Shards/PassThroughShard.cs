@@ -24,6 +24,8 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
 
     public bool KeepsClients => false;
 
+    public bool IsPunctual => false;
+
     public long MicrosecondsToNextTick() => -1;
 
     public MarkerToSend? Tick(bool busy) => null;

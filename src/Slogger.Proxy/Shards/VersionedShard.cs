@@ -87,6 +87,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public bool IsVersioned => true;
 
+    public bool IsPunctual => _seat.HasPeers;
+
     public bool IsOpen => _door.IsOpen;
 
     public long WorldLine => Volatile.Read(ref _worldLine);
@@ -110,6 +112,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         lock (_machineLock)
         {
             if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
+            if (machine.Mode == ShardMode.Stopping && IsPunctual) { return 0; }
+            if (IsPunctual) { return machine.NextBoundaryUs(Now()) - Now().Microseconds; }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
             if (machine.Mode == ShardMode.Stopping) { return 0; }
             // Only every stride-th version can be closed: earlier ticks would close nothing.
