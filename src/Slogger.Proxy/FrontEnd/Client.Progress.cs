@@ -106,8 +106,9 @@ internal sealed unsafe partial class Client
     // again in its place; if not, Redis has closed that connection, and with it the client.
     private bool _lostLogin;
 
-    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it.
-    private bool HasDoneNothing => _progress is { Forwarded.Number: 0 } && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
+    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
+    // shards nobody can tell what it has seen there.
+    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)

@@ -69,6 +69,9 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     /// <summary>Dedicated upstreams hold back what they are given.</summary>
     public bool Holding { get; private set; }
 
+    /// <summary>Whether there are other shards, which close the same versions.</summary>
+    public bool IsPunctual => _isPunctual;
+
     /// <summary>They hold back even what runs at a time that nobody knows.</summary>
     public bool HoldsInexact => Holding && _isPunctual;
 

@@ -50,9 +50,12 @@ internal sealed partial class LogShard
     {
         if (_log.IsEmpty) { return (null, null); }
         lock (_logLock) { _log.Sync(); }
-        Boundary last = _log.DurableBoundary ?? new Boundary(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
-        return (last, last.WorldLine < current ? _log.BoundaryAtOrBelow(ClusterSeat.LastValid(last.WorldLine, _lines)) : null);
+        Boundary last = _log.DurableBoundary ?? Base;
+        return (last, last.WorldLine < current ? BoundaryOf(ClusterSeat.LastValid(last.WorldLine, _lines), current) : null);
     }
+
+    // What the log began with.
+    private Boundary Base => new(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
 
     protected override async Task DetachAsync(CancellationToken stop)
     {
@@ -147,7 +150,9 @@ internal sealed partial class LogShard
     }
 
     // Exactly that version: the boundary below it is another state, unless nothing was done in between.
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _log.BoundaryAtOrBelow(version) is { } found && found.Version == version ? found : null;
+    protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
+        _log.BoundaryAtOrBelow(version) is { } found ? found.Version == version ? found : null
+        : version == Base.Version ? Base : null;
 
     // Before the log's first boundary its base is all there is.
     protected override void RequireBase(Version version, WorldLine of) => BaseOf((_log.BoundaryAtOrBelow(version)?.Offset) ?? _log.Origin.Offset);

@@ -103,8 +103,27 @@ internal abstract partial class VersionedShard
     public void Attach(FrontEndLoop loop)
     {
         _loop = loop;
-        _control = Task.Run(() => ControlAsync(_ending.Token), CancellationToken.None);
+        _control = Task.Run(() => OpenAndControlAsync(_ending.Token), CancellationToken.None);
+    }
+
+    private async Task OpenAndControlAsync(CancellationToken stop)
+    {
+        try
+        {
+            // Only now, so that shards that are started one after the other do not wait for each other.
+            await PeersEnteredAsync(stop).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            return;
+        }
+        catch (MetadataException e)
+        {
+            Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+            return;
+        }
         Reopen(rolledBack: null);
+        await ControlAsync(stop).ConfigureAwait(false);
     }
 
     /// <summary>Completes when the shard cannot go on.</summary>

@@ -129,13 +129,14 @@ internal abstract partial class VersionedShard
                     done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
                     if (!done) { break; }
                     rolledBack = start with { WorldLine = restore.WorldLine };
-                    _report.Info($"shard {_options.Shard}: restored to version {start.Version} in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
+                    _report.Info($"shard {_options.Shard}: restored to version {start.Version} (offset {start.Offset}) in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
                     break;
                 default:
                     throw new UnreachableException();
             }
             if (!done) { continue; }
-            await EnterAsync(stop).ConfigureAwait(false);
+            await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false);
+            if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             Reopen(rolledBack);
             return;
         }
@@ -157,10 +158,9 @@ internal abstract partial class VersionedShard
     }
 
     // Clients may do nothing here while others can still read elsewhere what is void now.
-    private async Task EnterAsync(CancellationToken stop)
+    private async Task PeersEnteredAsync(CancellationToken stop)
     {
         WorldLine line = new(WorldLine);
-        await _seat.EnterAsync(line, stop).ConfigureAwait(false);
         long began = Stopwatch.GetTimestamp();
         while (_seat.HasPeers && await _seat.OutsideAsync(line, stop).ConfigureAwait(false) is { Count: > 0 } outside)
         {

@@ -10,6 +10,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
 {
     private const int WaitEvery = 12;
     private readonly Random _random = new(seed);
+    private readonly List<(long Operation, int Shard)> _sentTo = [];
     private readonly List<(long Operation, ClusterWriter Other, long Seen)> _observed = [];
     private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => cluster.Key(s, $"writer{id}"))];
 
@@ -46,6 +47,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
 
                 int shard = _random.Next(cluster.Shards);
                 Sent = operation;
+                _sentTo.Add((operation, shard));
                 RespValue reply = await clients[shard].CallAsync("RPUSH", _keys[shard], operation.ToString(CultureInfo.InvariantCulture));
                 if (reply.IsError) { throw new ConnectionLostException(reply.Compact); }
                 Volatile.Write(ref Done, operation);
@@ -70,6 +72,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     public async Task<long> SurvivedAsync()
     {
         var found = new SortedSet<long>();
+        var places = new List<string>();
         for (int i = 0; i < cluster.Shards; i++)
         {
             using RespClient client = await cluster.ConnectAsync(i);
@@ -81,13 +84,15 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
                 if (!found.Add(operation)) { throw new InvalidDataException($"I1: writer {id}: operation {operation} is there twice"); }
                 last = operation;
             }
+
+            places.Add(string.Create(CultureInfo.InvariantCulture, $"shard {i} up to {last}"));
         }
 
         if (found.Count > 0 && found.Max != found.Count)
         {
             long missing = 1;
             while (found.Contains(missing)) { missing++; }
-            throw new InvalidDataException($"I1: writer {id}: operation {found.Max} is there and {missing} is not");
+            throw new InvalidDataException($"I1: writer {id}: operation {found.Max} is there and {missing} is not ({string.Join(", ", places)}; {Done} answered, {Committed} committed, sent to {string.Join(", ", _sentTo.Where(s => s.Operation >= missing).Take(40))})");
         }
 
         if (found.Count > Sent) { throw new InvalidDataException($"I1: writer {id}: {found.Count} operations are there, {Sent} were sent"); }
@@ -114,6 +119,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     {
         Volatile.Write(ref Done, survived);
         Sent = survived;
+        _sentTo.RemoveAll(s => s.Operation > survived);
         if (isBranch) { Committed = survived; }
         _observed.RemoveAll(o => o.Operation > survived || o.Operation <= Committed);
     }

@@ -6,7 +6,7 @@ namespace Slogger.Integration.Tests.Processes;
 
 internal sealed partial class ChildProcess : IDisposable
 {
-    private const int LinesKept = 400;
+    private const int LinesKept = 4000;
     private const int SigTerm = 15;
 
     private readonly Process _process;

@@ -42,6 +42,12 @@ internal sealed class Workspace : IDisposable
 
     public void Dispose()
     {
+        if (Environment.GetEnvironmentVariable("SLOGGER_TEST_KEEP") is { Length: > 0 })
+        {
+            Console.WriteLine("kept: " + Root);
+            return;
+        }
+
         try
         {
             Directory.Delete(Root, recursive: true);
