@@ -56,12 +56,7 @@ public static class ServeOptionsReader
             Metadata = reader.Value("metadata", OptionText.Metadata, defaults.Metadata),
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
-            Shards = reader.Value<int?>("shards", (string text, out int? value, out string problem) =>
-            {
-                bool isNumber = OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax)(text, out int number, out problem);
-                value = number;
-                return isNumber;
-            }, null),
+            Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
