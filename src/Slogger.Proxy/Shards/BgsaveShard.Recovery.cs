@@ -153,7 +153,7 @@ internal sealed partial class BgsaveShard
     protected override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
 
     protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
-        NewestAtMost(version, of) is { } usable ? new Boundary(new WorldLine(usable.Snapshot.WorldLine), version, 0, 0, usable.Snapshot.Time) : null;
+        NewestAtMost(version, of) is { } usable && usable.Last == version ? new Boundary(new WorldLine(usable.Snapshot.WorldLine), version, 0, 0, usable.Snapshot.Time) : null;
 
     private Snapshot SnapshotOf(Version version, WorldLine current) =>
         NewestAtMost(version, current)?.Snapshot

@@ -24,6 +24,9 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
 
     protected override string ModeName => "bgsave";
 
+    // What a snapshot is restored to is not exact enough yet for a cut between those of others.
+    protected override bool AllowsPeers => false;
+
     protected override string KeptName => "the snapshots";
 
     protected override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
@@ -33,7 +36,6 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
         Shard = _options.Shard,
         Mode = CommitMode.Bgsave,
         RecordIntervalUs = CutRecorder.IntervalMicroseconds,
-        HasPeers = _seat.HasPeers,
     };
 
     // While a save runs, or would be refused, there is nothing to decide: the saving task ticks.

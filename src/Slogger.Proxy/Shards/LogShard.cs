@@ -36,6 +36,8 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
 
     protected override string ModeName => "log";
 
+    protected override bool AllowsPeers => true;
+
     protected override string KeptName => "the version log";
 
     protected override TimeSpan StopLimit => TimeSpan.FromSeconds(10);

@@ -64,6 +64,7 @@ public sealed class ClusterChaosTests(ITestOutputHelper output)
         {
             (["--shards", "3", "--shard", "0"], "was made with 2 shards, not 3"),
             (["--shard", "2"], "there is no shard 2"),
+            (["--shard", "1", "--commit", "bgsave"], "--commit bgsave is for a cluster of one shard"),
         })
         {
             using ProxyProcess proxy = ProxyProcess.Launch(Workspace.FreePort(),
