@@ -107,7 +107,7 @@ public abstract partial class ConformanceTests
 
         await using SqlMetadataStore old = StoreWith(spec);
         MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
-        Assert.Contains($"newer Slogger (schema {Newest + 1}; this program knows up to 1)", refused.Message, StringComparison.Ordinal);
+        Assert.Contains($"newer Slogger (schema {Newest + 1}; this program knows up to {Newest})", refused.Message, StringComparison.Ordinal);
         await using SqlMetadataStore youngAgain = StoreWith(spec, Added);
         await youngAgain.InitializeAsync();
     }
