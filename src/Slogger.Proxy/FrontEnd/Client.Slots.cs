@@ -121,12 +121,12 @@ internal sealed unsafe partial class Client
         {
             if (ArgumentIs(i, "LIMIT"u8)) { i += 2; }
             else if (ArgumentIs(i, "STORE"u8)) { i++; }
-            else if (ArgumentIs(i, "GET"u8) && i + 1 < ArgumentCount) { return "ERR GET option of SORT denied in cluster mode."; }
+            else if (ArgumentIs(i, "GET"u8) && i + 1 < ArgumentCount) { return "ERR GET option of SORT denied in Cluster mode."; }
             else if (ArgumentIs(i, "BY"u8) && i + 1 < ArgumentCount)
             {
                 ReadOnlySpan<byte> pattern = Argument(++i);
                 int zero = pattern.IndexOf((byte)0);
-                if ((zero < 0 ? pattern : pattern[..zero]).Contains((byte)'*')) { return "ERR BY option of SORT denied in cluster mode."; }
+                if ((zero < 0 ? pattern : pattern[..zero]).Contains((byte)'*')) { return "ERR BY option of SORT denied in Cluster mode."; }
             }
         }
         return null;
