@@ -23,6 +23,7 @@ internal sealed unsafe partial class Client
         long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
         if (length == 0)
         {
+            // Among several shards its keys must be seen first.
             if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartStream(); }
             if (_input.Count > SpecialRequestBytes)
             {

@@ -2,6 +2,8 @@
 // shard's slots are b and c, in the second's a and d.
 using System.Text;
 using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
+using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
@@ -144,6 +146,62 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
         foreach (string request in (string[])["SET a 1", "EVAL redis.call('set',KEYS[1],1) 1 a", "LPUSH a 1", "MSET a 1 {a}2 2"]) { Assert.StartsWith("-MOVED", proxy.Call(request.Split(' ')), StringComparison.Ordinal); }
         using RespConnection direct = servers.FirstStore.Connect();
         Assert.Equal(":0\r\n", direct.Call("DBSIZE"));
+    }
+
+    [Fact]
+    public void Slots_ChangedInTheMetadata_AreSoonServedElsewhere()
+    {
+        servers.Clear();
+        using RespConnection proxy = servers.First.Connect(), transaction = servers.First.Connect();
+        Assert.Equal("+OK\r\n", transaction.Call("MULTI"));
+        Assert.Equal("+QUEUED\r\n", transaction.Call("SET", "b", "1"));
+        servers.Swap();
+        try
+        {
+            Eventually(proxy, "GET b", "-MOVED 3300 127.0.0.1:port1\r\n");
+            Assert.Equal("+OK\r\n", proxy.Call("SET", "a", "1"));
+            Assert.Equal("-MOVED 3300 127.0.0.1:port1\r\n", servers.Named(transaction.Call("EXEC")));
+            Assert.Equal("-ERR EXEC without MULTI\r\n", transaction.Call("EXEC"));
+        }
+        finally
+        {
+            servers.Swap();
+            Eventually(proxy, "GET b", "$-1\r\n");
+        }
+    }
+
+    [Theory]
+    [InlineData(null)]
+    [InlineData("cache.example.com:7000")]
+    public void Start_OnEveryInterface_NeedsAnAddressToAnnounce(string? announce)
+    {
+        using var redis = new RedisServer();
+        using var proxy = new TestProxy(redis, TransportKind.Auto, o => o with
+        {
+            Commit = CommitMode.Log,
+            Shards = 2,
+            Listen = [ListenAddress.Tcp("0.0.0.0", 0)],
+            Announce = announce is null ? null : ListenAddress.Tcp("cache.example.com", 7000),
+        });
+        if (announce is null)
+        {
+            Assert.Contains("Give --announce", proxy.Exit!.ToString(), StringComparison.Ordinal);
+            return;
+        }
+        using RespConnection client = proxy.Connect();
+        Assert.Contains("$17\r\ncache.example.com\r\n:7000\r\n", client.Call("CLUSTER", "SLOTS"), StringComparison.Ordinal);
+        // The other shard has never been there.
+        Assert.Equal("-CLUSTERDOWN Hash slot not served\r\n", client.Call("GET", "a"));
+        Assert.Equal("$-1\r\n", client.Call("GET", "b"));
+    }
+
+    private void Eventually(RespConnection connection, string request, string reply)
+    {
+        for (int i = 0; servers.Named(connection.Call(request.Split(' '))) != reply; i++)
+        {
+            Assert.True(i < 1500, $"{request} was never answered {reply}");
+            Thread.Sleep(20);
+        }
     }
 
     private string Talk(bool node, int protocol, string requests)

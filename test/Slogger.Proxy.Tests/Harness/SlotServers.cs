@@ -1,5 +1,6 @@
 // Two nodes of Redis Cluster, and two proxies that are two shards, each with half of the slots: what the one says the other has
 // to say.
+using Microsoft.Data.Sqlite;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
@@ -49,6 +50,16 @@ public sealed class SlotServers : IDisposable
             foreach (int port in (int[])[_proxies[i].Port, _nodes[i].Port]) { reply = reply.Replace($":{port}", $":port{i}", StringComparison.Ordinal); }
         }
         return reply;
+    }
+
+    /// <summary>Gives each shard the other's slots.</summary>
+    internal void Swap()
+    {
+        using var database = new SqliteConnection($"Data Source={Path.Combine(_directory, "m")}");
+        database.Open();
+        using SqliteCommand command = database.CreateCommand();
+        command.CommandText = "UPDATE slogger_slots SET shard = 1 - shard, revision = revision + 1";
+        command.ExecuteNonQuery();
     }
 
     /// <summary>All data is gone.</summary>
