@@ -19,6 +19,7 @@ public sealed class SlotTests(SlotServers servers, ITestOutputHelper output) : I
     [InlineData("SUNIONSTORE {b}d b|SUNIONSTORE a b|ZUNIONSTORE b 2 {b}1 a|ZUNIONSTORE a 1 {a}1|SORT b STORE a|GEORADIUS a 1 2 3 km|SMOVE b a m")]
     [InlineData("SORT b BY w_*|SORT b GET o_*|SORT b GET #|SORT b BY nosort|SORT b LIMIT 0 1|SORT a BY w_*|SORT_RO b GET x|SORT b BY")]
     [InlineData("SELECT 0|SELECT 1|SELECT 99|SELECT x|SELECT|SWAPDB 0 1|SWAPDB 0|MOVE b 1|MOVE a 1|MOVE b|COPY b {b}1 DB 1|COPY b {b}1 DB 0|COPY b a|COPY b {b}1")]
+    [InlineData("MULTI|WATCH b|SET c 1|EXEC|GET c")]
     [InlineData("WATCH b|WATCH a|WATCH b a|UNWATCH|MULTI|SET b 1|EXEC")]
     [InlineData("MULTI|SET b 1|GET b|EXEC|GET b")]
     [InlineData("MULTI|SET b 1|SET a 2|SET b 3|EXEC|GET b|EXEC")]
