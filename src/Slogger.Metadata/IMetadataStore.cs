@@ -35,6 +35,10 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The settings of a cluster, or null when there is none of that name.</summary>
     Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default);
 
+    /// <summary>Who owns which hash slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
+    /// <exception cref="MetadataException">There is no such cluster, or its rows are no map.</exception>
+    Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default);
+
     /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
     /// after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
     /// <param name="cluster">The cluster.</param>

@@ -1,5 +1,6 @@
 // Rows of the metadata as their readers see them, and the outcomes of the writes that compare before they set.
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -24,6 +25,11 @@ public sealed record ShardRecord(
     /// <summary>The cluster's current world-line.</summary>
     public WorldLine WorldLine => Claim.Point.WorldLine;
 }
+
+/// <summary>Who owns which hash slot, as of a revision.</summary>
+/// <param name="Map">The owners.</param>
+/// <param name="Revision">Every change makes the next.</param>
+public sealed record SlotOwners(SlotMap Map, MapRevision Revision);
 
 /// <summary>A world-line and where it began.</summary>
 /// <param name="WorldLine">Its number.</param>

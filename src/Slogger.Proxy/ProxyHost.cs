@@ -51,6 +51,7 @@ public static class ProxyHost
                 tlsSockets.Add(socket!);
                 tlsBound.Add(socket!.LocalEndPoint is IPEndPoint ip ? ListenAddress.Tcp(address.Host!, ip.Port) : address);
             }
+            options = options with { Announce = options.Announce ?? bound.Concat(tlsBound).FirstOrDefault(a => !a.IsUnix) };
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();

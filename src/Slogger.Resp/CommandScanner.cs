@@ -22,6 +22,9 @@ public enum ScanStop
 
     /// <summary>The next bytes are no request; <see cref="CommandScanner.Classify"/> says which error Redis would give.</summary>
     Malformed,
+
+    /// <summary>The next request is whole, and may have a key outside the slots that were asked for.</summary>
+    Slot,
 }
 
 /// <summary>Scans requests of the RESP protocol without copying. Source: Redis 7.0 networking.c.</summary>
@@ -45,7 +48,35 @@ public static unsafe class CommandScanner
     /// <param name="specialValue">With <see cref="ScanStop.Special"/> the number of the name, else 0.</param>
     /// <returns>The first byte that was not consumed.</returns>
     public static byte* ScanRun(
-        byte* p, byte* end, SpecialNames special, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+        byte* p, byte* end, SpecialNames special, long largeBytes, ref int count, out ScanStop stop, out byte specialValue) =>
+        Scan<AnySlot>(p, end, special, null, 0, largeBytes, ref count, out stop, out specialValue);
+
+    /// <summary>As the other, and stops with <see cref="ScanStop.Slot"/> at the first request whose keys are not all in one slot of
+    /// this shard's, as far as that can be seen in passing: <see cref="KeyFinder"/> has the last word.</summary>
+    /// <param name="p">The first byte.</param>
+    /// <param name="end">One past the last byte.</param>
+    /// <param name="slots">Names at which the scan stops, places of keys, and slots.</param>
+    /// <param name="within">A slot in which all keys must be; or <see cref="SlotTable.Owned"/>, or <see cref="SlotTable.None"/>.</param>
+    /// <param name="largeBytes">A request that is, or promises to be, larger than this stops the scan.</param>
+    /// <param name="count">Raised by the number of requests that will be answered.</param>
+    /// <param name="stop">Why the scan ended at the returned pointer.</param>
+    /// <param name="specialValue">With <see cref="ScanStop.Special"/> the number of the name, else 0.</param>
+    /// <returns>The first byte that was not consumed.</returns>
+    public static byte* ScanRun(
+        byte* p, byte* end, SlotTable slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+    {
+        ArgumentNullException.ThrowIfNull(slots);
+        return Scan<OwnSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue);
+    }
+
+    // Compiled once for each: without slots nothing of them is left.
+    private readonly struct AnySlot;
+
+    private readonly struct OwnSlots;
+
+    private static byte* Scan<TSlots>(
+        byte* p, byte* end, SpecialNames special, SlotTable? slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+        where TSlots : struct
     {
         specialValue = 0;
         while (p < end)
@@ -71,6 +102,7 @@ public static unsafe class CommandScanner
                 continue;
             }
             bool first = true;
+            SlotCheck keys = default;
             for (long i = arguments; i > 0; i--)
             {
                 if (q >= end) { goto incomplete; }
@@ -105,6 +137,11 @@ public static unsafe class CommandScanner
                     {
                         goto incomplete;
                     }
+                    if (typeof(TSlots) == typeof(OwnSlots) && (value == 0 || value >= SlotTable.FirstRule))
+                    {
+                        keys = slots!.Begin(value, arguments, within);
+                        value = 0;
+                    }
                     if (value != 0)
                     {
                         specialValue = value;
@@ -114,7 +151,13 @@ public static unsafe class CommandScanner
                 }
                 if (length > largeBytes || q - start > largeBytes) { stop = ScanStop.Large; return start; }
                 if (end - q < length + 2) { goto incomplete; }
+                if (typeof(TSlots) == typeof(OwnSlots) && arguments - i == keys.Next) { slots!.Check(ref keys, new ReadOnlySpan<byte>(q, (int)length)); }
                 q += length + 2;
+            }
+            if (typeof(TSlots) == typeof(OwnSlots) && keys.Failed)
+            {
+                stop = ScanStop.Slot;
+                return start;
             }
             p = q;
             count++;

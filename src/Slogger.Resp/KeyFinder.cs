@@ -22,6 +22,12 @@ public readonly record struct KeyPlaces(int First, int Count, int Step, int Extr
     public int this[int index] => index < Count ? First + (index * Step) : Extra;
 }
 
+/// <summary>Where a command's keys are, if two places and a step say it (0 is the command's name).</summary>
+/// <param name="First">The first key; 0: it has none.</param>
+/// <param name="Last">The last key; from the end of the arguments if negative, -1 being the last argument.</param>
+/// <param name="Step">From one key to the next, at least 1.</param>
+public readonly record struct KeyRange(int First, int Last, int Step);
+
 /// <summary>Which slots a request's keys are in.</summary>
 public enum SlotScope
 {
@@ -53,6 +59,18 @@ public sealed partial class KeyFinder
 
     /// <summary>How many commands the table has.</summary>
     public int Count => _commands.Count;
+
+    /// <summary>The commands whose keys are at equal distances, whatever the other arguments.</summary>
+    public IEnumerable<KeyValuePair<string, KeyRange>> Ranges => _commands
+        .Where(c => c.Value is { Movable: Movable.No, Subcommands: null })
+        .Select(c => KeyValuePair.Create(Encoding.Latin1.GetString(c.Key), c.Value.First == 0 || c.Value.Step <= 0 ? default : new KeyRange(c.Value.First, c.Value.Last, c.Value.Step)));
+
+    /// <summary>Whether a command has one key, right behind its name.</summary>
+    public bool HasOneKey(ReadOnlySpan<byte> name) =>
+        _lookup.TryGetValue(name, out Spec? spec) && spec is { Movable: Movable.No, Subcommands: null, First: 1, Last: 1 };
+
+    /// <summary>Whether there is a command of this name.</summary>
+    public bool Knows(ReadOnlySpan<byte> name) => _lookup.ContainsKey(name);
 
     /// <summary>Reads the table from a reply of COMMAND, in RESP2 or RESP3.</summary>
     /// <exception cref="FormatException">That is no such reply.</exception>

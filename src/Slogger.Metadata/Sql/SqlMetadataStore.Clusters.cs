@@ -1,5 +1,6 @@
-// Clusters and their clock grid.
+// Clusters, their clock grid and the owners of their hash slots.
 using System.Data.Common;
+using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
@@ -73,6 +74,31 @@ internal sealed partial class SqlMetadataStore
             cancellation);
     }
 
+    /// <inheritdoc />
+    public Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                // One statement, so the rows are of one revision.
+                List<(SlotRow Row, long Revision)> rows = await session.QueryAsync(
+                    "SELECT first_slot, last_slot, shard, revision FROM slogger_slots WHERE cluster = @cluster",
+                    r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3)),
+                    cancellation,
+                    ("@cluster", cluster));
+                if (rows.Count == 0)
+                {
+                    throw UnknownCluster(cluster);
+                }
+
+                SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error)
+                    ?? throw new MetadataException($"The hash slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
+                return new SlotOwners(map, new(rows.Max(r => r.Revision)));
+            },
+            cancellation);
+    }
+
     private Task CreateAsync(SqlSession session, string cluster, ClusterSettings settings, CancellationToken cancellation) =>
         session.InTransactionAsync(
             async () =>
@@ -101,6 +127,18 @@ internal sealed partial class SqlMetadataStore
                         ("@cluster", cluster),
                         ("@shard", shard),
                         ("@world_line", WorldLine.First.Number));
+                }
+
+                foreach (SlotRow row in SlotMap.Even(settings.ShardCount).Rows)
+                {
+                    await session.ExecuteAsync(
+                        "INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision) VALUES (@cluster, @first, @last, @shard, @revision)",
+                        cancellation,
+                        ("@cluster", cluster),
+                        ("@first", (long)row.Slots.First.Number),
+                        ("@last", (long)row.Slots.Last.Number),
+                        ("@shard", (long)row.Shard.Number),
+                        ("@revision", MapRevision.First.Number));
                 }
 
                 return true;

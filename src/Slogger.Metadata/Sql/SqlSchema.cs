@@ -17,7 +17,7 @@ internal static class SqlSchema
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second)];
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
@@ -27,6 +27,7 @@ internal static class SqlSchema
         "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered FROM slogger_shards WHERE 1 = 0",
         "SELECT cluster, world_line, branch_version, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
         "SELECT cluster, shard, replid, stream_offset, world_line, version, recorded_us FROM slogger_origins WHERE 1 = 0",
+        "SELECT cluster, first_slot, last_slot, shard, revision FROM slogger_slots WHERE 1 = 0",
     ];
 
     private static IReadOnlyList<string> First(SqlDialect dialect)
@@ -101,6 +102,27 @@ internal static class SqlSchema
         "ALTER TABLE slogger_clusters ADD cut_version BIGINT DEFAULT 0 NOT NULL",
         "ALTER TABLE slogger_clusters ADD awaited_version BIGINT DEFAULT 0 NOT NULL",
         "UPDATE slogger_clusters SET cut_version = (SELECT MIN(cut_version) FROM slogger_shards WHERE slogger_shards.cluster = slogger_clusters.cluster)",
+    ];
+
+    // Which shard owns which hash slots; all rows of a cluster have the map's revision. Clusters made before get the map that new
+    // ones get, SlotMap.Even: a shard's slots begin at shard * 16384 / count, rounded.
+    private static IReadOnlyList<string> Third(SqlDialect dialect) =>
+    [
+        $"""
+        CREATE TABLE slogger_slots (
+            cluster {dialect.TextType(ClusterLength)} NOT NULL,
+            first_slot BIGINT NOT NULL,
+            last_slot BIGINT NOT NULL,
+            shard BIGINT NOT NULL,
+            revision BIGINT NOT NULL,
+            PRIMARY KEY (cluster, first_slot))
+        """,
+        """
+        INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision)
+            SELECT c.cluster, (32768 * s.shard + c.shard_count) / (2 * c.shard_count),
+                (32768 * (s.shard + 1) + c.shard_count) / (2 * c.shard_count) - 1, s.shard, 1
+            FROM slogger_shards s INNER JOIN slogger_clusters c ON c.cluster = s.cluster
+        """,
     ];
 
     /// <summary>Brings the tables to the newest of the steps.</summary>

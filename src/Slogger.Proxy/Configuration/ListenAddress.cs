@@ -34,6 +34,9 @@ public sealed record ListenAddress
         || Host.Equals("localhost", StringComparison.OrdinalIgnoreCase)
         || (IPAddress.TryParse(Host, out IPAddress? ip) && IPAddress.IsLoopback(ip));
 
+    /// <summary>True if it is no address of one machine but stands for every interface of it: 0.0.0.0 or [::].</summary>
+    public bool IsEveryInterface => !IsUnix && IPAddress.TryParse(Host, out IPAddress? ip) && (ip.Equals(IPAddress.Any) || ip.Equals(IPAddress.IPv6Any));
+
     /// <summary>A TCP address. <paramref name="host"/>: a name, IPv4 or IPv6 without brackets.</summary>
     public static ListenAddress Tcp(string host, int port)
     {

@@ -74,6 +74,7 @@ public static class OptionCatalog
         new("tls-cert", Clients, "FILE", "Certificate chain (PEM) shown to clients.", "none", "ClientTls.CertificateFile"),
         new("tls-key", Clients, "FILE", "Private key (PEM) of --tls-cert.", "none", "ClientTls.KeyFile"),
         new("tls-client-ca", Clients, "FILE", "Clients must show a certificate from these authorities (PEM).", "none, no certificate is asked for", "ClientTls.ClientCaFile"),
+        new("announce", Clients, "HOST:PORT", "Where clients and other proxies reach this one: what a cluster of several shards tells its clients. Needed there when it listens on every interface.", "the first TCP address of --listen, else of --tls-listen", nameof(ServeOptions.Announce)),
         new("max-clients", Clients, "NUMBER", "Most clients at a time; further ones get an error and are closed.", "10000", nameof(ServeOptions.MaxClients)),
         new("client-output-limit", Clients, "SIZE", "Unread replies that one client may leave before it is disconnected.", "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)),
         new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is disconnected first.", "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),

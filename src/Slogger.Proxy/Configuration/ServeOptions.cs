@@ -97,6 +97,10 @@ public sealed record ServeOptions
     /// </summary>
     public long LogBudgetBytes { get; init; } = 4L << 30;
 
+    /// <summary>Where clients and other proxies reach this one: a TCP address. Default: null, the first TCP address that it listens
+    /// on, which will not do in a cluster of several shards if it stands for every interface.</summary>
+    public ListenAddress? Announce { get; init; }
+
     /// <summary>Most clients at a time; further ones get an error and are closed. Default: 10000.</summary>
     public int MaxClients { get; init; } = 10_000;
 

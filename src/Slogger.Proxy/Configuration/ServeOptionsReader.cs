@@ -46,6 +46,7 @@ public static class ServeOptionsReader
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
             Listen = reader.List("listen", OptionText.Address, tls is null ? defaults.Listen : []),
             ClientTls = tls,
+            Announce = reader.Optional<ListenAddress>("announce", OptionText.Address),
             Redis = redis,
             RedisServerPath = server,
             RedisConfigFile = ReadStoreFile(reader, server),
@@ -276,6 +277,11 @@ public static class ServeOptionsReader
         if (options.Redis is not null && all.Contains(options.Redis))
         {
             reader.Fail("redis", $"{options.Redis} is an address that the proxy itself listens on", "give Redis and the proxy different addresses");
+        }
+
+        if (options.Announce is { } announced && (announced.IsUnix || announced.Port == 0 || announced.IsEveryInterface))
+        {
+            reader.Fail("announce", $"{announced} is nothing that others can connect to", "give the HOST:PORT by which clients on other machines reach this proxy");
         }
 
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))

@@ -40,7 +40,7 @@ internal sealed unsafe partial class Client
                     if (_authenticating is not null) { LogIn(upstream, _authenticating); }
                 }
                 if (upstream.Protocol == 0) { upstream.Protocol = Protocol; }
-                Answer(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply);
+                Answer(WithClusterMode(upstream.Exclusive is null && !failed ? WithOwnId(reply) : reply));
                 break;
             case ReplyKind.Auth:
                 if (!failed) { LogIn(upstream, _authenticating!); }
@@ -113,6 +113,12 @@ internal sealed unsafe partial class Client
                 break;
             case ReplyKind.Refused:
                 Answer(Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
+                break;
+            case ReplyKind.Cluster:
+                OnCluster(upstream, reply);
+                break;
+            case ReplyKind.KeysOfSlot:
+                OnKeysOfSlot(upstream, failed, reply);
                 break;
             case ReplyKind.Info:
                 OnInfo(failed, reply);

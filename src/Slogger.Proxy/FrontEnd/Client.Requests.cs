@@ -55,7 +55,7 @@ internal sealed unsafe partial class Client
         }
         byte* end = start + kept + got;
         int count = 0;
-        byte* next = CommandScanner.ScanRun(start, end, _loop.Special, LargeRequestBytes, ref count, out ScanStop stop, out _);
+        byte* next = Scan(start, end, ref count, out ScanStop stop, out _);
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
@@ -103,7 +103,7 @@ internal sealed unsafe partial class Client
             byte* p = _input.Head;
             int count = 0;
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
-            byte* next = CommandScanner.ScanRun(p, _input.Tail, _loop.Special, LargeRequestBytes, ref count, out ScanStop stop, out byte value);
+            byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
             if (next > p)
             {
                 if (count > 0)
@@ -131,7 +131,10 @@ internal sealed unsafe partial class Client
                     if (!ConvertInline()) { return; }
                     break;
                 case ScanStop.Large:
-                    if (!StartStream()) { return; }
+                    if (!(HandleLargeKeys() ?? StartStream())) { return; }
+                    break;
+                case ScanStop.Slot:
+                    if (!HandleKeys()) { return; }
                     break;
                 case ScanStop.Malformed:
                     Refuse(CommandScanner.Classify(p, _input.Tail), thenClose: true);

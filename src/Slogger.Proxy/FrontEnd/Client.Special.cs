@@ -23,7 +23,8 @@ internal sealed unsafe partial class Client
         long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
         if (length == 0)
         {
-            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes) { return StartStream(); }
+            // Among several shards its keys must be seen first.
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartStream(); }
             if (_input.Count > SpecialRequestBytes)
             {
                 return Refuse("ERR Protocol error: request too large for this command", thenClose: true);
@@ -45,6 +46,7 @@ internal sealed unsafe partial class Client
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }
         if (kind == CommandKind.Impossible) { return RefuseCommand(UnknownCommandError()); }
         if (versioned && RefusalOf(kind) is { } why) { return RefuseCommand(why); }
+        if (_loop.Slots is not null && HandleAmongShards(kind) is { } done) { return done; }
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
         {
@@ -371,7 +373,9 @@ internal sealed unsafe partial class Client
             return false;
         }
         bool refused = ArgumentCount != 1 || (Protocol == 2 && Dedicated is { IsSubscribed: true });
-        return Forward(needsDedicated: true, ReplyKind.Plain, pin: refused ? Pins.None : Pins.Multi);
+        if (!Forward(needsDedicated: true, ReplyKind.Plain, pin: refused ? Pins.None : Pins.Multi)) { return false; }
+        if (!refused) { _transactionSlot = SlotTable.None; }
+        return true;
     }
 
     private bool HandleReset()

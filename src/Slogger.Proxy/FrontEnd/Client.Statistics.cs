@@ -90,6 +90,7 @@ internal sealed unsafe partial class Client
         string text = Encoding.Latin1.GetString(reply[at..^2]);
         text = WithClientCount(text, connectedClients);
         text = WithoutInternalCalls(text);
+        if (_loop.Slots is not null) { text = WithClusterFields(text); }
         if (HasReplicaLink) { text = WithoutOwnReplica(text); }
         if (_addsSection)
         {

@@ -54,6 +54,13 @@ internal enum CommandKind : byte
 
     /// <summary>No command's name, but one that Redis may take for a command; see <see cref="SpecialNames"/>.</summary>
     Impossible,
+
+    /// <summary>Asks of a cluster, or says how to read in one. Special in a cluster of several shards only.</summary>
+    Cluster,
+
+    /// <summary>May reach into another database, or beyond its keys, which Redis Cluster refuses. Special in a cluster of several
+    /// shards only.</summary>
+    Reaching,
 }
 
 /// <summary>The table of commands that are not ordinary.</summary>
@@ -102,6 +109,21 @@ internal static class CommandKinds
     public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
         Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible);
 
+    // What is special besides, or otherwise, among several shards.
+    private static readonly (CommandKind Kind, string Names)[] ClusterTable =
+    [
+        (CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING"),
+        (CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO"),
+    ];
+
+    /// <summary>The names that are special in a cluster of several shards, and more.</summary>
+    public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more)
+    {
+        KeyValuePair<string, CommandKind>[] cluster = [.. RowsOf(ClusterTable)];
+        return Rows.Concat(more).ExceptBy(cluster.Select(row => row.Key), row => row.Key).Concat(cluster)
+            .Select(row => KeyValuePair.Create(row.Key, (byte)row.Value));
+    }
+
     /// <summary>Names of commands which must not run on a connection that others share, because they block it or change what
     /// it is.</summary>
     public static IEnumerable<string> NotToBeShared => Rows
@@ -111,6 +133,8 @@ internal static class CommandKinds
     /// <summary>Whether a name is in the table.</summary>
     public static bool IsKnown(string name) => Rows.Any(row => row.Key.Equals(name, StringComparison.OrdinalIgnoreCase));
 
-    private static IEnumerable<KeyValuePair<string, CommandKind>> Rows =>
-        Table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, row.Kind));
+    private static IEnumerable<KeyValuePair<string, CommandKind>> Rows => RowsOf(Table);
+
+    private static IEnumerable<KeyValuePair<string, CommandKind>> RowsOf((CommandKind Kind, string Names)[] table) =>
+        table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, row.Kind));
 }

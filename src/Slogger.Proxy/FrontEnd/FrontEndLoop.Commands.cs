@@ -9,7 +9,7 @@ namespace Slogger.Proxy.FrontEnd;
 internal sealed unsafe partial class FrontEndLoop
 {
     // As many as the table of names has room for.
-    private const int UnknownCommandsMax = 600;
+    public const int UnknownCommandsMax = 600;
     private static readonly string[] NotToBeShared = [.. CommandKinds.NotToBeShared];
     private Dictionary<string, HashSet<string>> _commands = [];
     private bool _areCommandsKnown;
@@ -36,7 +36,11 @@ internal sealed unsafe partial class FrontEndLoop
     }
 
     /// <summary>All commands; or an error, if a new connection may not know.</summary>
-    public void OnCommands(ReadOnlySpan<byte> reply) => _commands = reply[0] == (byte)'-' ? [] : StoreCommands.Parse(reply);
+    public void OnCommands(ReadOnlySpan<byte> reply)
+    {
+        _commands = reply[0] == (byte)'-' ? [] : StoreCommands.Parse(reply);
+        if (_commands.Count > 0) { Slots = Slots?.WithCommands(reply); }
+    }
 
     /// <summary>Those of the commands that must not be shared which are there under their own names.</summary>
     public void OnCommandNames(Upstream upstream, ReadOnlySpan<byte> reply)

@@ -99,6 +99,12 @@ internal enum ReplyKind : byte
     /// <summary>Of a pause that will begin with EXEC.</summary>
     QueuedPause,
     Unpause,
+
+    /// <summary>Of CLUSTER and its like, which the proxy answers if Redis has no objection but that it is no cluster.</summary>
+    Cluster,
+
+    /// <summary>Of SCAN, on the search for the keys of a slot.</summary>
+    KeysOfSlot,
 }
 
 /// <summary>One or more replies that an upstream owes.</summary>

@@ -76,6 +76,10 @@ internal sealed class ClusterSeat : IAsyncDisposable
             throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
         }
         HasPeers = settings.ShardCount > 1;
+        if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
+        }
         if (settings.Grid[^1].IntervalUs != interval)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
@@ -83,7 +87,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
         Grid = new VersionGrid(settings.Grid);
         ShardRecord record = await Metadata.RegisterShardAsync(
-            Cluster, Shard, options.Listen.FirstOrDefault()?.ToString() ?? "", "redis", stop).ConfigureAwait(false);
+            Cluster, Shard, (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString(), "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(
             Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
         WorldLineAtStart = record.WorldLine;

@@ -23,6 +23,8 @@ internal abstract partial class VersionedShard
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
+    private Task _watching = Task.CompletedTask;
+    private SlotWatch? _slots;
     private long _taken;
     private volatile bool _isStopping;
     private volatile string _state = "starting";
@@ -92,6 +94,7 @@ internal abstract partial class VersionedShard
             if (OpenKept() is { } last) { _clock.Resume(last); }
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
+            if (_seat.HasPeers) { _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false); }
         }
         catch (LogException e)
         {
@@ -110,6 +113,7 @@ internal abstract partial class VersionedShard
     public void Attach(FrontEndLoop loop)
     {
         _loop = loop;
+        if (_slots is not null) { _watching = _slots.RunAsync(loop, _ending.Token); }
         _control = Task.Run(() => OpenAndControlAsync(_ending.Token), CancellationToken.None);
     }
 
@@ -309,7 +313,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {

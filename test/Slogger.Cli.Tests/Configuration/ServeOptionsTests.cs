@@ -31,12 +31,13 @@ public class ServeOptionsTests
         string file = temp.File("file");
         ServeOptions options = Layers.Good(
             ("listen", "127.0.0.1:1"), ("listen", "/s"), ("tls-listen", "127.0.0.1:2"), ("tls-cert", file), ("tls-key", file), ("tls-client-ca", file),
-            ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
+            ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
             ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
             ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("commit", "bgsave"), ("version-interval", "1ms"),
             ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
         Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
         Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
+        Assert.Equal("there:2", options.Announce!.ToString());
         Assert.Equal((7, 2L << 20, 3L << 20, RollbackAction.Error), (options.MaxClients, options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes, options.OnRollback));
         Assert.Equal(("u", file), (options.RedisUser, options.RedisPasswordFile));
         Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
@@ -131,6 +132,10 @@ public class ServeOptionsTests
     [InlineData("without --tls-listen", "redis", "h:1", "tls-cert", "/etc/passwd")]
     [InlineData("needs --tls-key", "redis", "h:1", "tls-listen", "127.0.0.1:1", "tls-cert", "/etc/passwd")]
     [InlineData("twice", "redis", "h:1", "listen", "127.0.0.1:1", "listen", "127.0.0.1:1")]
+    [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "0.0.0.0:6380")]
+    [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "[::]:6380")]
+    [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "h:0")]
+    [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "/s")]
     [InlineData("leaves too little", "redis", "h:1", "log-budget", "3mb", "checkpoint-every", "2mb")]
     [InlineData("leaves too little", "redis", "h:1", "client-output-limit", "3mb", "output-memory-limit", "2mb")]
     public void RulesBetweenOptions_Broken_AreOneError(string expected, params string[] pairs)

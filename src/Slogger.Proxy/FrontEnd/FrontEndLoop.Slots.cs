@@ -1,0 +1,74 @@
+// Which of the keys are this shard's, in a cluster of several; a shard alone has no slots, and pays nothing for them.
+using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
+using Slogger.Resp;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    /// <summary>The slots; <c>null</c> for a shard alone.</summary>
+    public ShardSlots? Slots { get; private set; }
+
+    /// <summary>Takes what the metadata says. The loop's thread, first before the store is opened.</summary>
+    /// <param name="view">The slots and the shards.</param>
+    /// <param name="commands">The store's reply to COMMAND, where none has been given before.</param>
+    public void UseSlots(ClusterSlots view, byte[] commands) => Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
+}
+
+/// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
+/// <param name="Self">This shard.</param>
+/// <param name="Map">The owners.</param>
+/// <param name="Replies">What clients are told.</param>
+internal sealed record ClusterSlots(ShardId Self, SlotMap Map, ClusterReplies Replies);
+
+/// <summary>What the front end knows of slots: the metadata's part, and where the store's commands have their keys. Immutable.</summary>
+internal sealed class ShardSlots
+{
+    private readonly ClusterSlots _view;
+
+    private ShardSlots(ClusterSlots view, KeyFinder keys, SlotTable table)
+    {
+        _view = view;
+        Keys = keys;
+        Table = table;
+    }
+
+    /// <summary>Finds the keys of any request.</summary>
+    public KeyFinder Keys { get; }
+
+    /// <summary>For scans.</summary>
+    public SlotTable Table { get; }
+
+    /// <summary>What clients are told.</summary>
+    public ClusterReplies Replies => _view.Replies;
+
+    /// <summary>Puts both parts together.</summary>
+    /// <param name="view">The metadata's.</param>
+    /// <param name="commands">The store's reply to COMMAND.</param>
+    public static ShardSlots Of(ClusterSlots view, ReadOnlySpan<byte> commands)
+    {
+        KeyFinder keys = KeyFinder.FromCommandReply(commands);
+        List<KeyValuePair<string, CommandKind>> unknown = StoreCommands.Unknown(StoreCommands.Parse(commands));
+        // As many are not told apart; then nobody shares.
+        if (unknown.Count > FrontEndLoop.UnknownCommandsMax) { unknown.Clear(); }
+        return new(view, keys, SlotTable.Of(CommandKinds.AmongShards(unknown), keys, (byte)CommandKind.Impossible, Owned(view)));
+    }
+
+    /// <summary>The store has other commands now.</summary>
+    public ShardSlots WithCommands(ReadOnlySpan<byte> commands) => Of(_view, commands);
+
+    /// <summary>The metadata says something new.</summary>
+    public ShardSlots WithView(ClusterSlots view) => new(view, Keys, Table.With(Owned(view)));
+
+    /// <summary>The error with which a client is sent to a slot's owner, without line end.</summary>
+    public string Redirection(HashSlot slot)
+    {
+        Span<byte> bytes = stackalloc byte[ClusterReplies.RedirectionBytesMax];
+        int length = Replies.WriteMoved(bytes, slot, _view.Map.Owner(slot));
+        return System.Text.Encoding.Latin1.GetString(bytes[1..(length - 2)]);
+    }
+
+    private static bool[] Owned(ClusterSlots view) =>
+        [.. Enumerable.Range(0, HashSlot.Count).Select(slot => view.Map.Owner(new HashSlot(slot)) == view.Self)];
+}
