@@ -111,7 +111,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         {
             if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
-            if (machine.Mode == ShardMode.Stopping) { return 0; }
+            // A fast-forward does not wait for the clock.
+            if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }
             // Only every stride-th version can be closed: earlier ticks would close nothing.
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;

@@ -1,0 +1,14 @@
+// Clients whose next batch waits for a version or a world-line.
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    private readonly List<Client> _heldBatches = [];
+
+    /// <summary>A client waits until its batch can be let through, or refused.</summary>
+    public void HoldBatch(Client client) => _heldBatches.Add(client);
+
+    // Once in each turn, when the version that is open may be another: there are few, and a turn comes at the latest with
+    // the next housekeeping.
+    private void CheckHeldBatches() => _heldBatches.RemoveAll(client => client.IsBatchReleased());
+}
