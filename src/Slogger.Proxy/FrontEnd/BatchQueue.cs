@@ -22,6 +22,9 @@ internal sealed class BatchInFlight
     /// <summary>How many of them are not answered.</summary>
     public int Unanswered => _header.Count - _answered;
 
+    /// <summary>Some of its operations may have been executed in an earlier version than the reply says.</summary>
+    public bool IsInexact { get; private set; }
+
     /// <summary>The client was told that it is let through.</summary>
     public bool IsAnnounced { get; set; }
 
@@ -33,16 +36,17 @@ internal sealed class BatchInFlight
     {
         _header = header;
         _runCount = _answered = 0;
-        IsAnnounced = false;
+        IsAnnounced = IsInexact = false;
     }
 
     /// <summary>The next operations were answered, which were executed in this version, or at the latest in it.</summary>
     /// <exception cref="InvalidOperationException">More answers than operations: the pairing is broken.</exception>
-    public void OnAnswered(int count, Version version)
+    public void OnAnswered(int count, Version version, bool inexact)
     {
         if (count > Unanswered)
             throw new InvalidOperationException($"{count} operations were answered in a batch of {Count}, of which {Unanswered} were unanswered.");
         _answered += count;
+        IsInexact |= inexact;
         if (_runCount > 0 && _runs[_runCount - 1].Version == version)
         {
             _runs[_runCount - 1] = new(_runs[_runCount - 1].Count + count, version);
@@ -93,9 +97,9 @@ internal sealed class BatchQueue
     }
 
     /// <summary>The next operations of the oldest were answered.</summary>
-    public void OnAnswered(int count, Version version)
+    public void OnAnswered(int count, Version version, bool inexact)
     {
-        Head.OnAnswered(count, version);
+        Head.OnAnswered(count, version, inexact);
         Unanswered -= count;
     }
 

@@ -265,11 +265,11 @@ internal sealed unsafe partial class Client
 
     // ---- The replies ----
 
-    private void OnBatchAnswered(int count, Version version)
+    private void OnBatchAnswered(int count, Version version, bool inexact)
     {
         // A reply that was put off for the sake of the one before is out by now.
         GiveTrailers();
-        _batches!.OnAnswered(count, version);
+        _batches!.OnAnswered(count, version, inexact);
         _corked = true;
     }
 
@@ -277,7 +277,7 @@ internal sealed unsafe partial class Client
     private void CountLocalInBatch()
     {
         _batchLeft--;
-        OnBatchAnswered(1, Version.Max(new Version(_loop.Gate.Open), _batches!.Head.Latest));
+        OnBatchAnswered(1, Version.Max(new Version(_loop.Gate.Open), _batches!.Head.Latest), inexact: false);
         AfterBatchReply();
     }
 
@@ -309,10 +309,37 @@ internal sealed unsafe partial class Client
         while (_batches is { IsEmpty: false } batches && batches.Head.Unanswered == 0)
         {
             _corked = true;
-            GiveTrailer(batches.Take().Reply(Cut));
+            BatchInFlight batch = batches.Take();
+            GiveTrailer(batch.Reply(Cut));
+            if (batch.IsInexact) { HoldOutput(batch.Latest); }
             // Who waits for the next one to be let through before sending requests is told; see BeginBatch.
             if (!batches.IsEmpty && batches.Head.Count == _batchLeft) { AnnounceHead(); }
         }
+    }
+
+    // The version in the trailer is an upper bound. A session that knew it would take the operation for lost after a recovery to an
+    // earlier version, which may hold it all the same. So it hears of it when there can be no such recovery any more; if
+    // there is one before, the batch was never answered, and is uncertain.
+    private void HoldOutput(Version until)
+    {
+        if (IsClosed || IsCommitted(until.Number)) { return; }
+        _outputHeldFor = until.Number;
+        _loop.HoldOutput(this);
+    }
+
+    // What waits for the client is sent when this version is committed; 0 for at once.
+    private long _outputHeldFor;
+
+    private bool IsOutputHeld => _outputHeldFor != 0;
+
+    /// <summary>Looks whether what is held can be sent. True when nothing is held any more.</summary>
+    public bool IsOutputReleased()
+    {
+        if (IsClosed || !IsOutputHeld) { return true; }
+        if (!IsCommitted(_outputHeldFor)) { return false; }
+        _outputHeldFor = 0;
+        FlushOutput();
+        return true;
     }
 
     private void GiveTrailer(in BatchReply reply)

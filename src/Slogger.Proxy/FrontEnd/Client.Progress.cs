@@ -57,7 +57,7 @@ internal sealed unsafe partial class Client
             if (_batchLeft > 0) { _batchLeft--; }
         }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
-        if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version)); }
+        if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
@@ -103,7 +103,7 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in

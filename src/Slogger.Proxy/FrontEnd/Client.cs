@@ -228,6 +228,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     private void FlushOutput()
     {
+        if (IsOutputHeld) { return; }
         bool wasFull = IsOutputFull;
         while (_output.Count > 0)
         {
@@ -259,7 +260,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (IsClosed) { return; }
         bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
-        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked);
+        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !IsOutputHeld);
     }
 
     // ---- Waiting ----

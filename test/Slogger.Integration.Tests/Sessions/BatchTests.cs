@@ -360,6 +360,28 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
     }
 
     [Fact]
+    public async Task Batch_AcrossAVersionBoundary_IsOnlySaidToBeOfAVersionThatIsCommitted()
+    {
+        using var client = await ClientAsync();
+        using var other = await ClientAsync();
+        ClientSession session = await SessionAsync(client);
+        // A boundary does not wait for so long a script: the operation is of one side or the other.
+        const string slow = "local t = redis.call('TIME'); repeat local n = redis.call('TIME') until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 100000; return redis.call('INCR', 'a')";
+        for (int i = 1; i <= 10; i++)
+        {
+            Assert.True(session.TryBegin(Zero, 2, out BatchHeader header));
+            await client.SendAsync(header, ["EVAL", slow, "0"], ["GET", "a"]);
+            await client.Wire.SendAsync("ECHO", "behind");
+            BatchOutcome outcome = await client.ReadAsync(2);
+            long committed = (await other.Wire.DoAsync("DPR.CUT")).Items[1].AsInteger();
+            Assert.Equal($":{i}${i}", string.Concat(outcome.Replies.Select(r => r.Compact)));
+            Assert.Equal(ReplyOutcome.Completed, session.OnReply(Zero, header.First, outcome.Reply));
+            Assert.True(outcome.Reply.Versions.Span[^1].Version.Number <= committed, $"{outcome.Reply.Versions.Span[^1]}, committed is {committed}");
+            Assert.Equal("$behind", (await client.Wire.ReadAsync()).Compact);
+        }
+    }
+
+    [Fact]
     public async Task Batch_WithinATransaction_IsRefused()
     {
         using var client = await ClientAsync();
