@@ -20,6 +20,9 @@ public enum ScanStop
     /// <summary>The next request is larger than the limit, complete or not.</summary>
     Large,
 
+    /// <summary>As many requests were scanned as were wanted.</summary>
+    Enough,
+
     /// <summary>The next bytes are no request; <see cref="CommandScanner.Classify"/> says which error Redis would give.</summary>
     Malformed,
 
@@ -43,7 +46,8 @@ public static unsafe class CommandScanner
     /// <param name="end">One past the last byte.</param>
     /// <param name="special">Names at which the scan stops.</param>
     /// <param name="largeBytes">A request that is, or promises to be, larger than this stops the scan.</param>
-    /// <param name="count">Raised by the number of requests that will be answered.</param>
+    /// <param name="count">Raised by the number of requests that will be answered. Where it begins below zero, the scan stops when
+    /// it has come to zero.</param>
     /// <param name="stop">Why the scan ended at the returned pointer.</param>
     /// <param name="specialValue">With <see cref="ScanStop.Special"/> the number of the name, else 0.</param>
     /// <returns>The first byte that was not consumed.</returns>
@@ -160,8 +164,9 @@ public static unsafe class CommandScanner
                 return start;
             }
             p = q;
-            count++;
-            continue;
+            if (++count != 0) { continue; }
+            stop = ScanStop.Enough;
+            return p;
 
         incomplete:
             p = start;

@@ -110,6 +110,23 @@ public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
         Assert.Equal(expected == 0 ? native.Length : Bytes.Request("GET", "k").Length, (int)(next - native.Start));
     }
 
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    [InlineData(3)]
+    [InlineData(4)]
+    public void ScanRun_CountBelowZero_StopsWhenAsManyWereScanned(int wanted)
+    {
+        byte[] one = Bytes.Request("GET", "k");
+        // A request that has no reply is not counted.
+        using var native = new Native([.. one, .. Bytes.Of("*0\r\n"), .. one, .. one]);
+        int count = -wanted;
+        byte* next = CommandScanner.ScanRun(native.Start, native.End, Names, 1 << 20, ref count, out ScanStop stop, out _);
+        Assert.Equal(wanted <= 3 ? ScanStop.Enough : ScanStop.NeedMore, stop);
+        Assert.Equal(Math.Max(0, wanted - 3), -count);
+        Assert.Equal((Math.Min(wanted, 3) * one.Length) + (wanted > 1 ? 4 : 0), (int)(next - native.Start));
+    }
+
     [Fact]
     public void ScanRun_NameLongerThanAnyCommand_IsImpossible()
     {

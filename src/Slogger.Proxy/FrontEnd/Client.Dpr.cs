@@ -6,7 +6,7 @@ namespace Slogger.Proxy.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof }
+    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello }
 
     private Question _question;
     private long _waitSequence;
@@ -26,6 +26,7 @@ internal sealed unsafe partial class Client
             "DPR.CUT" => (Question.Cut, 1),
             "DPR.WORLDLINE" => (Question.WorldLine, 1),
             "DPR.WAIT" => (Question.Wait, 3),
+            "DPR.HELLO" => (Question.Hello, 3),
             _ => (Question.Committed, 1),
         };
         if ((_pins & Pins.Multi) != 0) { return RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
@@ -37,6 +38,7 @@ internal sealed unsafe partial class Client
         {
             return RefuseCommand($"ERR wrong number of arguments for '{name.ToLowerInvariant()}' command");
         }
+        if (_question == Question.Hello && HelloRefusal() is { } refusal) { return RefuseCommand(refusal); }
         if (_question == Question.Wait)
         {
             if (!_loop.Gate.IsVersioned) { return RefuseCommand("ERR SLOGGER nothing is committed with --commit none"); }
@@ -100,6 +102,9 @@ internal sealed unsafe partial class Client
                 break;
             case Question.Cut:
                 AnswerIntegers(shard.WorldLine, shard.CommittedVersion);
+                break;
+            case Question.Hello:
+                AnswerHello();
                 break;
             case Question.WorldLine:
                 Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{shard.WorldLine}\r\n")));

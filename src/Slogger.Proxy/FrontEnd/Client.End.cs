@@ -133,6 +133,6 @@ internal sealed unsafe partial class Client
     private void LoseReplies()
     {
         _closeWhenSent = true;
-        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
+        if (_output.Count == 0 || IsOutputHeld) { Close(); } else { UpdateWatch(); }
     }
 }

@@ -33,6 +33,7 @@ internal sealed unsafe partial class Client
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
         if (IsUncounted(kind)) { return; }
+        if (_batchLeft > 0) { _batchLeft -= count; }
         if (inexact)
         {
             _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
@@ -44,7 +45,7 @@ internal sealed unsafe partial class Client
     }
 
     /// <summary>Replies have come.</summary>
-    public void OnAnswered(Upstream upstream, int count, ReplyKind kind, bool inexact)
+    public void OnAnswered(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
     {
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
@@ -53,8 +54,10 @@ internal sealed unsafe partial class Client
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
             _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
+            if (_batchLeft > 0) { _batchLeft--; }
         }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
+        if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
@@ -67,6 +70,7 @@ internal sealed unsafe partial class Client
         // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
         _progress.OnForwarded(1, new Version(_loop.Gate.Open));
         _progress.OnAnswered(1, new Version(_loop.Gate.Open));
+        if (_batchLeft > 0) { CountLocalInBatch(); }
     }
 
     private long Sequence => _progress?.Forwarded.Number ?? 0;
@@ -99,7 +103,7 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
@@ -108,7 +112,7 @@ internal sealed unsafe partial class Client
 
     // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
     // shards nobody can tell what it has seen there.
-    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
+    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)
@@ -209,7 +213,7 @@ internal sealed unsafe partial class Client
     // The first request after a rollback is not done: its answer is the notice. True when that has happened.
     private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
     {
-        if (_notice is null && !_losesTransaction) { return false; }
+        if ((_notice is null && !_losesTransaction) || _batchLeft > 0) { return false; }
         _input.Consume(requestBytes);
         if (kind != CommandKind.Dpr) { CountLocal(); }
         if (_notice is not null)

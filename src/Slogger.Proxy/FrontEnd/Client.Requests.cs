@@ -54,8 +54,9 @@ internal sealed unsafe partial class Client
             return;
         }
         byte* end = start + kept + got;
-        int count = 0;
+        int count = -_batchLeft;
         byte* next = Scan(start, end, ref count, out ScanStop stop, out _);
+        count += _batchLeft;
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
@@ -101,13 +102,21 @@ internal sealed unsafe partial class Client
                 return;
             }
             byte* p = _input.Head;
-            int count = 0;
+            // In a transaction the last request of its batch is looked at by itself.
+            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft, count = -limit;
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
+            count += limit;
             if (next > p)
             {
                 if (count > 0)
                 {
+                    if (LeavesTransactionOpen)
+                    {
+                        _requestBytes = next - p;
+                        if (!DiscardTransaction()) { return; }
+                        continue;
+                    }
                     if (AnswerWithNotice((nint)ScanOne(), CommandKind.Ordinary)) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
@@ -300,6 +309,7 @@ internal sealed unsafe partial class Client
 
     private bool StartStream()
     {
+        if (LeavesTransactionOpen) { return Refuse("ERR SLOGGER a transaction must end in the batch that it begins in", thenClose: true); }
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
         byte* p = _input.Head;

@@ -39,6 +39,9 @@ internal sealed unsafe partial class Client
         _requestBytes = length;
         // Spelled as the proxy's own requests are it would not show in MONITOR.
         if (InternalRequest.IsSpelled(Argument(0))) { p[_loop.Arguments[0].Offset] -= 32; }
+        if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
+        if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
+        if (kind == CommandKind.Batch) { return HandleBatch(); }
         // What speaks of sequence numbers must not speak of those after the rollback to one who has not heard of it.
         bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8);
         if (!asksOfShard && AnswerWithNotice((nint)length, kind)) { return true; }

@@ -54,6 +54,9 @@ internal enum Waiting : byte
 
     /// <summary>A checkpoint of what it has changed.</summary>
     Checkpoint,
+
+    /// <summary>The version, or the world-line, that a batch needs.</summary>
+    Batch,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -127,6 +130,11 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void OnReadable(Channel channel)
     {
         _lastActive = _loop.Now;
+        if (_lingerUntil != 0)
+        {
+            DropInput();
+            return;
+        }
         if (_closeWhenSent || _ended || (_waiting != Waiting.Nothing && !ReadsAhead))
         {
             // Not waited for, so this is an error or a hang-up.
@@ -169,7 +177,9 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>Passes bytes of replies on, at once when the client takes them, else later.</summary>
     public void Deliver(byte* p, nint count)
     {
-        if (_replyMode == ReplyMode.On) { DeliverPush(p, count); }
+        if (_replyMode != ReplyMode.On) { return; }
+        if (IsInBatch) { BeforeReply(count); }
+        DeliverPush(p, count);
     }
 
     /// <summary>Passes bytes on that are no reply.</summary>
@@ -182,7 +192,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void DeliverPush(byte* p, nint count)
     {
         if (IsClosed || count == 0) { return; }
-        if (_output.Count == 0)
+        if (_output.Count == 0 && !_corked)
         {
             int sent = _channel.Send(p, (int)count);
             if (sent == count) { return; }
@@ -218,6 +228,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     private void FlushOutput()
     {
+        if (IsOutputHeld) { return; }
         bool wasFull = IsOutputFull;
         while (_output.Count > 0)
         {
@@ -239,6 +250,7 @@ internal sealed unsafe partial class Client : IChannelOwner
                 Close();
                 return;
             }
+            if (_lingerUntil != 0) { EndSending(); }
         }
         UpdateWatch();
         if (wasFull && !IsOutputFull) { Dedicated?.UpdateReading(); }
@@ -248,7 +260,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (IsClosed) { return; }
         bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
-        _loop.Poller.Watch(_channel, read, _output.Count > 0);
+        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !IsOutputHeld);
     }
 
     // ---- Waiting ----
@@ -284,7 +296,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);
@@ -309,6 +321,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     private void EndWait()
     {
         _waiting = Waiting.Nothing;
+        if (IsInBatch) { AfterBatchReply(); }
         _loop.ScheduleResume(this);
     }
 
@@ -338,6 +351,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>A reply has been given out.</summary>
     public void AfterReply(Upstream upstream)
     {
+        if (IsInBatch) { AfterBatchReply(); }
         if (IsClosed) { return; }
         _lastActive = _loop.Now;
         if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)
@@ -394,7 +408,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
-        if (IsIdleTooLong(now))
+        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil))
         {
             Close();
             return;

@@ -43,6 +43,9 @@ internal enum CommandKind : byte
     Dpr,
     WaitAof,
 
+    /// <summary>The header of a session's batch.</summary>
+    Batch,
+
     /// <summary>As any other, but also used by the proxy of its own accord, so spelled so that they can be told apart.</summary>
     Command,
 
@@ -95,7 +98,8 @@ internal static class CommandKinds
         (CommandKind.Latency, "LATENCY"),
         (CommandKind.Role, "ROLE"),
         (CommandKind.Wait, "WAIT"),
-        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED"),
+        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO"),
+        (CommandKind.Batch, "DPR.BATCH"),
         (CommandKind.WaitAof, "WAITAOF"),
         (CommandKind.Command, "COMMAND"),
         (CommandKind.Module, "MODULE"),

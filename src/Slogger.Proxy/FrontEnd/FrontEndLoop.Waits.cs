@@ -13,11 +13,12 @@ internal sealed unsafe partial class FrontEndLoop
     }
 
     /// <summary>Whether a commit should be told to the loop at once.</summary>
-    public bool AnybodyWaits => _waitingForCommit.Count > 0;
+    public bool AnybodyWaits => _waitingForCommit.Count > 0 || _heldOutputs.Count > 0;
 
     /// <summary>More is committed than before.</summary>
     public void OnCommitted()
     {
+        ReleaseOutputs();
         for (int i = _waitingForCommit.Count - 1; i >= 0; i--)
         {
             if (_waitingForCommit[i].CheckCommit(Now))
@@ -30,6 +31,6 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void ExpireWaits()
     {
-        if (_waitingForCommit.Count > 0) { OnCommitted(); }
+        if (AnybodyWaits) { OnCommitted(); }
     }
 }

@@ -131,6 +131,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
+            if (_heldBatches.Count > 0) { CheckHeldBatches(); }
             Resume();
             ChangeSharedView();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
@@ -424,6 +425,9 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>The channel of markers; lines of MONITOR that name it are hidden. Empty without versions.</summary>
     string MarkerChannel { get; }
+
+    /// <summary>What decides about batches; <c>null</c> without versions.</summary>
+    IBatchPort? Batches => null;
 
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);

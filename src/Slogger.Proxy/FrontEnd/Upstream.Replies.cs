@@ -109,10 +109,11 @@ internal sealed unsafe partial class Upstream
                 int answered = wanted - remaining;
                 e.Count -= answered;
                 bool inexact = e.Inexact;
+                long version = e.Version;
                 if (e.Count == 0) { Pop(ref e); }
                 if (client is not null)
                 {
-                    if (answered > 0) { client.OnAnswered(this, answered, ReplyKind.Plain, inexact); }
+                    if (answered > 0) { client.OnAnswered(this, answered, ReplyKind.Plain, version, inexact); }
                     if (q > p) { client.Deliver(p, (nint)(q - p)); }
                     if (IsClosed) { return end; }
                     if (answered > 0)
@@ -228,7 +229,7 @@ internal sealed unsafe partial class Upstream
         }
         if (e.Client is { } client)
         {
-            client.OnAnswered(this, 1, e.Kind, e.Inexact);
+            client.OnAnswered(this, 1, e.Kind, e.Version, e.Inexact);
             bool skipping = client.IsSkipping;
             client.OnCaptured(this, e.Kind, reply);
             // A change of the mode says itself what comes next.
@@ -368,10 +369,11 @@ internal sealed unsafe partial class Upstream
         {
             Client client = Exclusive!;
             bool inexact = e.Inexact;
+            long version = e.Version;
             Pop(ref e);
             client.OnConfirmed();
             if (client.IsSkipping) { client.EndSkip(); }
-            client.OnAnswered(this, 1, ReplyKind.Subscribe, inexact);
+            client.OnAnswered(this, 1, ReplyKind.Subscribe, version, inexact);
             client.AfterReply(this);
         }
     }

@@ -276,6 +276,7 @@ internal abstract partial class VersionedShard
     private void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
+        PublishBranches();
         IStoreConnector connector = _connectors(_store.Endpoint);
         long taken = _taken;
         _state = "serving";

@@ -115,7 +115,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return 0; }
             if (IsPunctual) { return machine.NextBoundaryUs(Now()) - Now().Microseconds; }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
-            if (machine.Mode == ShardMode.Stopping) { return 0; }
+            // A fast-forward does not wait for the clock.
+            if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }
             // Only every stride-th version can be closed: earlier ticks would close nothing.
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;

@@ -1,0 +1,370 @@
+// DPR.HELLO and DPR.BATCH: sessions over many shards, whose operations come in batches with a header. A header is judged by
+// Core's BatchGate: let through, held, or refused. What follows it are ordinary requests, which take the paths of all
+// others; of each it is only counted when it was answered, and in which version. See docs/PROTOCOL.md.
+//
+// The contract that recovery rests on: a batch that was let through is executed in the world-line of its header or not at
+// all. So a client with a batch on its way is closed when the store is lost; and behind a refused batch nothing is executed.
+using System.Buffers.Text;
+using System.Globalization;
+using System.Text;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private const int BatchProtocol = 1;
+    private const int BatchCountMax = 65536;
+    private const int HeaderArguments = 6;
+    private const long HoldMicroseconds = 5_000_000;
+    private const long LingerMicroseconds = 1_000_000;
+    private const int CorkBytesMax = 16 << 10;
+
+    private BatchQueue? _batches;
+
+    // Requests of the batch let through last that have not been forwarded, or answered by the proxy.
+    private int _batchLeft;
+
+    // What is given out waits for what comes at once behind it, to be sent with it.
+    private bool _corked;
+    private BatchHeader _held;
+    private long _holdDeadline;
+    private UInt128 _helloSession;
+
+    // The error that ends the connection was given: what still comes is dropped until the client has gone, or until this time.
+    private long _lingerUntil;
+
+    private bool IsInBatch => _batches is { IsEmpty: false };
+
+    // ---- DPR.HELLO ----
+
+    private string? HelloRefusal()
+    {
+        if (_loop.Shard.Batches is null) { return NoVersions; }
+        if (!ArgumentIs(1, "1"u8)) { return $"ERR SLOGGER this proxy speaks version {BatchProtocol} of the session protocol, no other"; }
+        return ReadSession(2, out _helloSession) ? null : BadSession;
+    }
+
+    private void AnswerHello()
+    {
+        IBatchPort port = _loop.Shard.Batches!;
+        WorldPoint cut = Cut;
+        var bytes = new List<byte>();
+        void Number(string name, long value)
+        {
+            AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
+            AppendHeader(bytes, ':', value);
+        }
+        void Word(string name, string value)
+        {
+            AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
+            AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
+        }
+        AppendHeader(bytes, '*', 16);
+        Number("protocol", BatchProtocol);
+        Word("session", new SessionId(_helloSession).ToString());
+        Word("cluster", port.Cluster);
+        Number("shard", port.Shard.Number);
+        Number("worldline", cut.WorldLine.Number);
+        Number("open", _loop.Gate.Open);
+        Number("cut", cut.Version.Number);
+        Number("interval_us", port.VersionIntervalUs);
+        Answer(bytes.ToArray());
+    }
+
+    // ---- DPR.BATCH: the header ----
+
+    private const string NoVersions = "ERR SLOGGER nothing has a version with --commit none: send requests without DPR.BATCH, or start the proxy with --commit log";
+    private const string BadSession = "ERR SLOGGER a session's id is 32 hexadecimal digits";
+
+    private bool HandleBatch()
+    {
+        if (_loop.Shard.Batches is not { } port) { return RefuseBatch(NoVersions); }
+        _usesDpr = true;
+        if (WhyNoBatch() is { } unfit) { return RefuseBatch(unfit); }
+        if (ReadHeader(out BatchHeader header) is { } wrong) { return RefuseBatch(wrong); }
+        // Replies of batches need not be awaited, they are counted; of other requests nobody keeps count.
+        if (_progress!.Forwarded.Number - _progress.Answered.Number != (_batches?.Unanswered ?? 0) || _batches is { IsFull: true })
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        if (Route(needsDedicated: false, viewMatters: false) is null) { return false; }
+        if (Shared is null && _loop.NeedsPassword && (_pins & Pins.Auth) == 0) { return RefuseBatch("NOAUTH Authentication required."); }
+        long open = _loop.Gate.Open;
+        GateDecision decision = port.Decide(header, new Version(open));
+        switch (decision.Verdict)
+        {
+            case GateVerdict.Execute:
+                BeginBatch(header);
+                return true;
+            case GateVerdict.Rollback:
+                return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
+                    $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} branch={decision.Branch.Version}"));
+            case GateVerdict.RefuseAhead:
+                return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
+                    $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead"));
+            default:
+                return HoldBatch(port, header, decision);
+        }
+    }
+
+    // What the connection is in that a batch cannot be part of.
+    private string? WhyNoBatch()
+    {
+        if ((_pins & Pins.Multi) != 0 || _losesTransaction) { return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction"; }
+        if (_replyMode != ReplyMode.On) { return "ERR SLOGGER DPR.BATCH needs the replies that CLIENT REPLY has switched off"; }
+        return (_pins & Pins.Monitor) != 0 || (Protocol == 2 && (_pins & Pins.PubSub) != 0)
+            ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
+    }
+
+    private string? ReadHeader(out BatchHeader header)
+    {
+        header = default;
+        if (ArgumentCount < HeaderArguments || (ArgumentCount - HeaderArguments) % 3 != 0) { return "ERR wrong number of arguments for 'dpr.batch' command"; }
+        if (!ReadSession(1, out UInt128 session)) { return BadSession; }
+        if (!ArgumentNumber(2, out long line) || line < 1) { return "ERR SLOGGER the world-line must be a number of 1 or more"; }
+        if (!ArgumentNumber(3, out long atLeast) || atLeast < 0) { return "ERR SLOGGER the version must be a number of 0 or more"; }
+        if (!ArgumentNumber(5, out long count) || count is < 1 or > BatchCountMax) { return $"ERR SLOGGER a batch has 1 to {BatchCountMax} operations"; }
+        if (!ArgumentNumber(4, out long first) || first < 1 || first > long.MaxValue - count) { return "ERR SLOGGER the first sequence number must be a number of 1 or more"; }
+        for (int i = HeaderArguments; i < ArgumentCount; i += 3)
+        {
+            // Only finders that this proxy does not have would use them.
+            bool isDependency = ArgumentIs(i, "DEP"u8) && ArgumentNumber(i + 1, out long shard) && shard is >= 0 and < ClientSession.ShardsMax
+                && ArgumentNumber(i + 2, out long version) && version >= 1;
+            if (!isDependency) { return "ERR SLOGGER what follows the count must be DEP <shard> <version>, any number of times"; }
+        }
+        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count, default);
+        return null;
+    }
+
+    private bool ReadSession(int index, out UInt128 session)
+    {
+        ReadOnlySpan<byte> text = Argument(index);
+        session = default;
+        return text.Length == 32 && UInt128.TryParse(text, NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out session);
+    }
+
+    private void BeginBatch(in BatchHeader header)
+    {
+        (_batches ??= new()).Begin(header);
+        _batchLeft = header.Count;
+        _holdDeadline = 0;
+        _input.Consume((nint)_requestBytes);
+        // Who waits for it before sending requests is told at once; others with the first reply, which costs less.
+        if (_input.Count == 0 && _batches.Count == 1) { AnnounceHead(); }
+    }
+
+    private bool HoldBatch(IBatchPort port, in BatchHeader header, in GateDecision decision)
+    {
+        if (_holdDeadline == 0) { _holdDeadline = _loop.Now + HoldMicroseconds; }
+        if (_loop.Now >= _holdDeadline)
+        {
+            return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
+                $"ERR SLOGGER shard {port.Shard} is at version {_loop.Gate.Open} of world-line {_loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
+        }
+        if (decision.Verdict == GateVerdict.FastForward) { port.FastForward(decision.Version); }
+        _held = header;
+        Wait(Waiting.Batch);
+        _loop.HoldBatch(this);
+        return false;
+    }
+
+    /// <summary>Looks whether the batch that was held can go on, or has waited too long. True when the wait has ended.</summary>
+    public bool IsBatchReleased()
+    {
+        if (IsClosed || _waiting != Waiting.Batch) { return true; }
+        GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine && _loop.Now < _holdDeadline)
+        {
+            // It may have come to that only now: the world-line was waited for before.
+            if (decision.Verdict == GateVerdict.FastForward) { _loop.Shard.Batches.FastForward(decision.Version); }
+            return false;
+        }
+        EndWait();
+        return true;
+    }
+
+    // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
+    // with requests of the batch still coming, it might be lost on the way.
+    private bool RefuseBatch(string error)
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        _lingerUntil = _loop.Now + LingerMicroseconds;
+        _input.Free();
+        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
+        if (!IsClosed && _output.Count == 0) { EndSending(); }
+        UpdateWatch();
+        return false;
+    }
+
+    private void EndSending()
+    {
+        try
+        {
+            _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);
+        }
+        catch (System.Net.Sockets.SocketException)
+        {
+            Close();
+        }
+    }
+
+    private void DropInput()
+    {
+        int got = _channel.Receive(_loop.ReceiveBuffer, FrontEndLoop.ReceiveBufferBytes);
+        if (got <= 0 && got != Transports.Channel.WouldBlock) { Close(); }
+    }
+
+    // ---- The requests of a batch ----
+
+    // What would hold up the batch, be no single reply, or end the connection.
+    private string? BatchRefusalOf(CommandKind kind)
+    {
+        bool inTransaction = (_pins & Pins.Multi) != 0;
+        bool isRefused = kind switch
+        {
+            CommandKind.Blocking => !inTransaction,
+            CommandKind.BlockingStream => !inTransaction && HasArgument("BLOCK"u8),
+            CommandKind.Multi => _batchLeft == 1,
+            CommandKind.Client => ArgumentIs(1, "REPLY"u8),
+            _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
+                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch,
+        };
+        if (!isRefused) { return null; }
+        return kind == CommandKind.Multi
+            ? "ERR SLOGGER a transaction must end in the batch that it begins in"
+            : $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' cannot be part of a batch";
+    }
+
+    // The next request is the last of its batch, and does not end the transaction under way unless it is EXEC or DISCARD.
+    private bool LeavesTransactionOpen => _batchLeft == 1 && (_pins & Pins.Multi) != 0;
+
+    private bool EndsTransaction(CommandKind kind) => kind == CommandKind.Exec || (kind == CommandKind.Discard && ArgumentCount == 1);
+
+    // What is queued would be executed after its batch, in a version that the session would not hear of.
+    private bool DiscardTransaction()
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        _refusal = "ERR SLOGGER a transaction must end in the batch that it begins in: it was discarded";
+        upstream.Write("*1\r\n$7\r\nDISCARD\r\n"u8);
+        ForwardWritten(upstream, ReplyKind.Refused, barrier: true);
+        _pins &= ~(Pins.Multi | Pins.Watch);
+        _transactionTouchesView = _transactionTouchesRights = false;
+        _transactionPause = 0;
+        return false;
+    }
+
+    // ---- The replies ----
+
+    private void OnBatchAnswered(int count, Version version, bool inexact)
+    {
+        // A reply that was put off for the sake of the one before is out by now.
+        GiveTrailers();
+        _batches!.OnAnswered(count, version, inexact);
+        _corked = true;
+    }
+
+    // The proxy has answered by itself: without effect, so in any version that keeps the order.
+    private void CountLocalInBatch()
+    {
+        _batchLeft--;
+        OnBatchAnswered(1, Version.Max(new Version(_loop.Gate.Open), _batches!.Head.Latest), inexact: false);
+        AfterBatchReply();
+    }
+
+    private void BeforeReply(nint count)
+    {
+        // Copying so much would cost more than sending it apart.
+        if (count > CorkBytesMax) { _corked = false; }
+        if (!_batches!.Head.IsAnnounced) { AnnounceHead(); }
+    }
+
+    private void AnnounceHead()
+    {
+        _batches!.Head.IsAnnounced = true;
+        DeliverPush("+OK\r\n"u8);
+    }
+
+    // Replies have been given out: behind the last of a batch comes its trailer.
+    private void AfterBatchReply()
+    {
+        // These replies were looked at, and are yet to be given out.
+        if (_waiting is not (Waiting.Reply or Waiting.Checkpoint)) { GiveTrailers(); }
+        if (!_corked) { return; }
+        _corked = false;
+        if (!IsClosed && _output.Count > 0) { FlushOutput(); }
+    }
+
+    private void GiveTrailers()
+    {
+        while (_batches is { IsEmpty: false } batches && batches.Head.Unanswered == 0)
+        {
+            _corked = true;
+            BatchInFlight batch = batches.Take();
+            GiveTrailer(batch.Reply(Cut));
+            if (batch.IsInexact) { HoldOutput(batch.Latest); }
+            // Who waits for the next one to be let through before sending requests is told; see BeginBatch.
+            if (!batches.IsEmpty && batches.Head.Count == _batchLeft) { AnnounceHead(); }
+        }
+    }
+
+    // The version in the trailer is an upper bound. A session that knew it would take the operation for lost after a recovery to an
+    // earlier version, which may hold it all the same. So it hears of it when there can be no such recovery any more; if
+    // there is one before, the batch was never answered, and is uncertain.
+    private void HoldOutput(Version until)
+    {
+        if (IsClosed || IsCommitted(until.Number)) { return; }
+        _outputHeldFor = until.Number;
+        _loop.HoldOutput(this);
+    }
+
+    // What waits for the client is sent when this version is committed; 0 for at once.
+    private long _outputHeldFor;
+
+    private bool IsOutputHeld => _outputHeldFor != 0;
+
+    /// <summary>Looks whether what is held can be sent. True when nothing is held any more.</summary>
+    public bool IsOutputReleased()
+    {
+        if (IsClosed || !IsOutputHeld) { return true; }
+        if (!IsCommitted(_outputHeldFor)) { return false; }
+        _outputHeldFor = 0;
+        FlushOutput();
+        return true;
+    }
+
+    private void GiveTrailer(in BatchReply reply)
+    {
+        Span<byte> text = stackalloc byte[256];
+        int length = 0;
+        length += Line(text, (byte)'*', 2 + (2 * reply.Versions.Length));
+        length += Line(text[length..], (byte)':', reply.WorldLine.Number);
+        length += Line(text[length..], (byte)':', reply.Cut.Version.Number);
+        foreach (VersionRun run in reply.Versions.Span)
+        {
+            length += Line(text[length..], (byte)':', run.Count);
+            length += Line(text[length..], (byte)':', run.Version.Number);
+            if (length < text.Length - 64) { continue; }
+            DeliverPush(text[..length]);
+            length = 0;
+        }
+        DeliverPush(text[..length]);
+    }
+
+    private static int Line(Span<byte> to, byte kind, long number)
+    {
+        to[0] = kind;
+        _ = Utf8Formatter.TryFormat(number, to[1..], out int digits);
+        "\r\n"u8.CopyTo(to[(digits + 1)..]);
+        return digits + 3;
+    }
+}

@@ -1,0 +1,46 @@
+// What a shard decides about the batches of sessions: Core's BatchGate, with what it has to know of this shard.
+using Slogger.Core.Recovery;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Proxy.FrontEnd;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard : IBatchPort
+{
+    private readonly BatchGate _batchGate = new(new BatchGateOptions());
+
+    // As of the last opening of the front end: replaced by the control task, read by the loop.
+    private volatile IReadOnlyCollection<WorldLineBranch> _branches = [];
+
+    /// <inheritdoc />
+    public IBatchPort? Batches => this;
+
+    string IBatchPort.Cluster => _options.Cluster;
+
+    ShardId IBatchPort.Shard => _options.Shard;
+
+    long IBatchPort.VersionIntervalUs => (long)_options.VersionInterval.TotalMicroseconds;
+
+    GateDecision IBatchPort.Decide(in BatchHeader header, Version open)
+    {
+        // The clock is only looked at for a session that is ahead.
+        HybridTimestamp now = header.AtLeast > open ? Now() : default;
+        return _batchGate.Decide(header, new GateShard(new(WorldLine), open, _seat.Grid, _branches), now);
+    }
+
+    void IBatchPort.FastForward(Version atLeast)
+    {
+        lock (_machineLock) { _machine?.FastForward(atLeast); }
+    }
+
+    // The world-line that this recovery has begun is not among those that it found.
+    private void PublishBranches()
+    {
+        List<WorldLineBranch> branches = [.. _lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut))];
+        if (branches.TrueForAll(b => b.WorldLine != _cut.WorldLine)) { branches.Add(new(_cut.WorldLine, _cut.Version)); }
+        _branches = branches;
+    }
+}

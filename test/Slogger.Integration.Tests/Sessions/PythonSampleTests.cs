@@ -1,0 +1,71 @@
+// The sample client in Python, which has only docs/PROTOCOL.md to go by, against two proxies of one cluster.
+using System.Globalization;
+using Slogger.Integration.Tests.Processes;
+
+namespace Slogger.Integration.Tests.Sessions;
+
+public sealed class PythonSampleTests
+{
+    private const int Operations = 6000;
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(120);
+
+    [Fact]
+    public async Task Demo_OverTwoShardsOneOfWhichIsKilled_CommitsAllAndTellsOfTheRollback()
+    {
+        string python = Interpreter() ?? Skip("python3 is not installed");
+        using var workspace = new Workspace();
+        string metadata = "sqlite:" + workspace.File("metadata.db");
+        var proxies = new ProxyProcess[2];
+        try
+        {
+            for (int i = 0; i < 2; i++)
+            {
+                proxies[i] = await ProxyProcess.StartAsync(Workspace.FreePort(),
+                [
+                    "--redis-server", RedisProcess.Executable, "--data", workspace.Folder($"data{i}"), "--metadata", metadata,
+                    "--shard", i.ToString(CultureInfo.InvariantCulture), "--shards", "2",
+                ]);
+            }
+
+            using var demo = ChildProcess.Start("dpr_session.py", python,
+            [
+                Sample(), "--demo", "--operations", Operations.ToString(CultureInfo.InvariantCulture), .. proxies.Select(p => p.Endpoint.ToString()!),
+            ]);
+            await demo.WaitForLineAsync(l => l.StartsWith("committed=", StringComparison.Ordinal), Generous);
+            Assert.True(await SupervisedRedis.KillAsync(workspace.File("data1")));
+            Assert.True(await demo.WaitForExitAsync(Generous), demo.Tail());
+            Assert.True(demo.ExitCode == 0, demo.Tail());
+            await demo.WaitForLineAsync(l => l.StartsWith("rollback world-line 2: survived=", StringComparison.Ordinal), Generous);
+            string end = await demo.WaitForLineAsync(l => l.StartsWith("done committed=", StringComparison.Ordinal), Generous);
+            Assert.True(long.Parse(end["done committed=".Length..], CultureInfo.InvariantCulture) >= Operations, end);
+        }
+        finally
+        {
+            for (int i = 0; i < 2; i++)
+            {
+                proxies[i]?.Dispose();
+                await SupervisedRedis.KillAsync(workspace.File($"data{i}"));
+            }
+        }
+    }
+
+    private static string Skip(string why)
+    {
+        Assert.Skip(why);
+        return "";
+    }
+
+    private static string? Interpreter() => (Environment.GetEnvironmentVariable("PATH") ?? "").Split(':').Append("/usr/bin")
+        .Select(folder => Path.Combine(folder, "python3")).FirstOrDefault(File.Exists);
+
+    private static string Sample()
+    {
+        for (var folder = new DirectoryInfo(AppContext.BaseDirectory); folder is not null; folder = folder.Parent)
+        {
+            string path = Path.Combine(folder.FullName, "samples", "python", "dpr_session.py");
+            if (File.Exists(path)) { return path; }
+        }
+
+        throw new InvalidOperationException("samples/python/dpr_session.py is not above " + AppContext.BaseDirectory);
+    }
+}
