@@ -7,7 +7,8 @@ namespace Slogger.Simulation;
 
 internal sealed partial class Cluster
 {
-    private const int SettleRounds = 600;
+    private const int SettleRounds = 1000;
+    private const int PatienceRounds = 60;
 
     private void Misfortune(ShardHost host)
     {
@@ -166,7 +167,7 @@ internal sealed partial class Cluster
         {
             Tick++;
             NowUs += 150;
-            Heal(round);
+            Heal();
             foreach (ShardHost host in Hosts)
             {
                 foreach (ProxyProcess p in host.Proxies.ToArray())
@@ -189,12 +190,12 @@ internal sealed partial class Cluster
             {
                 s.ReceiveAll();
                 // Replies that were lost never come.
-                if (round == SettleRounds / 2)
+                if (round == PatienceRounds)
                     for (int shard = 0; shard < Hosts.Length; shard++) s.GiveUp(shard);
                 if (round % 8 == 0) s.AskWhatIsCommitted(Random.Next(Hosts.Length));
             }
 
-            if (round > SettleRounds / 2 && round % 16 == 0 && IsSettled(before)) break;
+            if (round > PatienceRounds && round % 8 == 0 && IsSettled(before)) break;
         }
 
         Checks.OnSettled(before);
@@ -206,17 +207,13 @@ internal sealed partial class Cluster
         !Sql.Cut.Equals(before) && Sessions.All(s => s.IsAllTold)
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
-    private void Heal(int round)
+    private void Heal()
     {
         StartMissing();
         foreach (ShardHost host in Hosts)
         {
             host.Store.IsBusy = false;
-            foreach (ProxyProcess p in host.Proxies)
-            {
-                p.PausedUntil = p.CutOffUntil = 0;
-                if (round == 0) continue;
-            }
+            foreach (ProxyProcess p in host.Proxies) p.PausedUntil = p.CutOffUntil = 0;
         }
 
         foreach (Coordinator c in Coordinators) c.PausedUntil = 0;

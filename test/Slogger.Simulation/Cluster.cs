@@ -19,6 +19,7 @@ internal sealed partial class Cluster
     private readonly List<string> _notes = [];
     private readonly int _calm;      // one in so many misfortunes that the dice show does happen
     private int _historyIds = 1;
+    private int _linkIds;
     private int _names;
 
     public Cluster(SimSettings settings)
@@ -102,6 +103,8 @@ internal sealed partial class Cluster
 
     public int NewHistoryId() => ++_historyIds;
 
+    public int NewLinkId() => ++_linkIds;
+
     public void ForgetPositions(List<Command> history, int from)
     {
         for (int i = from; i < history.Count; i++)
@@ -134,14 +137,14 @@ internal sealed partial class Cluster
         ShardHost host = Hosts[Random.Next(Hosts.Length)];
         switch (dice)
         {
-            case < 230: Someone(host)?.Loop(Random); break;
-            case < 370: host.Store.ExecuteSome(Random, unblock: Dice(3)); host.Store.ExecuteSome(Random, unblock: Dice(3)); break;
+            case < 230: Loop(Someone(host)); break;
+            case < 370: for (int n = Random.Next(1, 6); n > 0; n--) host.Store.ExecuteSome(Random, unblock: Dice(3)); break;
             case < 470: StreamSome(host); break;
             case < 530: Someone(host)?.SyncSome(Random); break;
-            case < 640: Someone(host)?.StepTask(Random); Someone(host)?.StepTask(Random); break;
-            case < 760: SqlTurn(); SqlTurn(); break;
-            case < 860: Sessions[Random.Next(Sessions.Length)].Step(Random); break;
-            case < 940: Plains[Random.Next(Plains.Length)].Step(Random); break;
+            case < 650: StepTasks(Someone(host)); break;
+            case < 760: for (int n = 0; n < 4; n++) SqlTurn(); break;
+            case < 860: for (int n = 0; n < 3; n++) Sessions[Random.Next(Sessions.Length)].Step(Random); break;
+            case < 940: for (int n = 0; n < 3; n++) Plains[Random.Next(Plains.Length)].Step(Random); break;
             case < 960: CoordinatorTurn(); break;
             case < 970: StartMissing(); break;
             case < 975: host.Newest?.BeginToWait(); break;
@@ -152,6 +155,16 @@ internal sealed partial class Cluster
     /// <summary>Mostly the newest process of a shard, sometimes one that was deposed and does not know.</summary>
     private ProxyProcess? Someone(ShardHost host) =>
         host.Proxies.Count > 1 && Dice(3) ? host.Proxies[Random.Next(host.Proxies.Count)] : host.Newest;
+
+    private void Loop(ProxyProcess? p)
+    {
+        for (int n = Random.Next(1, 4); n > 0; n--) p?.Loop(Random);
+    }
+
+    private void StepTasks(ProxyProcess? p)
+    {
+        for (int n = Random.Next(2, 12); n > 0; n--) p?.StepTask(Random);
+    }
 
     private void StreamSome(ShardHost host)
     {

@@ -16,7 +16,7 @@ namespace Slogger.Simulation.Checks;
 internal sealed class Invariants(Cluster cluster)
 {
     private readonly List<Op> _answered = [];             // in the current world-line, and not inside the cut
-    private readonly Dictionary<int, Op> _begunLast = []; // by client: of what came inside just now, what began last
+    private readonly Dictionary<int, Op> _begunLast = []; // by session: of what came inside just now, what began last
     private WorldLine _plainLine = WorldLine.First;
 
     /// <summary>Whether order in real time holds over all clients.</summary>
@@ -167,7 +167,8 @@ internal sealed class Invariants(Cluster cluster)
         if (!_begunLast.TryGetValue(key, out Op? last) || last.Begun < op.Begun) _begunLast[key] = op;
     }
 
-    private int KeyOf(Op op) => IsRealTime ? 0 : op.IsPlain ? -1 - op.Client : op.Client;
+    // A plain connection is a session: what its client did on another one before is not known to the proxies.
+    private int KeyOf(Op op) => IsRealTime ? 0 : op.Via is PlainLink link ? -1 - link.Id : op.Client;
 
     /// <summary>Where a version that is committed ends in a shard's log: exactly there, durably, and in no void part.</summary>
     private static Boundary RestorePoint(ShardHost host, Version version, IReadOnlyList<SqlLine> lines)

@@ -58,8 +58,10 @@ internal sealed class SessionLink(SessionClient client, ProxyProcess proxy)
 }
 
 /// <summary>A plain client's connection, with what the proxy knows of its progress.</summary>
-internal sealed class PlainLink(PlainClient client, ProxyProcess proxy, SessionProgress progress)
+internal sealed class PlainLink(int id, PlainClient client, ProxyProcess proxy, SessionProgress progress)
 {
+    public int Id => id;
+
     public PlainClient Client => client;
 
     public ProxyProcess Proxy => proxy;

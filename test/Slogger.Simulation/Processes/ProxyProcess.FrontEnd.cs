@@ -36,7 +36,7 @@ internal sealed partial class ProxyProcess
 
     public PlainLink Accept(PlainClient client)
     {
-        PlainLink link = new(client, this, new(_machine!.WorldLine, 1024, _settings.Session));
+        PlainLink link = new(Cluster.NewLinkId(), client, this, new(_machine!.WorldLine, 1024, _settings.Session));
         if (client.IsDedicated) link.Own = _host.Store.Connect(Epoch);
         _plains.Add(link);
         return link;

@@ -47,14 +47,19 @@ internal sealed partial class ProxyProcess
         while (true)
         {
             foreach (bool step in Recover()) yield return step;
-            _recorderRuns = true;
+            if (IsDead) yield break;
             while (!_isSuspect || ResolveSameStore()) yield return true;
-            _isOpen = _isOpenToPlain = _isLeft = _isSuspect = false;
-            _attachedTo = 0;
-            _machine!.StoreLost();
+            LeaveStore();
             Cluster.Count("recovery");
             yield return true;
         }
+    }
+
+    private void LeaveStore()
+    {
+        _isOpen = _isOpenToPlain = _isLeft = _isSuspect = false;
+        _attachedTo = 0;
+        _machine!.StoreLost();
     }
 
     /// <summary>Whether only a connection of the front end broke: then it goes on.</summary>
@@ -113,11 +118,23 @@ internal sealed partial class ProxyProcess
             }
 
             while (_machine!.Mode == ShardMode.CatchingUp && !_isSuspect) yield return true;
-            if (_isSuspect) yield break;
+            if (_isSuspect)
+            {
+                LeaveStore();
+                continue;
+            }
+
             _isOpen = true;
+            // Also while the others are waited for: a process that was deposed hears of it in no other way.
+            _recorderRuns = true;
             WorldLine line = _machine.WorldLine;
             foreach (bool step in Enter(line)) yield return step;
-            if (_isSuspect || _isLeft) yield break;
+            if (_isSuspect)
+            {
+                LeaveStore();
+                continue;
+            }
+
             if (_rolledBack is { } branch) RollBack(branch);
             _rolledBack = null;
             _isOpenToPlain = true;
