@@ -158,37 +158,16 @@ internal sealed partial class Cluster
     }
 
     /// <summary>I8: with failures over, all that clients did gets committed or is reported, and the cut moves on.</summary>
-    private void Settle()
+    public void Settle()
     {
-        Sql.IsDown = false;
         Cut before = Sql.Cut;
         if (IsTraced) Note("the failures are over");
         for (int round = 0; round < SettleRounds; round++)
         {
-            Tick++;
-            NowUs += 150;
             Heal();
-            foreach (ShardHost host in Hosts)
-            {
-                foreach (ProxyProcess p in host.Proxies.ToArray())
-                {
-                    p.Loop(Random);
-                    p.StepTasks();
-                    for (int n = 0; n < 20; n++) p.StreamOne();
-                    p.SyncSome(Random);
-                    if (round % 8 == 0) p.BeginToWait();
-                }
-
-                host.Store.ExecuteAll();
-            }
-
-            foreach (SqlCall call in Calls.ToArray()) call.Complete(call.Answer ?? call.Apply());
-            Calls.Clear();
-            if (Settings.Finder != FinderKind.Approximate)
-                for (int n = 0; n < 3; n++) CoordinatorTurn();
+            Round();
             foreach (SessionClient s in Sessions)
             {
-                s.ReceiveAll();
                 // Replies that were lost never come.
                 if (round == PatienceRounds)
                     for (int shard = 0; shard < Hosts.Length; shard++) s.GiveUp(shard);
@@ -203,12 +182,44 @@ internal sealed partial class Cluster
         foreach (ShardHost host in Hosts) PowerCut(host);
     }
 
+    /// <summary>Everybody who can does what there is to do, in order, and a part of a version's time passes.</summary>
+    public void Round()
+    {
+        Tick++;
+        NowUs += 150;
+        foreach (ShardHost host in Hosts)
+        {
+            foreach (ProxyProcess p in host.Proxies.ToArray())
+            {
+                p.Loop(Random);
+                p.StepTasks();
+                for (int n = 0; n < 20; n++) p.StreamOne();
+                p.SyncSome(Random);
+                if (Tick % 8 == 0) p.BeginToWait();
+            }
+
+            host.Store.ExecuteAll();
+        }
+
+        foreach (SqlCall call in Calls.ToArray())
+        {
+            bool isReached = !Sql.IsDown && call.Caller.CutOffUntil <= Tick;
+            call.Complete(isReached ? call.Answer ?? call.Apply() : null);
+        }
+
+        Calls.Clear();
+        if (Settings.Finder != FinderKind.Approximate)
+            for (int n = 0; n < 3; n++) CoordinatorTurn();
+        foreach (SessionClient s in Sessions) s.ReceiveAll();
+    }
+
     private bool IsSettled(Cut before) =>
         !Sql.Cut.Equals(before) && Sessions.All(s => s.IsAllTold)
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
     private void Heal()
     {
+        Sql.IsDown = false;
         StartMissing();
         foreach (ShardHost host in Hosts)
         {

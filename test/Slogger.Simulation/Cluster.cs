@@ -12,7 +12,6 @@ namespace Slogger.Simulation;
 internal sealed partial class Cluster
 {
     public const long IntervalUs = 1000;
-    public const long ClockErrorUs = 400;
     private const long StartUs = 1_000_000_000;
 
     private readonly List<VersionReport> _reports = [];
@@ -31,6 +30,7 @@ internal sealed partial class Cluster
         ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
         Clocks = clocks;
         (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) = (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
+        ClockErrorUs = settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs;
         Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
         Sql = new(this, settings, shards, new(new(1), StartUs, IntervalUs));
         Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog))];
@@ -56,6 +56,9 @@ internal sealed partial class Cluster
     public long RecordIntervalUs { get; }
 
     public long AskPeriodUs { get; }
+
+    /// <summary>How far the clocks may be apart, in microseconds: less than a version, or several.</summary>
+    public long ClockErrorUs { get; }
 
     /// <summary>True time, in microseconds.</summary>
     public long NowUs { get; private set; } = StartUs + 500;

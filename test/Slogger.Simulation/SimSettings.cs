@@ -39,7 +39,7 @@ internal sealed record SimSettings
     /// <summary>How many shards; null: 2 to 5, by the seed.</summary>
     public int? Shards { get; init; }
 
-    public int Steps { get; init; } = 500;
+    public int Steps { get; init; } = 900;
 
     /// <summary>How far the clocks are apart; null: by the seed.</summary>
     public ClockKind? Clocks { get; init; }
@@ -106,6 +106,18 @@ internal enum SimMutation
 
     /// <summary>A log that begins again from a checkpoint forgets at once what it held before.</summary>
     GapForgetsLog,
+
+    /// <summary>SQL takes every version of a shard for one that it can be restored to.</summary>
+    StrideIgnored,
+
+    /// <summary>SQL begins a world-line without a look at which is current.</summary>
+    BeginNotCompared,
+
+    /// <summary>Versions follow the wall clock.</summary>
+    WallClockTaken,
+
+    /// <summary>Shard 0 never hears that the interval has changed.</summary>
+    GridNotLearned,
 
     /// <summary>What a shard's report of a range of versions depends on is left out.</summary>
     DependenciesForgotten,

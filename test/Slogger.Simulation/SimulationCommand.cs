@@ -16,7 +16,7 @@ internal static class SimulationCommand
           --trace SEED      run one case and print all that happened in it
           --finder NAME     who finds the cut: approximate (default), exact, hybrid, or all of them, one after the other
           --shards N        how many shards, 1 to 16 (default: 2 to 5, by the seed)
-          --steps N         how many steps a case has before the failures end (default 500)
+          --steps N         how many steps a case has before the failures end (default 900)
           --threads N       how many cases at a time (default: one for each core)
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --help            this text

@@ -99,7 +99,7 @@ public sealed partial class ShardMachine
     {
         bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
         _sinceGap++;
-        if (skipped) _floor = closed;
+        if (skipped && !Is(ShardMutation.GapIsNoFloor)) _floor = closed;
         _floorIsNext = false;
         if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
         if (skipped)

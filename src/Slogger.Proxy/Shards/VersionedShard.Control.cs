@@ -82,7 +82,7 @@ internal abstract partial class VersionedShard
         _cuts = new CutRecorder(_seat, _report, this);
         try
         {
-            if (OpenKept() is { } last) { _clock.Resume(last); }
+            if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
         }

@@ -82,6 +82,7 @@ internal sealed class Invariants(Cluster cluster)
     public void OnWorldLine(Cut branch, Cut before)
     {
         if (cluster.IsTraced) cluster.Note($"SQL begins a world-line: {branch}");
+        if (branch.WorldLine != before.WorldLine.Next) throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
         if (!branch.IsAtLeast(before)) throw new SimException($"I3: the world-line {branch} branches below the cut {before}");
         Cover(branch);
         if (_answered.Count > 0) cluster.Count("answered operations lost");

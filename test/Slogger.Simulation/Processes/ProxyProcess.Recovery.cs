@@ -42,7 +42,7 @@ internal sealed partial class ProxyProcess
             yield break;
         }
 
-        _clock.Resume(_host.Log.Last.Time);
+        _clock.Resume(_host.Log.Last.Time, Cluster.NowUs, WallUs);
         yield return true;
         while (true)
         {
@@ -128,15 +128,17 @@ internal sealed partial class ProxyProcess
             // Also while the others are waited for: a process that was deposed hears of it in no other way.
             _recorderRuns = true;
             WorldLine line = _machine.WorldLine;
-            foreach (bool step in Enter(line)) yield return step;
+            foreach (bool step in NoteEntered(line)) yield return step;
+            foreach (bool step in AwaitOthers(line)) yield return step;
+            // Each world-line's branch counts for what was done before it: told even if the store is lost again.
+            if (_rolledBack is { } branch) RollBack(branch);
+            _rolledBack = null;
             if (_isSuspect)
             {
                 LeaveStore();
                 continue;
             }
 
-            if (_rolledBack is { } branch) RollBack(branch);
-            _rolledBack = null;
             _isOpenToPlain = true;
             yield break;
         }
@@ -219,7 +221,9 @@ internal sealed partial class ProxyProcess
         log.BeginWorldLine(start, historyId);
         if (Cluster.IsTraced) Cluster.Note($"{Name} enters {restore.WorldLine} in its log, at {start.Point}, offset {start.Offset}");
         yield return true;
-        if (Is(SimMutation.EntersBeforeRestore)) foreach (bool step in Enter(restore.WorldLine)) yield return step;
+        if (Is(SimMutation.EntersBeforeRestore)) foreach (bool step in NoteEntered(restore.WorldLine)) yield return step;
+        // A restore takes its time.
+        for (int n = Cluster.Random.Next(8); n > 0; n--) yield return true;
         if (!_host.Store.IsUp || !log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         Cluster.Checks.OnRestored(_host, start);
         _host.Store.Restore(log.Bytes, (int)start.Offset, historyId, restore.WorldLine);
@@ -236,6 +240,7 @@ internal sealed partial class ProxyProcess
         Store store = _host.Store;
         WorldPoint cut = new(start.WorldLine, view.Line == start.WorldLine ? view.Cut.Versions[Shard] : start.Version);
         UpstreamLost();
+        if (_machine is not null) Learn(view);
         _view = view;
         if (_machine is null)
         {
@@ -254,7 +259,6 @@ internal sealed partial class ProxyProcess
         }
 
         if (IsDead) return;
-        if (view.Grid.Stretches.Length > _machine.Grid.Stretches.Length) _machine.GridChanged(view.Grid);
         _streamed = (int)_host.Log.End;
         _attachedTo = store.HistoryId;
         _host.Store.HasGap = false;
@@ -263,24 +267,26 @@ internal sealed partial class ProxyProcess
         _machine.Attached(_host.Log.End, store.History.Count);
     }
 
-    /// <summary>Notes in SQL that this shard has left all older world-lines, and waits for the others: a plain client may do nothing
-    /// here while it can still read elsewhere what is void now.</summary>
-    private IEnumerable<bool> Enter(WorldLine line)
+    /// <summary>Notes in SQL that this shard has left all older world-lines.</summary>
+    private IEnumerable<bool> NoteEntered(WorldLine line)
     {
         long epoch = Epoch;
         while (true)
         {
             SqlCall enter = Ask(() => Cluster.Sql.Enter(Shard, line, epoch));
             while (!enter.IsDone) yield return true;
-            if (enter.Result is not null) break;
+            if (enter.Result is not null) yield break;
         }
+    }
 
+    /// <summary>Waits until all shards have: a plain client may do nothing here while it can still read elsewhere what is void now.</summary>
+    private IEnumerable<bool> AwaitOthers(WorldLine line)
+    {
         while (!Is(SimMutation.PlainLetInEarly))
         {
             SqlCall look = Ask(Cluster.Sql.Look);
             while (!look.IsDone) yield return true;
-            if (look.Result is SqlView view && (view.Line != line || view.AllEntered)) yield break;
-            if (_isSuspect) yield break;
+            if (_isSuspect || (look.Result is SqlView view && (view.Line != line || view.AllEntered))) yield break;
             yield return true;
         }
     }

@@ -42,7 +42,7 @@ internal sealed partial class ProxyProcess : Process
             RecordBackoffMaxUs = 2000,
         };
         _clock = new(cluster.NowUs, WallUs, new() { StepForwardUs = 20 * Cluster.IntervalUs });
-        _gate = new(new() { ClockErrorUs = Cluster.ClockErrorUs, RemoteAheadMaxUs = 100 * Cluster.IntervalUs }, cluster.Settings.Gate);
+        _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = 100 * Cluster.IntervalUs }, cluster.Settings.Gate);
         Start(ControlTask());
         Start(RecorderTask());
     }
@@ -57,7 +57,8 @@ internal sealed partial class ProxyProcess : Process
 
     private bool IsOwner => Cluster.Sql.Shards[Shard].Epoch == Epoch;
 
-    private HybridTimestamp Now() => _clock.Now(Cluster.NowUs, WallUs);
+    private HybridTimestamp Now() =>
+        Is(SimMutation.WallClockTaken) ? HybridTimestamp.Of(WallUs, 0) : _clock.Now(Cluster.NowUs, WallUs);
 
     private bool Is(SimMutation mutation) => _settings.Mutation == mutation;
 
@@ -255,7 +256,7 @@ internal sealed partial class ProxyProcess : Process
 
     private void Learn(SqlView view)
     {
-        if (view.Grid.Stretches.Length > _machine!.Grid.Stretches.Length) _machine.GridChanged(view.Grid);
+        if (!(Is(SimMutation.GridNotLearned) && Shard == 0) && view.Grid.Stretches.Length > _machine!.Grid.Stretches.Length) _machine.GridChanged(view.Grid);
         if (_view is { } known && known.Line >= view.Line && known.Cut.IsAtLeast(view.Cut)) return;
         _view = view;
     }

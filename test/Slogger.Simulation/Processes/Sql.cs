@@ -107,7 +107,7 @@ internal sealed class Sql
         if (_settings.Finder == FinderKind.Approximate)
         {
             WorldPoint now = new(Line, Cut.Versions[0]);
-            WorldPoint next = GridCut.Advance(now, [.. Shards.Select(s => s.Claim)]);
+            WorldPoint next = GridCut.Advance(now, Claims());
             if (next > now && Is(SimMutation.CutOneTooFar)) next = next with { Version = next.Version.Next };
             if (next > now) Record(Cut.Uniform(Line, Shards.Length, next.Version));
         }
@@ -137,7 +137,7 @@ internal sealed class Sql
     public BeginResult BeginWorldLine(int shard, DurableClaim durable, long epoch, PrecedenceRow? row, Cut readBefore)
     {
         WorldLine next = durable.Point.WorldLine.Next;
-        if (Line >= next)
+        if (Line >= next && !Is(SimMutation.BeginNotCompared))
         {
             bool same = Line == next && _lines[^1].Epoch == epoch;
             return new(same ? BeginOutcome.Started : BeginOutcome.StaleWorldLine, Look());
@@ -182,7 +182,7 @@ internal sealed class Sql
         switch (_settings.Finder)
         {
             case FinderKind.Approximate:
-                return Cut.Uniform(Line, Shards.Length, GridCut.Advance(new(Line, Cut.Versions[0]), [.. Shards.Select(s => s.Claim)]).Version);
+                return Cut.Uniform(Line, Shards.Length, GridCut.Advance(new(Line, Cut.Versions[0]), Claims()).Version);
             case FinderKind.Exact:
                 ExactFinder exact = new(Cut, Rows(), _settings.FinderFault, PrecedenceGraph.RangesMax);
                 exact.Advance();
@@ -190,10 +190,13 @@ internal sealed class Sql
             default:
                 // What the versions depend on was in the coordinator's memory: the grid is what is left.
                 WorldPoint lowest = new(Line, Cut.Versions.ToArray().Min());
-                Version grid = GridCut.Advance(lowest, [.. Shards.Select(s => s.Claim)]).Version;
+                Version grid = GridCut.Advance(lowest, Claims()).Version;
                 return new(Line, Cut.Versions.ToArray().Select(v => Version.Max(v, grid)).ToArray());
         }
     }
+
+    private DurableClaim[] Claims() =>
+        [.. Shards.Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
 
     private static void AddRow(SqlShard shard, in PrecedenceRow row) => shard.Rows.Add(row);
 

@@ -177,10 +177,16 @@ internal sealed class Store
         Execute(connection, command);
     }
 
+    /// <summary>All that one connection holds.</summary>
+    public void ExecuteAllOf(StoreConnection connection)
+    {
+        while (connection.ToStore.TryDequeue(out Command command)) Execute(connection, command);
+    }
+
     public void ExecuteAll()
     {
         for (int i = 0; IsUp && i < _connections.Count; i++)
-            while (_connections[i].ToStore.TryDequeue(out Command command)) Execute(_connections[i], command);
+            ExecuteAllOf(_connections[i]);
     }
 
     private void Execute(StoreConnection connection, in Command command)
