@@ -141,7 +141,7 @@ internal sealed partial class Cluster
         switch (dice)
         {
             case < 230: Loop(Someone(host)); break;
-            case < 370: for (int n = Random.Next(1, 6); n > 0; n--) host.Store.ExecuteSome(Random, unblock: Dice(3)); break;
+            case < 370: for (int n = Random.Next(1, 6); n > 0; n--) host.Store.ExecuteSome(Random, unblock: Dice(6)); break;
             case < 470: StreamSome(host); break;
             case < 530: Someone(host)?.SyncSome(Random); break;
             case < 650: StepTasks(Someone(host)); break;

@@ -29,7 +29,7 @@ internal sealed class Coordinator : Process
         SqlCall take;
         do
         {
-            take = Ask(Cluster.Sql.TakeCoordinator);
+            take = Ask("take", Cluster.Sql.TakeCoordinator);
             while (!take.IsDone) yield return true;
         }
         while (take.Result is null);
@@ -38,7 +38,7 @@ internal sealed class Coordinator : Process
         {
             if (_finder is null || Cluster.NowUs >= _rereadAt)
             {
-                SqlCall look = Ask(() => (Cluster.Sql.Look(), Cluster.Sql.Rows()));
+                SqlCall look = Ask("look", () => (Cluster.Sql.Look(), Cluster.Sql.Rows()));
                 while (!look.IsDone) yield return true;
                 if (look.Result is ValueTuple<SqlView, PrecedenceRow[]> read) TakeIn(read.Item1, read.Item2);
                 _rereadAt = Cluster.NowUs + (4 * Cluster.IntervalUs);
@@ -47,7 +47,7 @@ internal sealed class Coordinator : Process
             yield return true;
             if (_finder is null || !_finder.Advance()) continue;
             Cut found = _finder.Current;
-            SqlCall record = Ask(() => Cluster.Sql.RecordCut(found, epoch));
+            SqlCall record = Ask("cut", () => Cluster.Sql.RecordCut(found, epoch));
             while (!record.IsDone) yield return true;
             if (record.Result is RecordResult { Outcome: RecordOutcome.Deposed })
             {

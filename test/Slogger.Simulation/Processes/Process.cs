@@ -4,8 +4,11 @@ namespace Slogger.Simulation.Processes;
 
 /// <summary>A request to SQL. A result of null says that SQL could not be reached, or did not answer in time: whether it was
 /// done is not known.</summary>
-internal sealed class SqlCall(Process caller, Func<object> apply)
+internal sealed class SqlCall(Process caller, string what, Func<object> apply)
 {
+    /// <summary>What is asked for, in a word.</summary>
+    public string What => what;
+
     public Process Caller => caller;
 
     public Func<object> Apply => apply;
@@ -63,9 +66,9 @@ internal abstract class Process(Cluster cluster, string name)
         for (int i = 0; i < _tasks.Count && IsRunning; i++) Step(i);
     }
 
-    protected SqlCall Ask(Func<object> apply)
+    protected SqlCall Ask(string what, Func<object> apply)
     {
-        SqlCall call = new(this, apply);
+        SqlCall call = new(this, what, apply);
         cluster.Calls.Add(call);
         return call;
     }

@@ -28,7 +28,7 @@ internal sealed partial class ProxyProcess
         SqlCall take;
         do
         {
-            take = Ask(() => Cluster.Sql.TakeEpoch(Shard));
+            take = Ask("take", () => Cluster.Sql.TakeEpoch(Shard));
             while (!take.IsDone) yield return true;
         }
         while (take.Result is null);
@@ -87,7 +87,7 @@ internal sealed partial class ProxyProcess
 
             if (!store.IsUp) store.StartEmpty();
             yield return true;
-            SqlCall look = Ask(Cluster.Sql.AdvanceCut);
+            SqlCall look = Ask("look", Cluster.Sql.AdvanceCut);
             while (!look.IsDone) yield return true;
             if (look.Result is not SqlView view) continue;
             if (!store.IsUp || !_host.Log.Admits(Epoch)) continue;
@@ -191,7 +191,7 @@ internal sealed partial class ProxyProcess
             SqlCall begin;
             do
             {
-                begin = Ask(() => Cluster.Sql.BeginWorldLine(Shard, claim, epoch, row, view.Cut));
+                begin = Ask("begin", () => Cluster.Sql.BeginWorldLine(Shard, claim, epoch, row, view.Cut));
                 while (!begin.IsDone) yield return true;
             }
             while (begin.Result is null);
@@ -273,7 +273,7 @@ internal sealed partial class ProxyProcess
         long epoch = Epoch;
         while (true)
         {
-            SqlCall enter = Ask(() => Cluster.Sql.Enter(Shard, line, epoch));
+            SqlCall enter = Ask("enter", () => Cluster.Sql.Enter(Shard, line, epoch));
             while (!enter.IsDone) yield return true;
             if (enter.Result is not null) yield break;
         }
@@ -284,7 +284,7 @@ internal sealed partial class ProxyProcess
     {
         while (!Is(SimMutation.PlainLetInEarly))
         {
-            SqlCall look = Ask(Cluster.Sql.Look);
+            SqlCall look = Ask("look", Cluster.Sql.Look);
             while (!look.IsDone) yield return true;
             if (_isSuspect || (look.Result is SqlView view && (view.Line != line || view.AllEntered))) yield break;
             yield return true;

@@ -182,14 +182,14 @@ internal sealed partial class ProxyProcess : Process
                 _wanted = null;
                 PrecedenceRow? row = RowOf(claim);
                 long epoch = Epoch;
-                SqlCall call = Ask(() => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
+                SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
                 while (!call.IsDone) yield return true;
                 OnRecorded(claim, row, (RecordResult?)call.Result);
             }
             else if (_recorderRuns && Cluster.NowUs >= _askAt)
             {
                 _askAt = Cluster.NowUs + Cluster.AskPeriodUs;
-                SqlCall call = Ask(Cluster.Sql.AdvanceCut);
+                SqlCall call = Ask("look", Cluster.Sql.AdvanceCut);
                 while (!call.IsDone) yield return true;
                 if (call.Result is SqlView view) OnView(view);
             }
