@@ -124,6 +124,9 @@ internal sealed class Invariants(Cluster cluster)
 
     public void OnSettled(Cut before)
     {
+        if (cluster.IsTraced)
+            foreach (PrecedenceRow row in cluster.Sql.Rows())
+                cluster.Note($"SQL has: shard {row.Shard} ({row.After}, {row.Through.Version}] depends on {string.Join(' ', row.Dependencies.Items.ToArray())}");
         foreach (SessionClient s in cluster.Sessions)
             if (!s.IsAllTold) throw new SimException($"I8: long after the last failure: {s}");
         foreach (PlainClient p in cluster.Plains)

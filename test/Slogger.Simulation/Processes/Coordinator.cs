@@ -47,6 +47,7 @@ internal sealed class Coordinator : Process
             yield return true;
             if (_finder is null || !_finder.Advance()) continue;
             Cut found = _finder.Current;
+            if (Cluster.IsTraced) Cluster.Note($"{Name} finds {found}");
             SqlCall record = Ask("cut", () => Cluster.Sql.RecordCut(found, epoch));
             while (!record.IsDone) yield return true;
             if (record.Result is RecordResult { Outcome: RecordOutcome.Deposed })
@@ -63,6 +64,8 @@ internal sealed class Coordinator : Process
 
     private void TakeIn(SqlView view, PrecedenceRow[] rows)
     {
+        // Another one has recorded a cut: the rows below it are gone, and without them this graph would have a gap for ever.
+        if (_finder is { } behind && view.Line == behind.Current.WorldLine && !behind.Current.IsAtLeast(view.Cut)) _finder = null;
         if (_finder is { } known && view.Line > known.Current.WorldLine && view.Lines[^1].Branch.IsAtLeast(known.Current) && view.Line == known.Current.WorldLine.Next)
         {
             known.BeginWorldLine(view.Lines[^1].Branch);
@@ -71,6 +74,7 @@ internal sealed class Coordinator : Process
         else if (_finder is null || view.Line != _finder.Current.WorldLine)
         {
             Cluster.Count("coordinator starts from SQL");
+            if (Cluster.IsTraced) Cluster.Note($"{Name} starts from {view.Cut} and {rows.Length} rows");
             if (_settings.Finder == FinderKind.Exact)
             {
                 _finder = new ExactFinder(view.Cut, rows, _settings.FinderFault, PrecedenceGraph.RangesMax);

@@ -29,8 +29,8 @@ public class ScenarioTests
             for (int i = 0; i < 20; i++) proxy.Loop(c.Random);
             host.Store.ExecuteAllOf(dedicated.Link!.Own!);
             host.Store.ExecuteAll();
-            for (int i = 0; i < 20; i++) proxy.Loop(c.Random);
             for (int i = 0; i < 10; i++) proxy.StreamOne();
+            for (int i = 0; i < 20; i++) proxy.Loop(c.Random);
             c.StoreDies(host);
             Rounds(c, 60);
             Assert.Equal(2, c.Sql.Line.Number);
