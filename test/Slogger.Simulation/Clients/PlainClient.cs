@@ -13,6 +13,9 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
     /// <summary>Its connection has state of its own, and so an upstream of its own.</summary>
     public bool IsDedicated => isDedicated;
 
+    /// <summary>On a dedicated connection: whether it sends commands that block.</summary>
+    public bool Blocks { get; set; } = true;
+
     public PlainLink? Link => _link;
 
     public void Step(Random random)

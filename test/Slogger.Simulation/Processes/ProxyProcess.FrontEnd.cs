@@ -255,7 +255,7 @@ internal sealed partial class ProxyProcess
         op.Line = _machine!.WorldLine;
         link.Ops.Add(op);
         op.Sequence = link.Ops.Count;
-        op.Blocked = isDedicated && random.Next(2) == 0;
+        op.Blocked = isDedicated && link.Client.Blocks && random.Next(2) == 0;
         op.OpenEnded = op.Blocked || link.BlockedInFlight > 0;
         if (op.OpenEnded)
         {

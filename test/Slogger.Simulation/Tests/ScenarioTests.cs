@@ -21,6 +21,7 @@ public class ScenarioTests
             ShardHost host = c.Hosts[0];
             ProxyProcess proxy = host.Newest!;
             PlainClient dedicated = c.Plains[2];
+            dedicated.Blocks = false;
             dedicated.Connect(0);
             c.Sessions[0].Begin(0, 1, c.Random);
             Loop(c, proxy, () => proxy.Machine!.MarkerInFlight);
@@ -175,6 +176,8 @@ public class ScenarioTests
             // SQL is back, but not for the owner.
             owner.CutOffUntil = long.MaxValue;
             c.Sql.IsDown = false;
+            client.Begin(c.Random);
+            Rounds(c, 1);
             owner.PausedUntil = c.Tick + 30;
             c.TakeOver(host);
             client.Begin(c.Random);
