@@ -42,7 +42,7 @@ internal sealed partial class ProxyProcess : Process
             RecordBackoffMaxUs = 2000,
         };
         _clock = new(cluster.NowUs, WallUs, new() { StepForwardUs = 20 * Cluster.IntervalUs });
-        _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = 100 * Cluster.IntervalUs }, cluster.Settings.Gate);
+        _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = 8 * Cluster.IntervalUs }, cluster.Settings.Gate);
         Start(ControlTask());
         Start(RecorderTask());
     }

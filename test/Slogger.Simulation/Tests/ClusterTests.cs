@@ -19,7 +19,7 @@ public class ClusterTests
     private static readonly string[] Outcomes =
     [
         "answered operations lost", "begin: Deposed", "begin: StaleWorldLine", "begin: Started", "cut", "deposed owner halted",
-        "gate: Execute", "gate: FastForward", "gate: Rollback", "gate: WaitForWorldLine", "gate: WaitUntil",
+        "gate: Execute", "gate: FastForward", "gate: RefuseAhead", "gate: Rollback", "gate: WaitForWorldLine", "gate: WaitUntil",
         "operation lost", "operation survived", "operation uncertain", "plain connection rolled back",
         "plan: Continue", "plan: GapCheckpoint", "plan: RestoreFromLog", "record: Deposed", "record: Recorded", "record: StaleWorldLine",
         "reply: Completed", "reply: Ignored", "restored", "session rolled back", "upstream again", "world-line", "world-line left",
