@@ -33,8 +33,9 @@ internal static class SimRun
             cluster.Run();
             return null;
         }
-        catch (Exception e) when (e is SimException or BrokenInvariantException or ArgumentException or InvalidOperationException)
+        catch (Exception e)
         {
+            // Whatever it is, the seed is to be told.
             string text = e is SimException or BrokenInvariantException ? e.Message : $"{e.GetType().Name}: {e.Message}\n{e.StackTrace}";
             return new(settings, text, cluster.Notes);
         }

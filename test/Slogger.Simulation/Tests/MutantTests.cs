@@ -26,18 +26,18 @@ public class MutantTests
 
     [Theory]
     [InlineData((int)SimMutation.DependenciesForgotten, "I1", 2000)]
-    [InlineData((int)SimMutation.CutNotCompared, "I", 3000)]
+    [InlineData((int)SimMutation.CutNotCompared, "I3", 3000)]
     public void Coordinator_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Mutation = (SimMutation)mutation });
 
     [Theory]
     [InlineData((int)ShardMutation.GapIsNoFloor, "I2", 500)]
-    [InlineData((int)ShardMutation.RefusedLeavesClean, "I", 500)]
-    [InlineData((int)ShardMutation.BusyIgnored, "I", 500)]
-    [InlineData((int)ShardMutation.OpenMovesAtAnswer, "I", 500)]
+    [InlineData((int)ShardMutation.RefusedLeavesClean, "I2", 500)]
+    [InlineData((int)ShardMutation.BusyIgnored, "I2", 500)]
+    [InlineData((int)ShardMutation.OpenMovesAtAnswer, "I2", 500)]
     [InlineData((int)ShardMutation.RecordBeforeDurable, "I2", 500)]
-    [InlineData((int)ShardMutation.OldWorldLineDurable, "I", 2000)]
-    [InlineData((int)ShardMutation.OpenGoesBack, "I", 2000)]
+    [InlineData((int)ShardMutation.OldWorldLineDurable, "I2", 2000)]
+    [InlineData((int)ShardMutation.OpenGoesBack, "I5", 2000)]
     public void Shard_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((ShardMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Shard = (ShardMutation)mutation });
 
