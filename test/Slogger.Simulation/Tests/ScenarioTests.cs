@@ -39,6 +39,27 @@ public class ScenarioTests
     }
 
     [Fact]
+    public void Marker_OnItsWayForSeveralVersions_HoldsWhatArrivesMeanwhile()
+    {
+        AssertRule("I1", new() { Seed = 0, Shards = 2 }, new() { Seed = 0, Shards = 2, Mutation = SimMutation.ForwardsBehindTheClock }, c =>
+        {
+            (ShardHost slow, ShardHost quick) = (c.Hosts[0], c.Hosts[1]);
+            c.Sessions[0].Begin(0, 1, c.Random);
+            Loop(c, slow.Newest!, () => slow.Newest!.Machine!.MarkerInFlight);
+            // Three versions later, in the middle of one: somebody is answered at the other shard, and somebody hears of it.
+            c.PassTime((3 * Cluster.IntervalUs) + 450 - (c.NowUs % Cluster.IntervalUs));
+            c.Sessions[1].Begin(1, 1, c.Random);
+            Turns(c, quick);
+            Turns(c, quick);
+            c.Sessions[1].ReceiveAll();
+            c.Sessions[0].Begin(0, 1, c.Random);
+            Turns(c, slow);
+            Turns(c, slow);
+            Rounds(c, 30);
+        });
+    }
+
+    [Fact]
     public void Strides_ThatDoNotNest_AreRoundedToACommonMultiple()
     {
         Assert.Equal(6, CutOf(FinderMutation.None));
@@ -288,6 +309,15 @@ public class ScenarioTests
     {
         c.Calls.Remove(call);
         call.Complete(call.Apply());
+    }
+
+    /// <summary>A shard works, and no time passes.</summary>
+    private static void Turns(Cluster c, ShardHost host)
+    {
+        for (int i = 0; i < 4; i++) host.Newest!.Loop(c.Random);
+        host.Store.ExecuteAll();
+        for (int i = 0; i < 8; i++) host.Newest!.StreamOne();
+        for (int i = 0; i < 8; i++) host.Newest!.Loop(c.Random);
     }
 
     /// <summary>Turns of one front end, while time passes.</summary>
