@@ -7,7 +7,9 @@ namespace Slogger.Simulation;
 
 internal sealed partial class Cluster
 {
-    private const int SettleRounds = 1000;
+    // Enough for 512 versions: a report to a coordinator says only with a power of two where a shard can be restored to, so that after
+    // a late marker, and a coordinator's death, the grid's next cut may be as far away.
+    private const int SettleRounds = 4000;
     private const int PatienceRounds = 60;
 
     private void Misfortune(ShardHost host)
