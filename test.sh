@@ -215,7 +215,7 @@ else
   # The long ones that mostly wait go first, so that the others run beside them.
   for dir in test/Slogger.Integration.Tests test/Slogger.Simulation test/*.Tests; do
     name=${dir##*/}
-    [ -f "$dir/$name.csproj" ] && [[ " ${projects[*]:-} " != *" $name "* ]] && [[ $name == *.Tests ]] && projects+=("$name")
+    [ -f "$dir/$name.csproj" ] && [[ " ${projects[*]:-} " != *" $name "* ]] && projects+=("$name")
   done
 fi
 

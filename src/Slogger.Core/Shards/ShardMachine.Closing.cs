@@ -98,7 +98,7 @@ public sealed partial class ShardMachine
     private void NoteGap(Version closed)
     {
         bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
-        if (skipped) _floor = closed;
+        if (skipped && !Is(ShardMutation.GapIsNoFloor)) _floor = closed;
         _floorIsNext = false;
         if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
         _lateness = skipped ? _lateness + LateWeight : Math.Max(0, _lateness - 1);

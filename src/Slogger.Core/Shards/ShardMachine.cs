@@ -123,8 +123,10 @@ public sealed partial class ShardMachine
 
     /// <summary>When the version that is open then ends, and with it all up to a multiple of the stride: a Tick at that time, with
     /// nothing forwarded since, ends it on time. In microseconds since the Unix epoch, later than now. A shard with peers closes
-    /// versions at such times only: what it does later is in no cut of that version elsewhere.</summary>
-    public long NextBoundaryUs(HybridTimestamp now) => _grid.StartOf(RoundUp(Version.Max(_open, SlotAt(now))).Next);
+    /// versions at such times only: what it does later is in no cut of that version elsewhere. Now, if a fast-forward is due: that
+    /// ends a version before its time.</summary>
+    public long NextBoundaryUs(HybridTimestamp now) =>
+        RoundDown(_atLeast.Previous) >= _open ? now.Microseconds : _grid.StartOf(RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds))).Next);
 
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>

@@ -68,4 +68,7 @@ internal enum ShardMutation
 
     /// <summary>The ordered end is reached as soon as the last marker is recorded, whatever was done after it.</summary>
     StopsWithoutTick,
+
+    /// <summary>Versions that a late marker closed together are claimed as ones that the shard can be restored to.</summary>
+    GapIsNoFloor,
 }

@@ -72,8 +72,10 @@ public sealed class HybridClock
 
     /// <summary>Takes in a timestamp that this shard itself has given out in an earlier life, whatever its distance: time
     /// must not repeat even if the machine's clock was set back meanwhile.</summary>
-    public void Resume(HybridTimestamp own)
+    public void Resume(HybridTimestamp own, long monotonicUs, long wallUs)
     {
+        // First: what passed since the last reading is part of the own timestamp already, and must not be added to it.
+        Advance(monotonicUs, wallUs);
         if (own <= _last) return;
         _last = own;
         _baseUs = Math.Max(_baseUs, own.Microseconds);

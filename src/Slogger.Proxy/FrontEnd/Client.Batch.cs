@@ -166,7 +166,7 @@ internal sealed unsafe partial class Client
             return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
                 $"ERR SLOGGER shard {port.Shard} is at version {_loop.Gate.Open} of world-line {_loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }
-        if (decision.Verdict == GateVerdict.FastForward) { port.FastForward(decision.Version); }
+        if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
         _held = header;
         Wait(Waiting.Batch);
         _loop.HoldBatch(this);
@@ -181,7 +181,7 @@ internal sealed unsafe partial class Client
         if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine && _loop.Now < _holdDeadline)
         {
             // It may have come to that only now: the world-line was waited for before.
-            if (decision.Verdict == GateVerdict.FastForward) { _loop.Shard.Batches.FastForward(decision.Version); }
+            if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
             return false;
         }
         EndWait();
@@ -366,5 +366,11 @@ internal sealed unsafe partial class Client
         _ = Utf8Formatter.TryFormat(number, to[1..], out int digits);
         "\r\n"u8.CopyTo(to[(digits + 1)..]);
         return digits + 3;
+    }
+
+    private void FastForward(Version atLeast)
+    {
+        _loop.Shard.Batches!.FastForward(atLeast);
+        _loop.Gate.OnFastForward();
     }
 }

@@ -165,6 +165,9 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         if (_isPunctual) { loop.WakeFullClients(); }
     }
 
+    /// <summary>A version is wanted before its time.</summary>
+    public void OnFastForward() => Arm();
+
     // What was not closed at its end stays open until the next.
     private void Arm()
     {

@@ -91,7 +91,7 @@ internal abstract partial class VersionedShard
         _cuts = new CutRecorder(_seat, _report, this);
         try
         {
-            if (OpenKept() is { } last) { _clock.Resume(last); }
+            if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
             if (_seat.HasPeers) { _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false); }

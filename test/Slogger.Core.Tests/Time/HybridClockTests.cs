@@ -82,10 +82,20 @@ public class HybridClockTests
     {
         HybridClock clock = new(0, Start);
         HybridTimestamp own = HybridTimestamp.Of(Start + 7_200_000_000, 5);
-        clock.Resume(own);
+        clock.Resume(own, 0, Start);
         HybridTimestamp next = clock.Now(1000, Start + 1000);
         Assert.True(next > own);
         Assert.InRange(next.Microseconds - own.Microseconds, 900, 1000);
+    }
+
+    // A process that waits between its start and its turn: its predecessor went on meanwhile.
+    [Fact]
+    public void Resume_LongAfterTheStart_TimeIsNotCountedTwice()
+    {
+        HybridClock clock = new(0, Start);
+        HybridTimestamp own = HybridTimestamp.Of(Start + 9_000_000, 0);
+        clock.Resume(own, 10_000_000, Start + 10_000_000);
+        Assert.InRange(clock.Now(10_000_001, Start + 10_000_001).Microseconds, Start + 10_000_000, Start + 10_000_002);
     }
 
     [Fact]

@@ -1,0 +1,188 @@
+// The invariants of the design, checked by name as things happen, on what is really in the logs and stores. I4 and I7 speak of a
+// backup site: their place is at the end, until there is one.
+//
+// I1 is checked whenever the cut moves or a world-line branches off: what is newly inside began when? If anything outside had
+// been answered before, the cut is not closed: under session order by session; under real time over all clients.
+using Slogger.Core.Cuts;
+using Slogger.Core.Recovery;
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Clients;
+using Slogger.Simulation.Processes;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Simulation.Checks;
+
+internal sealed class Invariants(Cluster cluster)
+{
+    private readonly List<Op> _answered = [];             // in the current world-line, and not inside the cut
+    private readonly Dictionary<int, Op> _begunLast = []; // by session: of what came inside just now, what began last
+    private WorldLine _plainLine = WorldLine.First;
+
+    /// <summary>Whether order in real time holds over all clients.</summary>
+    public bool IsRealTime { get; set; }
+
+    // ---- I1: prefix ----
+
+    public void OnAnswered(Op op)
+    {
+        if (!op.Covered && op.Line == cluster.Sql.Line) _answered.Add(op);
+    }
+
+    /// <summary>A store is about to be restored: what it will hold is the branch, no more and no less.</summary>
+    public void OnRestored(ShardHost host, in Boundary at)
+    {
+        if (at.Offset < host.CoveredOffset) throw new SimException($"I2: shard {host.Number} is restored to offset {at.Offset}, committed are {host.CoveredOffset}");
+        if (cluster.Sql.Line != at.WorldLine) return;
+        Version branch = cluster.Sql.Lines[^1].Branch.Versions[host.Number];
+        if (at.Version != branch) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, the branch is {branch}");
+        for (int i = 0; i < at.Offset; i++)
+            if (host.Log.Bytes[i].Op is { Covered: false } op) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, which holds what is lost: {op}");
+    }
+
+    public void OnPlainRollback(PlainLink link, in Boundary branch)
+    {
+        long answered = link.Progress.Answered.Number;
+        RollbackOutcome outcome = link.Progress.OnRollback(branch.WorldLine, branch.Version);
+        cluster.Count("plain connection rolled back");
+        foreach (Op op in link.Ops)
+        {
+            if (op.ToldGone) continue;
+            bool survives = op.Sequence <= outcome.Survived.Number, isUncertain = !survives && op.Sequence <= outcome.Uncertain.Last.Number;
+            if (survives && !op.Covered) throw new SimException($"I1: said to survive, but lost: {op}");
+            if (isUncertain && !op.OpenEnded && op.Sequence <= answered) throw new SimException($"I1: answered and exact, but listed as uncertain: {op}");
+            if (!survives && !isUncertain && op.Covered) throw new SimException($"I1: said to be lost, but survived {branch.Point}: {op}");
+            if (!survives && op.ToldCommitted) throw new SimException($"I2: reported as committed, now gone: {op}");
+            op.ToldGone = !survives;
+        }
+    }
+
+    // ---- I2: committed means durable ----
+
+    public void OnToldCommitted(Op op, WorldPoint point)
+    {
+        if (op.ToldGone || op.ToldCommitted) return;
+        if (!op.Covered) throw new SimException($"I2: reported as committed ({point}), but not inside the cut {cluster.Sql.Cut}: {op}");
+        op.ToldCommitted = true;
+    }
+
+    /// <summary>A disk has lost all that was not synced: the cut must be there.</summary>
+    public void OnPowerCut(ShardHost host) => RestorePoint(host, cluster.Sql.Cut.Versions[host.Number], cluster.Sql.Lines);
+
+    // ---- I3: the cut is monotone ----
+
+    public void OnCut(Cut before, Cut after)
+    {
+        if (cluster.IsTraced) cluster.Note($"SQL records the cut {after}");
+        if (!after.IsAtLeast(before) || after.WorldLine != before.WorldLine) throw new SimException($"I3: the cut {before} is followed by {after}");
+        Cover(after);
+        cluster.Count("cut");
+    }
+
+    public void OnWorldLine(Cut branch, Cut before)
+    {
+        if (cluster.IsTraced) cluster.Note($"SQL begins a world-line: {branch}");
+        if (branch.WorldLine != before.WorldLine.Next) throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
+        if (!branch.IsAtLeast(before)) throw new SimException($"I3: the world-line {branch} branches below the cut {before}");
+        Cover(branch);
+        if (_answered.Count > 0) cluster.Count("answered operations lost");
+        // What was lost nothing of the new world-line depends on: its clients are told first.
+        _answered.Clear();
+        cluster.Count("world-line");
+    }
+
+    // ---- I5: world-lines ----
+
+    public void OnExecuted(Op op, int shard, long epoch, WorldLine storeLine)
+    {
+        if (op.Line != storeLine) throw new SimException($"I5: shard {shard}, whose store is in world-line {storeLine}, executes {op}");
+        if (op.IsPlain && op.Line < _plainLine) throw new SimException($"I5: plain clients are served in world-line {_plainLine} already, and shard {shard} executes {op}");
+        CheckFenced(shard, epoch);
+    }
+
+    public void OnPlainForwarded(Op op)
+    {
+        if (op.Line > _plainLine) _plainLine = op.Line;
+    }
+
+    // ---- I6: fencing ----
+
+    private void CheckFenced(int shard, long epoch)
+    {
+        foreach (ProxyProcess p in cluster.Hosts[shard].Proxies)
+            if (p.Epoch > epoch && p.Machine is not null) throw new SimException($"I6: the store of shard {shard} executes for epoch {epoch}, and {p.Name} owns it with epoch {p.Epoch}");
+    }
+
+    public void OnClaim(int shard, in DurableClaim claim, long epoch)
+    {
+        long owner = cluster.Sql.Shards[shard].Epoch;
+        if (epoch != owner) throw new SimException($"I6: {claim.Point} of shard {shard} is recorded for epoch {epoch}, the owner's is {owner}");
+        if (claim.Point.WorldLine != cluster.Sql.Line) throw new SimException($"I5: {claim.Point} of shard {shard} is recorded in world-line {cluster.Sql.Line}");
+    }
+
+    // ---- I8: progress ----
+
+    public void OnSettled(Cut before)
+    {
+        if (cluster.IsTraced)
+            foreach (PrecedenceRow row in cluster.Sql.Rows())
+                cluster.Note($"SQL has: shard {row.Shard} ({row.After}, {row.Through.Version}] depends on {string.Join(' ', row.Dependencies.Items.ToArray())}");
+        foreach (SessionClient s in cluster.Sessions)
+            if (!s.IsAllTold) throw new SimException($"I8: long after the last failure: {s}");
+        foreach (PlainClient p in cluster.Plains)
+            if (p.Link is { IsClosed: false, Progress: { } at } && at.Committed != at.Forwarded)
+                throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} committed");
+        if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before)) throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
+    }
+
+    // ---- I4 and I7, watermark and backup: here, when there is a backup site ----
+
+    /// <summary>What is inside a cut is taken in, and the cut is checked to be restorable, durable and closed.</summary>
+    private void Cover(Cut cut)
+    {
+        _begunLast.Clear();
+        foreach (ShardHost host in cluster.Hosts)
+        {
+            Boundary at = RestorePoint(host, cut.Versions[host.Number], cluster.Sql.Lines);
+            for (long i = host.CoveredOffset; i < at.Offset; i++)
+                if (host.Log.Bytes[(int)i].Op is { } op) TakeIn(op);
+            host.CoveredOffset = Math.Max(host.CoveredOffset, at.Offset);
+        }
+
+        int kept = 0;
+        for (int i = 0; i < _answered.Count; i++)
+        {
+            Op op = _answered[i];
+            if (op.Covered) continue;
+            _answered[kept++] = op;
+            if (_begunLast.TryGetValue(KeyOf(op), out Op? inside) && op.Answered < inside.Begun)
+                throw new SimException($"I1: the cut {cut} holds {inside}, which began after the answer to {op}");
+        }
+
+        _answered.RemoveRange(kept, _answered.Count - kept);
+    }
+
+    private void TakeIn(Op op)
+    {
+        if (op.Covered) return;
+        op.Covered = true;
+        if (op.Read is { Covered: false } read && read.Shard == op.Shard) throw new SimException($"I1: the cut holds {op}, which read what is lost: {read}");
+        int key = KeyOf(op);
+        if (!_begunLast.TryGetValue(key, out Op? last) || last.Begun < op.Begun) _begunLast[key] = op;
+    }
+
+    // A plain connection is a session: what its client did on another one before is not known to the proxies.
+    private int KeyOf(Op op) => IsRealTime ? 0 : op.Via is PlainLink link ? -1 - link.Id : op.Client;
+
+    /// <summary>Where a version that is committed ends in a shard's log: exactly there, durably, and in no void part.</summary>
+    private static Boundary RestorePoint(ShardHost host, Version version, IReadOnlyList<SqlLine> lines)
+    {
+        ShardLog log = host.Log;
+        WorldPoint durable = log.Sync(0);
+        if (durable.Version < version) throw new SimException($"I2: version {version} of shard {host.Number} is committed, its log has {durable} durable");
+        WorldLine own = log.Last.WorldLine;
+        Version valid = WorldLineBranches.LastValid(own, lines.Select(l => new WorldLineBranch(l.WorldLine, l.Branch.Versions[host.Number])));
+        if (version > valid) throw new SimException($"I5: version {version} of shard {host.Number} is committed, but its log in world-line {own} is void above {valid}");
+        return log.Exactly(version) ?? throw new SimException($"I2: version {version} of shard {host.Number} is committed, but its log cannot be restored to it");
+    }
+}

@@ -1,0 +1,64 @@
+// A client that knows nothing of versions, on a connection to one proxy. What one such client hears another may act upon at once, at
+// another shard: causality that does not pass through the system.
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation.Clients;
+
+internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
+{
+    private PlainLink? _link;
+
+    public int Number => number;
+
+    /// <summary>Its connection has state of its own, and so an upstream of its own.</summary>
+    public bool IsDedicated => isDedicated;
+
+    /// <summary>On a dedicated connection: whether it sends commands that block.</summary>
+    public bool Blocks { get; set; } = true;
+
+    public PlainLink? Link => _link;
+
+    public void Step(Random random)
+    {
+        if (_link is { IsClosed: true, ToClient.Count: 0 }) _link = null;
+        if (_link is null) Connect(random.Next(cluster.Hosts.Length));
+        switch (random.Next(20))
+        {
+            case < 8: Begin(random); break;
+            case < 19: Receive(random); break;
+            default: if (cluster.Settings.Faults && random.Next(12) == 0) GiveUp(); break;
+        }
+    }
+
+    public void Connect(int shard)
+    {
+        if (cluster.Hosts[shard].Newest is { IsOpenToPlain: true } proxy) _link = proxy.Accept(this);
+    }
+
+    public void Begin(Random random)
+    {
+        if (_link is not { IsClosed: false } link || link.ToProxy.Count > 4) return;
+        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = random.Next(Store.Keys) };
+        link.ToProxy.Enqueue(op);
+        if (cluster.IsTraced) cluster.Note($"plain client {number} begins an operation at shard {op.Shard}");
+    }
+
+    public void Receive(Random random)
+    {
+        if (_link is not { } link || !link.ToClient.TryDequeue(out Op? op)) return;
+        op.Answered = cluster.NextTick();
+        if (cluster.IsTraced) cluster.Note($"plain client {number} hears: {op}");
+        cluster.Checks.OnAnswered(op);
+        // Somebody is told of it, and acts upon it.
+        if (random.Next(2) == 0) cluster.Plains[random.Next(cluster.Plains.Length)].Begin(random);
+    }
+
+    public void GiveUp()
+    {
+        if (_link is not { } link) return;
+        cluster.Count("plain connection lost");
+        if (!link.Proxy.IsDead) link.Proxy.Forget(link);
+        link.IsClosed = true;
+        _link = null;
+    }
+}

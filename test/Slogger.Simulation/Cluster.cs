@@ -1,0 +1,252 @@
+// A whole cluster in one seed: shards with their proxies, stores and logs, SQL, a coordinator, clients of both kinds, and the network
+// and clocks between them. Single-threaded: each step one of them does a little, chosen by the dice, and something may go wrong.
+using System.Runtime.InteropServices;
+using Slogger.Core.Cuts;
+using Slogger.Core.Versions;
+using Slogger.Simulation.Checks;
+using Slogger.Simulation.Clients;
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation;
+
+internal sealed partial class Cluster
+{
+    public const long IntervalUs = 1000;
+    private const long StartUs = 1_000_000_000;
+
+    private readonly List<VersionReport> _reports = [];
+    private readonly List<string> _notes = [];
+    private readonly int _calm;      // one in so many misfortunes that the dice show does happen
+    private int _historyIds = 1;
+    private int _linkIds;
+    private int _names;
+
+    public Cluster(SimSettings settings)
+    {
+        Settings = settings;
+        Random = new(settings.Seed);
+        _calm = 1 << (settings.Seed % 4);
+        int shards = settings.Shards ?? Random.Next(2, 6);
+        ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
+        Clocks = clocks;
+        (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) = (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
+        ClockErrorUs = settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs;
+        Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
+        Sql = new(this, settings, shards, new(new(1), StartUs, IntervalUs));
+        Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog))];
+        foreach (ShardHost host in Hosts)
+        {
+            host.SkewUs = DrawSkew();
+            StartProxy(host);
+        }
+
+        Sessions = [.. Enumerable.Range(1, 2 + (settings.Seed % 2)).Select(i => new SessionClient(this, i))];
+        Plains = [.. Enumerable.Range(1, 3).Select(i => new PlainClient(this, i, isDedicated: i == 3))];
+        if (settings.Finder != FinderKind.Approximate) Coordinators.Add(new(this, "coordinator 1"));
+    }
+
+    public SimSettings Settings { get; }
+
+    public ClockKind Clocks { get; }
+
+    public Random Random { get; }
+
+    public long SyncIntervalUs { get; }
+
+    public long RecordIntervalUs { get; }
+
+    public long AskPeriodUs { get; }
+
+    /// <summary>How far the clocks may be apart, in microseconds: less than a version, or several.</summary>
+    public long ClockErrorUs { get; }
+
+    /// <summary>True time, in microseconds.</summary>
+    public long NowUs { get; private set; } = StartUs + 500;
+
+    /// <summary>Counts what happens, one after the other.</summary>
+    public long Tick { get; private set; }
+
+    public Invariants Checks { get; }
+
+    public Sql Sql { get; }
+
+    public List<SqlCall> Calls { get; } = [];
+
+    public ShardHost[] Hosts { get; }
+
+    public SessionClient[] Sessions { get; }
+
+    public PlainClient[] Plains { get; }
+
+    public List<Coordinator> Coordinators { get; } = [];
+
+    /// <summary>How often each kind of thing happened: a test of the test looks at it.</summary>
+    public Dictionary<string, long> Happened { get; } = [];
+
+    public bool IsTraced => Settings.Trace;
+
+    public IReadOnlyList<string> Notes => _notes;
+
+    /// <summary>Runs the case to its end.</summary>
+    /// <exception cref="SimException">An invariant does not hold.</exception>
+    public void Run()
+    {
+        for (int i = 0; i < Settings.Steps; i++) Step();
+        foreach (SessionClient s in Sessions) s.CheckAll();
+        if (Settings.ChecksProgress) Settle();
+    }
+
+    public void Count(string what) => CollectionsMarshal.GetValueRefOrAddDefault(Happened, what, out _)++;
+
+    public void Note(string what) => _notes.Add($"{Tick,5} {NowUs - StartUs,7} us  {what}");
+
+    public bool Dice(int sides) => Random.Next(sides) == 0;
+
+    public long NextTick() => ++Tick;
+
+    public int NewHistoryId() => ++_historyIds;
+
+    public int NewLinkId() => ++_linkIds;
+
+    public void ForgetPositions(List<Command> history, int from)
+    {
+        for (int i = from; i < history.Count; i++)
+            if (history[i].Op is { } op) op.Position = -1;
+    }
+
+    public void SendReport(in VersionReport report)
+    {
+        if (Settings.Finder == FinderKind.Approximate) return;
+        _reports.Add(report);
+        if (Settings.Faults && Dice(10)) _reports.Add(report);
+    }
+
+    public ProxyProcess StartProxy(ShardHost host)
+    {
+        ProxyProcess started = new(this, host, $"proxy {host.Number}{(char)('a' + (_names++ % 26))}");
+        host.Proxies.Add(started);
+        if (IsTraced) Note($"{started.Name} starts");
+        return started;
+    }
+
+    /// <summary>Time passes for everybody.</summary>
+    public void PassTime(long us) => NowUs += us;
+
+    public void Step()
+    {
+        Tick++;
+        NowUs += Random.Next(80);
+        int dice = Random.Next(1000);
+        ShardHost host = Hosts[Random.Next(Hosts.Length)];
+        switch (dice)
+        {
+            case < 230: Loop(Someone(host)); break;
+            case < 370: for (int n = Random.Next(1, 6); n > 0; n--) host.Store.ExecuteSome(Random, unblock: Dice(6)); break;
+            case < 470: StreamSome(host); break;
+            case < 530: Someone(host)?.SyncSome(Random); break;
+            case < 650: StepTasks(Someone(host)); break;
+            case < 760: for (int n = 0; n < 4; n++) SqlTurn(); break;
+            case < 860: for (int n = 0; n < 3; n++) Sessions[Random.Next(Sessions.Length)].Step(Random); break;
+            case < 940: for (int n = 0; n < 3; n++) Plains[Random.Next(Plains.Length)].Step(Random); break;
+            case < 960: CoordinatorTurn(); break;
+            case < 970: StartMissing(); break;
+            case < 975: host.Newest?.BeginToWait(); break;
+            default: if (Settings.Faults && Dice(_calm)) Misfortune(host); break;
+        }
+    }
+
+    /// <summary>Mostly the newest process of a shard, sometimes one that was deposed and does not know.</summary>
+    private ProxyProcess? Someone(ShardHost host) =>
+        host.Proxies.Count > 1 && Dice(3) ? host.Proxies[Random.Next(host.Proxies.Count)] : host.Newest;
+
+    private void Loop(ProxyProcess? p)
+    {
+        for (int n = Random.Next(1, 4); n > 0; n--) p?.Loop(Random);
+    }
+
+    private void StepTasks(ProxyProcess? p)
+    {
+        for (int n = Random.Next(2, 12); n > 0; n--) p?.StepTask(Random);
+    }
+
+    private void StreamSome(ShardHost host)
+    {
+        ProxyProcess? p = Someone(host);
+        for (int n = Random.Next(1, 6); n > 0; n--) p?.StreamOne();
+    }
+
+    /// <summary>A request reaches SQL, or an answer its caller; or not, or only when the caller has given up.</summary>
+    private void SqlTurn()
+    {
+        if (Calls.Count == 0) return;
+        int i = Random.Next(Calls.Count);
+        SqlCall call = Calls[i];
+        if (Sql.IsDown || call.Caller.CutOffUntil > Tick)
+        {
+            // What is on its way to nowhere waits there; the caller gives up.
+            if (Dice(2)) return;
+            Count("SQL unreachable");
+            call.Complete(null);
+            if (Dice(2)) Calls.RemoveAt(i);
+            return;
+        }
+
+        bool mayFail = Settings.Faults && !call.IsDone;
+        if (call.Answer is not null)
+        {
+            Calls.RemoveAt(i);
+            bool isLost = mayFail && Dice(24);
+            if (isLost) Count("SQL answer lost");
+            call.Complete(isLost ? null : call.Answer);
+        }
+        else if (mayFail && Dice(32))
+        {
+            Count("SQL request lost");
+            Calls.RemoveAt(i);
+            call.Complete(null);
+        }
+        else if (mayFail && Dice(32))
+        {
+            Count("SQL request late");
+            call.Complete(null);
+        }
+        else
+        {
+            if (call.IsDone) Count("late SQL request applied");
+            call.Answer = call.Apply();
+        }
+    }
+
+    private void CoordinatorTurn()
+    {
+        if (Coordinators.Count == 0)
+        {
+            if (Settings.Finder != FinderKind.Approximate) Coordinators.Add(new(this, $"coordinator {++_names}"));
+            return;
+        }
+
+        Coordinators.RemoveAll(c => c.IsDead);
+        for (int n = Random.Next(1, 4); n > 0 && _reports.Count > 0; n--)
+        {
+            int i = Dice(3) ? Random.Next(_reports.Count) : 0;
+            VersionReport report = _reports[i];
+            _reports.RemoveAt(i);
+            if (Settings.Faults && Dice(12))
+            {
+                Count("report lost");
+                continue;
+            }
+
+            foreach (Coordinator c in Coordinators) c.Report(report);
+        }
+
+        foreach (Coordinator c in Coordinators.ToArray())
+            for (int n = 0; n < 4; n++) c.StepTask(Random);
+    }
+
+    private void StartMissing()
+    {
+        foreach (ShardHost host in Hosts)
+            if (host.Proxies.Count == 0) StartProxy(host);
+    }
+}

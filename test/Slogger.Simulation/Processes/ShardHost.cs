@@ -1,0 +1,22 @@
+// A machine with one shard: its store, its log's disk, its clock, and the processes that own the shard or believe so.
+namespace Slogger.Simulation.Processes;
+
+internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
+{
+    public int Number => number;
+
+    public Store Store { get; } = new(cluster, number);
+
+    public ShardLog Log { get; } = new(forgetsAtGap);
+
+    /// <summary>How far the wall clock is ahead of true time, in microseconds.</summary>
+    public long SkewUs { get; set; }
+
+    /// <summary>All that are not dead, the newest last.</summary>
+    public List<ProxyProcess> Proxies { get; } = [];
+
+    public ProxyProcess? Newest => Proxies.Count > 0 ? Proxies[^1] : null;
+
+    /// <summary>Up to where the history is inside the recorded cut.</summary>
+    public long CoveredOffset { get; set; }
+}

@@ -1,0 +1,215 @@
+// An oracle of the metadata in SQL: the compare-and-set semantics of the product's store, each method one transaction. With
+// the approximate finder it works out the cut itself, as the product does; with the others a coordinator records it.
+using Slogger.Core.Cuts;
+using Slogger.Core.Recovery;
+using Slogger.Core.Shards;
+using Slogger.Core.Versions;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Simulation.Processes;
+
+internal enum RecordOutcome { Recorded, StaleWorldLine, Deposed, NotMonotone }
+
+internal sealed record RecordResult(RecordOutcome Outcome, SqlView View);
+
+internal enum BeginOutcome { Started, StaleWorldLine, Deposed, BelowRecorded }
+
+internal sealed record BeginResult(BeginOutcome Outcome, SqlView View);
+
+/// <summary>A world-line, and where each shard branched off.</summary>
+internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch);
+
+/// <summary>What a reader sees: all of one moment.</summary>
+internal sealed record SqlView(Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, VersionGrid Grid, bool AllEntered)
+{
+    public WorldLine Line => Cut.WorldLine;
+
+    /// <summary>The branches of one shard.</summary>
+    public WorldLineBranch[] BranchesOf(int shard) => [.. Lines.Select(l => new WorldLineBranch(l.WorldLine, l.Branch.Versions[shard]))];
+
+    /// <summary>What every shard kept of a world-line.</summary>
+    public Version[] KeptSince(WorldLine line)
+    {
+        Version[] kept = new Version[Cut.ShardCount];
+        Array.Fill(kept, new(long.MaxValue));
+        foreach (SqlLine l in Lines)
+            if (l.WorldLine > line)
+                for (int s = 0; s < kept.Length; s++) kept[s] = Version.Min(kept[s], l.Branch.Versions[s]);
+        return kept;
+    }
+}
+
+internal sealed class SqlShard
+{
+    public DurableClaim Claim { get; set; } = DurableClaim.Of(new(WorldLine.First, Version.Zero));
+    public long Epoch { get; set; }
+    public WorldLine Entered { get; set; } = WorldLine.First;
+    public List<PrecedenceRow> Rows { get; } = [];
+}
+
+internal sealed class Sql
+{
+    private readonly Cluster _cluster;
+    private readonly SimSettings _settings;
+    private SqlLine[] _lines;
+    private SqlView? _view;
+    private long _epochLast;
+    private long _coordinator;
+
+    public Sql(Cluster cluster, SimSettings settings, int shards, VersionGrid grid)
+    {
+        (_cluster, _settings, Grid) = (cluster, settings, grid);
+        Shards = [.. Enumerable.Range(0, shards).Select(_ => new SqlShard())];
+        Cut = Cut.Uniform(WorldLine.First, shards, Version.Zero);
+        _lines = [new(WorldLine.First, Cut, 0)];
+    }
+
+    public bool IsDown { get; set; }
+
+    public SqlShard[] Shards { get; }
+
+    public Cut Cut { get; private set; }
+
+    public VersionGrid Grid { get; private set; }
+
+    public WorldLine Line => Cut.WorldLine;
+
+    public IReadOnlyList<SqlLine> Lines => _lines;
+
+    public SqlView Look() => _view ??= new(Cut, _lines, [.. Shards.Select(s => s.Claim)], Grid, Shards.All(s => s.Epoch == 0 || s.Entered == Line));
+
+    public object TakeEpoch(int shard)
+    {
+        Changed();
+        return Shards[shard].Epoch = ++_epochLast;
+    }
+
+    public RecordResult RecordDurable(int shard, DurableClaim claim, long epoch, PrecedenceRow? row)
+    {
+        SqlShard s = Shards[shard];
+        bool isOwner = s.Epoch == epoch || Is(SimMutation.EpochNotCompared);
+        bool isCurrent = claim.Point.WorldLine == Line || Is(SimMutation.WorldLineNotCompared);
+        if (!isOwner) return new(RecordOutcome.Deposed, Look());
+        if (!isCurrent) return new(RecordOutcome.StaleWorldLine, Look());
+        if (s.Claim.Point.Version > claim.Point.Version) return new(RecordOutcome.NotMonotone, Look());
+        _cluster.Checks.OnClaim(shard, claim, epoch);
+        s.Claim = claim with { Point = claim.Point with { WorldLine = Line } };
+        if (row is { } added) AddRow(s, added);
+        Changed();
+        AdvanceCut();
+        return new(RecordOutcome.Recorded, Look());
+    }
+
+    /// <summary>Moves the cut as far as the claims allow, if that is SQL's business.</summary>
+    public SqlView AdvanceCut()
+    {
+        if (_settings.Finder == FinderKind.Approximate)
+        {
+            WorldPoint now = new(Line, Cut.Versions[0]);
+            WorldPoint next = GridCut.Advance(now, Claims());
+            if (next > now && Is(SimMutation.CutOneTooFar)) next = next with { Version = next.Version.Next };
+            if (next > now) Record(Cut.Uniform(Line, Shards.Length, next.Version));
+        }
+
+        return Look();
+    }
+
+    public object TakeCoordinator() => ++_coordinator;
+
+    /// <summary>A coordinator's cut.</summary>
+    public RecordResult RecordCut(Cut cut, long coordinator)
+    {
+        if (!Is(SimMutation.CutNotCompared))
+        {
+            if (coordinator != _coordinator) return new(RecordOutcome.Deposed, Look());
+            if (cut.WorldLine != Line) return new(RecordOutcome.StaleWorldLine, Look());
+            if (!cut.IsAtLeast(Cut)) return new(RecordOutcome.NotMonotone, Look());
+        }
+
+        if (!cut.Equals(Cut)) Record(cut);
+        return new(RecordOutcome.Recorded, Look());
+    }
+
+    public PrecedenceRow[] Rows() => [.. Shards.SelectMany(s => s.Rows)];
+
+    /// <summary>Starts the next world-line; the branch is worked out here, from the claims of this moment.</summary>
+    public BeginResult BeginWorldLine(int shard, DurableClaim durable, long epoch, PrecedenceRow? row, Cut readBefore)
+    {
+        WorldLine next = durable.Point.WorldLine.Next;
+        if (Line >= next && !Is(SimMutation.BeginNotCompared))
+        {
+            bool same = Line == next && _lines[^1].Epoch == epoch;
+            return new(same ? BeginOutcome.Started : BeginOutcome.StaleWorldLine, Look());
+        }
+
+        if (Shards[shard].Epoch != epoch) return new(BeginOutcome.Deposed, Look());
+        if (durable.Point.Version < Shards[shard].Claim.Point.Version) return new(BeginOutcome.BelowRecorded, Look());
+        Shards[shard].Claim = durable;
+        if (row is { } added) AddRow(Shards[shard], added);
+        Cut branch = Is(SimMutation.BranchBeforeTransaction) ? readBefore : Provable();
+        Cut begun = new(next, branch.Versions);
+        _cluster.Checks.OnWorldLine(begun, Cut);
+        Cut = begun;
+        _lines = [.. _lines, new(next, begun, epoch)];
+        for (int s = 0; s < Shards.Length; s++)
+        {
+            Version at = begun.Versions[s];
+            Shards[s].Claim = new(new(next, at), Shards[s].Claim.Stride, at);
+            Shards[s].Rows.Clear();
+        }
+
+        Changed();
+        return new(BeginOutcome.Started, Look());
+    }
+
+    public object Enter(int shard, WorldLine entered, long epoch)
+    {
+        if (Shards[shard].Epoch == epoch && Line == entered) Shards[shard].Entered = entered;
+        Changed();
+        return this;
+    }
+
+    public object ChangeInterval(long intervalUs, long notBeforeUs)
+    {
+        Grid = Grid.WithInterval(intervalUs, notBeforeUs);
+        Changed();
+        return this;
+    }
+
+    private Cut Provable()
+    {
+        switch (_settings.Finder)
+        {
+            case FinderKind.Approximate:
+                return Cut.Uniform(Line, Shards.Length, GridCut.Advance(new(Line, Cut.Versions[0]), Claims()).Version);
+            case FinderKind.Exact:
+                ExactFinder exact = new(Cut, Rows(), _settings.FinderFault, PrecedenceGraph.RangesMax);
+                exact.Advance();
+                return exact.Current;
+            default:
+                // What the versions depend on was in the coordinator's memory: the grid is what is left.
+                WorldPoint lowest = new(Line, Cut.Versions.ToArray().Min());
+                Version grid = GridCut.Advance(lowest, Claims()).Version;
+                return new(Line, Cut.Versions.ToArray().Select(v => Version.Max(v, grid)).ToArray());
+        }
+    }
+
+    private DurableClaim[] Claims() =>
+        [.. Shards.Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
+
+    private static void AddRow(SqlShard shard, in PrecedenceRow row) => shard.Rows.Add(row);
+
+    private void Record(Cut cut)
+    {
+        _cluster.Checks.OnCut(Cut, cut);
+        Cut = cut;
+        foreach (SqlShard s in Shards)
+            if (s.Rows.Count > 0) s.Rows.RemoveAll(r => r.Through.Version <= cut.Of(r.Shard));
+        Changed();
+    }
+
+    private void Changed() => _view = null;
+
+    private bool Is(SimMutation mutation) => _settings.Mutation == mutation;
+}

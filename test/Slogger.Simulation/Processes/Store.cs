@@ -1,0 +1,217 @@
+// An oracle of Redis: one serial history, values by key, connections as queues in both directions. A connection that
+// died on the proxy's side lives on here: what it still holds may be executed later, until somebody kills it.
+using Slogger.Core.Cuts;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Simulation.Processes;
+
+/// <summary>An operation with all that is true of it. Times are counts of events.</summary>
+internal sealed class Op
+{
+    public required int Client { get; init; }
+    public required bool IsPlain { get; init; }
+    public required int Shard { get; init; }
+    public required long Begun { get; init; }
+    public required int Key { get; init; }
+
+    /// <summary>Its number within its session or connection.</summary>
+    public long Sequence { get; set; }
+
+    /// <summary>The world-line in which it was forwarded.</summary>
+    public WorldLine Line { get; set; }
+
+    /// <summary>The version it was forwarded in; the lower bound of a blocked one.</summary>
+    public Version Label { get; set; }
+
+    public bool OpenEnded { get; set; }
+    public bool Blocked { get; set; }
+
+    /// <summary>What its session had newly seen elsewhere. For finders that want it.</summary>
+    public Dependency[]? Dependencies { get; set; }
+
+    /// <summary>The batch or the plain connection that it belongs to.</summary>
+    public object? Via { get; set; }
+
+    /// <summary>Its place in the store's history, or -1 if it is not part of it.</summary>
+    public int Position { get; set; } = -1;
+
+    /// <summary>The operation whose value it read.</summary>
+    public Op? Read { get; set; }
+
+    /// <summary>When its client had the answer; 0 if never.</summary>
+    public long Answered { get; set; }
+
+    /// <summary>It is inside the recorded cut, or survived a branch.</summary>
+    public bool Covered { get; set; }
+
+    /// <summary>Its client was told that it is committed.</summary>
+    public bool ToldCommitted { get; set; }
+
+    /// <summary>Its client was told that its fate is uncertain or that it is lost.</summary>
+    public bool ToldGone { get; set; }
+
+    public override string ToString() =>
+        $"operation {Sequence} of {(IsPlain ? "plain client" : "session")} {Client} at shard {Shard} (forwarded in {Line}:{Label}{(OpenEnded ? "+" : "")}, position {Position}, begun {Begun}, answered {Answered})";
+}
+
+/// <summary>An operation or a marker.</summary>
+internal readonly record struct Command(Op? Op, Marker? Marker);
+
+internal readonly record struct Reply(Op? Op, Marker? Marker, bool Ok);
+
+internal sealed class StoreConnection(long epoch)
+{
+    /// <summary>The epoch of the process that made it.</summary>
+    public long Epoch => epoch;
+
+    /// <summary>The store has closed it, or died.</summary>
+    public bool IsDead { get; set; }
+
+    public Queue<Command> ToStore { get; } = new();
+    public Queue<Reply> ToProxy { get; } = new();
+}
+
+internal sealed class Store
+{
+    public const int Keys = 4;
+
+    private readonly Cluster _cluster;
+    private readonly int _shard;
+    private readonly List<StoreConnection> _connections = [];
+    private readonly Op?[] _values = new Op?[Keys];
+    private long _fence;
+
+    public Store(Cluster cluster, int shard)
+    {
+        (_cluster, _shard) = (cluster, shard);
+    }
+
+    public List<Command> History { get; } = [];
+
+    /// <summary>Identity of the history: two are the same only if one is a beginning of the other.</summary>
+    public int HistoryId { get; private set; } = 1;
+
+    /// <summary>The world-line of what it holds. For the checks: Redis does not know.</summary>
+    public WorldLine Line { get; private set; } = WorldLine.First;
+
+    public bool IsUp { get; private set; } = true;
+
+    /// <summary>It answers -BUSY to markers.</summary>
+    public bool IsBusy { get; set; }
+
+    /// <summary>Its backlog no longer reaches back to where the replication link was.</summary>
+    public bool HasGap { get; set; }
+
+    public StoreConnection Connect(long epoch)
+    {
+        StoreConnection made = new(epoch) { IsDead = !IsUp || epoch < _fence };
+        if (!made.IsDead) _connections.Add(made);
+        return made;
+    }
+
+    /// <summary>Shuts out all processes of older epochs.</summary>
+    public void Fence(long epoch)
+    {
+        if (epoch < _fence) return;
+        _fence = epoch;
+        Kill(c => c.Epoch < epoch);
+    }
+
+    public bool Admits(long epoch) => epoch >= _fence;
+
+    /// <summary>One connection breaks.</summary>
+    public void BreakOne(Random random)
+    {
+        if (_connections.Count == 0) return;
+        StoreConnection broken = _connections[random.Next(_connections.Count)];
+        // What it holds may be executed yet.
+        broken.IsDead = true;
+    }
+
+    public void Die()
+    {
+        IsUp = false;
+        IsBusy = HasGap = false;
+        Kill(_ => true);
+        _cluster.ForgetPositions(History, 0);
+        History.Clear();
+        Array.Clear(_values);
+    }
+
+    public void StartEmpty()
+    {
+        IsUp = true;
+        HistoryId = _cluster.NewHistoryId();
+    }
+
+    /// <summary>It holds exactly this history from now on; all connections are gone.</summary>
+    public void Restore(IReadOnlyList<Command> history, int count, int historyId, WorldLine line)
+    {
+        Kill(_ => true);
+        _cluster.ForgetPositions(History, Math.Min(count, History.Count));
+        History.Clear();
+        Array.Clear(_values);
+        for (int i = 0; i < count; i++)
+        {
+            History.Add(history[i]);
+            if (history[i].Op is not { } op) continue;
+            op.Position = i;
+            _values[op.Key] = op;
+        }
+
+        (HistoryId, Line) = (historyId, line);
+        IsBusy = HasGap = false;
+    }
+
+    /// <summary>The next command of some connection, if there is one.</summary>
+    public void ExecuteSome(Random random, bool unblock)
+    {
+        if (!IsUp || _connections.Count == 0) return;
+        StoreConnection connection = _connections[random.Next(_connections.Count)];
+        if (connection.ToStore.Count == 0) return;
+        Command command = connection.ToStore.Peek();
+        if (command.Op is { Blocked: true } && !unblock) return;
+        connection.ToStore.Dequeue();
+        Execute(connection, command);
+    }
+
+    /// <summary>All that one connection holds.</summary>
+    public void ExecuteAllOf(StoreConnection connection)
+    {
+        while (connection.ToStore.TryDequeue(out Command command)) Execute(connection, command);
+    }
+
+    public void ExecuteAll()
+    {
+        for (int i = 0; IsUp && i < _connections.Count; i++)
+            ExecuteAllOf(_connections[i]);
+    }
+
+    private void Execute(StoreConnection connection, in Command command)
+    {
+        if (command.Marker is { } m)
+        {
+            if (!IsBusy) History.Add(command);
+            else _cluster.Count("marker refused");
+            connection.ToProxy.Enqueue(new(null, m, !IsBusy));
+            return;
+        }
+
+        Op op = command.Op!;
+        _cluster.Checks.OnExecuted(op, _shard, connection.Epoch, Line);
+        op.Position = History.Count;
+        op.Read = _values[op.Key];
+        _values[op.Key] = op;
+        History.Add(command);
+        connection.ToProxy.Enqueue(new(op, null, true));
+    }
+
+    private void Kill(Predicate<StoreConnection> which)
+    {
+        foreach (StoreConnection c in _connections)
+            if (which(c)) c.IsDead = true;
+        _connections.RemoveAll(which);
+    }
+}

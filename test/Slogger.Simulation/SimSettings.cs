@@ -1,0 +1,124 @@
+// What one simulated case is made from, and the ways in which a rule of the cluster can be switched off to prove that the
+// checks would notice. A case is determined by its settings alone: the same settings give the same case, step by step.
+using Slogger.Core.Cuts;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+
+namespace Slogger.Simulation;
+
+/// <summary>Who finds the cut.</summary>
+internal enum FinderKind
+{
+    /// <summary>SQL, by one aggregate over the shards' claims.</summary>
+    Approximate,
+
+    /// <summary>A coordinator, from the precedence graph whose rows are in SQL.</summary>
+    Exact,
+
+    /// <summary>A coordinator, from the precedence graph in its memory; SQL has the claims alone.</summary>
+    Hybrid,
+}
+
+/// <summary>How far the machines' clocks are apart.</summary>
+internal enum ClockKind
+{
+    /// <summary>By no more than the bound that the gate knows: order in real time is checked.</summary>
+    WithinBound,
+
+    /// <summary>By several versions, with jumps in both directions.</summary>
+    BeyondBound,
+}
+
+/// <summary>Settings of a case.</summary>
+internal sealed record SimSettings
+{
+    public required int Seed { get; init; }
+
+    public FinderKind Finder { get; init; }
+
+    /// <summary>How many shards; null: 2 to 5, by the seed.</summary>
+    public int? Shards { get; init; }
+
+    public int Steps { get; init; } = 900;
+
+    /// <summary>How far the clocks are apart; null: by the seed.</summary>
+    public ClockKind? Clocks { get; init; }
+
+    /// <summary>False: nothing goes wrong but what a scenario does itself.</summary>
+    public bool Faults { get; init; } = true;
+
+    /// <summary>Whether what happens is written down, for people.</summary>
+    public bool Trace { get; init; }
+
+    /// <summary>Mutants have to be caught by what they make wrong, not by getting stuck.</summary>
+    public bool ChecksProgress { get; init; } = true;
+
+    public SimMutation Mutation { get; init; }
+
+    public ShardMutation Shard { get; init; }
+
+    public ClientMutation Client { get; init; }
+
+    public GateMutation Gate { get; init; }
+
+    public SessionMutation Session { get; init; }
+
+    public FinderMutation FinderFault { get; init; }
+}
+
+/// <summary>Deliberate faults of those who drive the machines: each switches off one rule of the cluster.</summary>
+internal enum SimMutation
+{
+    None,
+
+    /// <summary>SQL records one version more than the claims allow.</summary>
+    CutOneTooFar,
+
+    /// <summary>SQL takes claims of an abandoned world-line for those of the current one.</summary>
+    WorldLineNotCompared,
+
+    /// <summary>SQL takes claims of a deposed owner.</summary>
+    EpochNotCompared,
+
+    /// <summary>Whoever begins a world-line works out the branch before the transaction, from what it has read earlier.</summary>
+    BranchBeforeTransaction,
+
+    /// <summary>A coordinator's cut is recorded whatever was recorded since, by whom, and in which world-line.</summary>
+    CutNotCompared,
+
+    /// <summary>A shard enters a world-line before its store is restored.</summary>
+    EntersBeforeRestore,
+
+    /// <summary>Plain clients are let in as soon as their own shard is restored.</summary>
+    PlainLetInEarly,
+
+    /// <summary>A taker does not shut its predecessor out of the store.</summary>
+    StoreNotFenced,
+
+    /// <summary>Replies leave at once, although a clock may be behind.</summary>
+    RepliesNotHeld,
+
+    /// <summary>What arrives while a marker is on its way is forwarded, although its version is over by the clock.</summary>
+    ForwardsBehindTheClock,
+
+    /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
+    DedicatedNotHeld,
+
+    /// <summary>A log that begins again from a checkpoint forgets at once what it held before.</summary>
+    GapForgetsLog,
+
+    /// <summary>SQL takes every version of a shard for one that it can be restored to.</summary>
+    StrideIgnored,
+
+    /// <summary>SQL begins a world-line without a look at which is current.</summary>
+    BeginNotCompared,
+
+    /// <summary>Versions follow the wall clock.</summary>
+    WallClockTaken,
+
+    /// <summary>Shard 0 never hears that the interval has changed.</summary>
+    GridNotLearned,
+
+    /// <summary>What a shard's report of a range of versions depends on is left out.</summary>
+    DependenciesForgotten,
+}

@@ -1,0 +1,137 @@
+// The command line: a range of seeds with progress and totals, or the trace of one seed.
+using System.Diagnostics;
+using System.Globalization;
+
+namespace Slogger.Simulation;
+
+internal static class SimulationCommand
+{
+    private const string Help = """
+        Runs a whole Slogger cluster in seeded cases, with everything going wrong that can, and checks the invariants of the design.
+
+        dotnet run -c Release --project test/Slogger.Simulation -- --seeds 1..100000 [options]
+        dotnet run -c Release --project test/Slogger.Simulation -- --trace 4711 [options]
+
+          --seeds A..B      the cases to run: every seed from A to B
+          --trace SEED      run one case and print all that happened in it
+          --finder NAME     who finds the cut: approximate (default), exact, hybrid, or all of them, one after the other
+          --shards N        how many shards, 1 to 16 (default: 2 to 5, by the seed)
+          --steps N         how many steps a case has before the failures end (default 900)
+          --threads N       how many cases at a time (default: one for each core)
+          --mutation NAME   switch off one rule of the cluster, to see the checks notice
+          --help            this text
+
+        Prints progress, cases per second and how often each kind of thing happened. A failure is printed with its seed and trace.
+        Exit code: 0 if every case held, 1 if one did not, 2 for options that cannot be used.
+        Without any of these options the program runs its tests.
+        """;
+
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--mutation", "--help"];
+
+    public static bool IsMeant(string[] args) => args.Any(Names.Contains);
+
+    public static int Run(string[] args)
+    {
+        try
+        {
+            return RunChecked(args);
+        }
+        catch (FormatException e)
+        {
+            Console.Error.WriteLine($"{e.Message} Try --help.");
+            return 2;
+        }
+    }
+
+    private static int RunChecked(string[] args)
+    {
+        if (args.Contains("--help"))
+        {
+            Console.WriteLine(Help);
+            return 0;
+        }
+
+        (int first, int last) = (0, -1);
+        int? trace = null;
+        FinderKind[] finders = [FinderKind.Approximate];
+        SimSettings settings = new() { Seed = 0 };
+        int threads = Environment.ProcessorCount;
+        for (int i = 0; i < args.Length; i += 2)
+        {
+            string name = args[i], value = i + 1 < args.Length ? args[i + 1] : throw new FormatException($"{name} needs a value.");
+            switch (name)
+            {
+                case "--seeds":
+                    string[] ends = value.Split("..");
+                    if (ends.Length != 2) throw new FormatException($"--seeds takes a range like 1..1000, not \"{value}\".");
+                    (first, last) = (Number(name, ends[0], 0), Number(name, ends[1], 0));
+                    break;
+                case "--trace": trace = Number(name, value, 0); break;
+                case "--finder":
+                    finders = value == "all" ? Enum.GetValues<FinderKind>()
+                        : Enum.TryParse(value, ignoreCase: true, out FinderKind one) && Enum.IsDefined(one) ? [one]
+                        : throw new FormatException($"There is no finder \"{value}\".");
+                    break;
+                case "--shards": settings = settings with { Shards = Number(name, value, 1, 16) }; break;
+                case "--steps": settings = settings with { Steps = Number(name, value, 1) }; break;
+                case "--threads": threads = Number(name, value, 1, 256); break;
+                case "--mutation":
+                    settings = settings with
+                    {
+                        Mutation = Enum.TryParse(value, ignoreCase: true, out SimMutation m) && Enum.IsDefined(m) ? m : throw new FormatException($"There is no mutation \"{value}\"."),
+                    };
+                    break;
+                default: throw new FormatException($"There is no option {name}.");
+            }
+        }
+
+        if (trace is { } seed) return Trace(settings with { Seed = seed, Finder = finders[0], Trace = true });
+        if (last < first) throw new FormatException("--seeds A..B or --trace SEED is needed.");
+        bool held = true;
+        foreach (FinderKind finder in finders) held &= RunSeeds(settings with { Finder = finder }, first, last, threads);
+        return held ? 0 : 1;
+    }
+
+    private static bool RunSeeds(SimSettings settings, int first, int last, int threads)
+    {
+        Stopwatch watch = Stopwatch.StartNew();
+        TimeSpan shown = TimeSpan.Zero;
+        IEnumerable<SimSettings> cases = Enumerable.Range(first, last - first + 1).Select(s => settings with { Seed = s });
+        SimTotals totals = SimRun.All(cases, threads, failuresMax: 1, t =>
+        {
+            if (watch.Elapsed - shown < TimeSpan.FromSeconds(5)) return;
+            shown = watch.Elapsed;
+            Console.WriteLine(Invariant($"{settings.Finder}: {t.Cases} of {last - first + 1} cases, {t.Cases / watch.Elapsed.TotalSeconds:F0} per second"));
+        });
+        Console.WriteLine(Invariant($"{settings.Finder}: {totals.Cases} cases in {watch.Elapsed.TotalSeconds:F1} s, {totals.Cases / watch.Elapsed.TotalSeconds:F0} per second, {totals.Failures.Count} failed"));
+        foreach ((string what, long n) in totals.Happened) Console.WriteLine(Invariant($"  {n,12}  {what}"));
+        foreach (SimFailure failure in totals.Failures) Print(failure with { Notes = SimRun.Try(failure.Settings with { Trace = true }, out _)?.Notes ?? [] });
+        return totals.Failures.Count == 0;
+    }
+
+    private static int Trace(SimSettings settings)
+    {
+        SimFailure? failure = SimRun.Try(settings, out Cluster cluster);
+        if (failure is not null)
+        {
+            Print(failure);
+            return 1;
+        }
+
+        foreach (string note in cluster.Notes) Console.WriteLine(note);
+        Console.WriteLine("Every invariant held.");
+        return 0;
+    }
+
+    private static void Print(SimFailure failure)
+    {
+        foreach (string note in failure.Notes) Console.WriteLine(note);
+        Console.WriteLine($"seed {failure.Settings.Seed}, {failure.Settings.Finder}: {failure.Text}");
+    }
+
+    private static int Number(string name, string text, int min, int max = int.MaxValue) =>
+        int.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out int n) && n >= min && n <= max ? n
+        : throw new FormatException($"{name} takes a number from {min} on, not \"{text}\".");
+
+    private static string Invariant(FormattableString text) => FormattableString.Invariant(text);
+}

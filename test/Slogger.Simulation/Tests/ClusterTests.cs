@@ -1,0 +1,58 @@
+// Many seeded clusters with every finder: nothing that the design promises may break, and everything that can go wrong must have.
+namespace Slogger.Simulation.Tests;
+
+public class ClusterTests
+{
+    // SLOGGER_TEST_WORLDS in the environment for a long run: how many cases of each finder.
+    private static readonly int Cases =
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_WORLDS"), out int n) ? n : 7000;
+
+    private static readonly string[] Faults =
+    [
+        "SQL answer lost", "SQL outage", "SQL request late", "SQL request lost", "SQL unreachable", "late SQL request applied",
+        "backlog gap", "clock jumped back", "clock jumped forward", "cut off from SQL", "interval changed", "marker lost", "marker refused",
+        "message doubled", "message lost", "message reordered", "pause", "plain connection lost", "power cut", "power cut everywhere",
+        "proxy died", "proxy died during a recovery", "replication link broke", "session connection lost", "store connection broke",
+        "store died", "store died during a recovery", "takeover",
+    ];
+
+    private static readonly string[] Outcomes =
+    [
+        "answered operations lost", "begin: Deposed", "begin: StaleWorldLine", "begin: Started", "cut", "deposed owner halted",
+        "gate: Execute", "gate: FastForward", "gate: RefuseAhead", "gate: Rollback", "gate: WaitForWorldLine", "gate: WaitUntil",
+        "operation lost", "operation survived", "operation uncertain", "plain connection rolled back",
+        "plan: Continue", "plan: GapCheckpoint", "plan: RestoreFromLog", "record: Deposed", "record: Recorded", "record: StaleWorldLine",
+        "reply: Completed", "reply: Ignored", "restored", "session rolled back", "upstream again", "world-line", "world-line left",
+    ];
+
+    private static readonly string[] OfCoordinators =
+    [
+        "coordinator died", "coordinator taken over", "coordinator deposed", "coordinator starts from SQL", "coordinator goes on in a world-line",
+        "report lost",
+    ];
+
+    [Theory]
+    [InlineData((int)FinderKind.Approximate)]
+    [InlineData((int)FinderKind.Exact)]
+    [InlineData((int)FinderKind.Hybrid)]
+    public void Cluster_EverythingGoesWrong_EveryInvariantHolds(int finder)
+    {
+        FinderKind kind = (FinderKind)finder;
+        SimTotals totals = SimRun.All(Enumerable.Range(1, Cases).Select(seed => new SimSettings { Seed = seed, Finder = kind }), threads: 2);
+        Assert.True(totals.Failures.Count == 0, string.Join('\n', totals.Failures.Select(f => $"seed {f.Settings.Seed}, {kind}: {f.Text}")));
+        TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", totals.Happened.Select(h => $"{h.Key} {h.Value}")));
+        // A world in which nothing happens proves nothing.
+        foreach (string what in (string[])[.. Faults, .. Outcomes, .. kind == FinderKind.Approximate ? [] : OfCoordinators])
+            Assert.True(totals.Happened.GetValueOrDefault(what) > 0, $"'{what}' never happened in {Cases} cases");
+    }
+
+    [Fact]
+    public void Cluster_SameSeed_SameCase()
+    {
+        SimSettings settings = new() { Seed = 17, Trace = true };
+        SimRun.Try(settings, out Cluster first);
+        SimRun.Try(settings, out Cluster second);
+        Assert.NotEmpty(first.Notes);
+        Assert.Equal(first.Notes, second.Notes);
+    }
+}

@@ -1,0 +1,88 @@
+// The tests of the tests: with one rule switched off, some case among the first so many breaks the invariant that the rule is for.
+using Slogger.Core.Cuts;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+
+namespace Slogger.Simulation.Tests;
+
+public class MutantTests
+{
+    [Theory]
+    [InlineData((int)SimMutation.CutOneTooFar, "I2", 50)]
+    [InlineData((int)SimMutation.WorldLineNotCompared, "I5", 100)]
+    [InlineData((int)SimMutation.EpochNotCompared, "I6", 100)]
+    [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 2000)]
+    [InlineData((int)SimMutation.BeginNotCompared, "I5", 100)]
+    [InlineData((int)SimMutation.EntersBeforeRestore, "I5", 6000)]
+    [InlineData((int)SimMutation.PlainLetInEarly, "I5", 600)]
+    [InlineData((int)SimMutation.StoreNotFenced, "I6", 500)]
+    [InlineData((int)SimMutation.RepliesNotHeld, "I1", 6000)]
+    [InlineData((int)SimMutation.ForwardsBehindTheClock, "I1", 3000)]
+    [InlineData((int)SimMutation.DedicatedNotHeld, "I1", 6000)]
+    [InlineData((int)SimMutation.GapForgetsLog, "I2", 500)]
+    [InlineData((int)SimMutation.StrideIgnored, "I2", 100)]
+    public void Cluster_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Mutation = (SimMutation)mutation });
+
+    [Theory]
+    [InlineData((int)SimMutation.DependenciesForgotten, "I1", 2000)]
+    [InlineData((int)SimMutation.CutNotCompared, "I3", 3000)]
+    public void Coordinator_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Mutation = (SimMutation)mutation });
+
+    [Theory]
+    [InlineData((int)ShardMutation.GapIsNoFloor, "I2", 500)]
+    [InlineData((int)ShardMutation.RefusedLeavesClean, "I2", 500)]
+    [InlineData((int)ShardMutation.BusyIgnored, "I2", 500)]
+    [InlineData((int)ShardMutation.OpenMovesAtAnswer, "I2", 500)]
+    [InlineData((int)ShardMutation.RecordBeforeDurable, "I2", 500)]
+    [InlineData((int)ShardMutation.OldWorldLineDurable, "I2", 2000)]
+    [InlineData((int)ShardMutation.OpenGoesBack, "I5", 2000)]
+    public void Shard_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((ShardMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Shard = (ShardMutation)mutation });
+
+    [Theory]
+    [InlineData((int)GateMutation.EarlierVersionExecutes, "I1", 500)]
+    [InlineData((int)GateMutation.OlderWorldLineExecutes, "I5", 500)]
+    [InlineData((int)GateMutation.NewerWorldLineExecutes, "I5", 2000)]
+    public void Gate_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((GateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Gate = (GateMutation)mutation });
+
+    [Theory]
+    [InlineData((int)ClientMutation.SeenIsForgotten, (int)FinderKind.Approximate, "I1", 2000)]
+    [InlineData((int)ClientMutation.OneDependency, (int)FinderKind.Exact, "I1", 3000)]
+    [InlineData((int)ClientMutation.ToldForEver, (int)FinderKind.Exact, "I1", 3000)]
+    [InlineData((int)ClientMutation.UnansweredSurvives, (int)FinderKind.Approximate, "I1", 2000)]
+    [InlineData((int)ClientMutation.PendingIsNoException, (int)FinderKind.Approximate, "I2", 2000)]
+    public void Session_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
+        AssertCaught(((ClientMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, Client = (ClientMutation)mutation });
+
+    [Theory]
+    [InlineData((int)SessionMutation.LowerBoundSurvives, "I1", 6000)]
+    [InlineData((int)SessionMutation.AnyWorldLineCommits, "I2", 3000)]
+    public void PlainConnection_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((SessionMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Session = (SessionMutation)mutation });
+
+    [Theory]
+    [InlineData((int)FinderMutation.GraphOneTooFar, (int)FinderKind.Exact, "I1", 2000)]
+    [InlineData((int)FinderMutation.NoTransitivity, (int)FinderKind.Exact, "I1", 3000)]
+    [InlineData((int)FinderMutation.GapIsClosed, (int)FinderKind.Hybrid, "I1", 3000)]
+    [InlineData((int)FinderMutation.LostIsTrusted, (int)FinderKind.Hybrid, "I1", 3000)]
+    [InlineData((int)FinderMutation.StrideIgnored, (int)FinderKind.Hybrid, "I2", 500)]
+    [InlineData((int)FinderMutation.GridOneTooFar, (int)FinderKind.Hybrid, "I2", 500)]
+    public void Finder_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
+        AssertCaught(((FinderMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
+
+    private static void AssertCaught(string name, string by, int seeds, SimSettings settings)
+    {
+        for (int seed = 1; seed <= seeds; seed++)
+        {
+            if (SimRun.Try(settings with { Seed = seed, ChecksProgress = false }, out _) is not { } failure) continue;
+            TestContext.Current.TestOutputHelper?.WriteLine($"{name}: seed {seed}: {failure.Text}");
+            Assert.StartsWith(by, failure.Text, StringComparison.Ordinal);
+            return;
+        }
+
+        Assert.Fail($"The mutant {name} survived {seeds} cases.");
+    }
+}
