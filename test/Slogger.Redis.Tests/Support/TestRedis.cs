@@ -98,6 +98,17 @@ internal sealed class TestRedis : IAsyncDisposable
         if (_process is { HasExited: false })
             await KillAsync();
         _process?.Dispose();
-        System.IO.Directory.Delete(Directory, recursive: true);
+        for (int attempt = 0; System.IO.Directory.Exists(Directory); attempt++)
+        {
+            try
+            {
+                System.IO.Directory.Delete(Directory, recursive: true);
+            }
+            catch (IOException) when (attempt < 50)
+            {
+                // A child of the killed server, busy with a snapshot, writes for a moment longer.
+                await Task.Delay(20);
+            }
+        }
     }
 }

