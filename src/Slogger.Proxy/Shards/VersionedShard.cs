@@ -113,7 +113,11 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         {
             if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return 0; }
-            if (IsPunctual) { return machine.NextBoundaryUs(Now()) - Now().Microseconds; }
+            if (IsPunctual)
+            {
+                HybridTimestamp now = Now();
+                return machine.NextBoundaryUs(now) - now.Microseconds;
+            }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
             // A fast-forward does not wait for the clock.
             if (machine.Mode == ShardMode.Stopping || machine.BoundaryDue(Now())) { return 0; }

@@ -368,9 +368,10 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         // A boundary does not wait for so long a script: the operation is of one side or the other.
         const string slow = "local t = redis.call('TIME'); repeat local n = redis.call('TIME') until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 100000; return redis.call('INCR', 'a')";
         int committedWhenSaid = 0;
-        for (int i = 1; i <= 10; i++)
+        // With no boundary under way the next one comes within the script; not in every round, on a busy machine in two of five. Said
+        // at once, one in ten is committed by then all the same.
+        for (int i = 1; i <= 30 && committedWhenSaid < 7; i++)
         {
-            // With no boundary under way the next one comes within the script; so it does not in every round, but in most.
             await other.Wire.DoAsync("DPR.WAIT", "*", "20000");
             await Task.Delay(50);
             Assert.True(session.TryBegin(Zero, 2, out BatchHeader header));
@@ -384,7 +385,7 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
             Assert.Equal("$behind", (await client.Wire.ReadAsync()).Compact);
         }
 
-        Assert.True(committedWhenSaid >= 5, $"{committedWhenSaid} of 10");
+        Assert.True(committedWhenSaid >= 7, $"{committedWhenSaid} of 30");
     }
 
     [Fact]
