@@ -105,11 +105,13 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
     public void ClientReplyOff_AsASubscriber_StillGetsMessages(TransportKind transport)
     {
         using RespConnection client = servers.Fresh(transport), other = servers.Proxy(transport).Connect();
+        // A channel of its own: Redis may still hold the subscriber of the run on the other transport.
+        string channel = transport == TransportKind.Epoll ? "e" : "s";
         client.Send("CLIENT", "REPLY", "OFF");
-        client.Send("SUBSCRIBE", "c");
-        Assert.Equal("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", client.Read());
-        Assert.Equal(":1\r\n", other.Call("PUBLISH", "c", "m"));
-        Assert.Equal("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", client.Read());
+        client.Send("SUBSCRIBE", channel);
+        Assert.Equal($"*3\r\n$9\r\nsubscribe\r\n$1\r\n{channel}\r\n:1\r\n", client.Read());
+        Assert.Equal(":1\r\n", other.Call("PUBLISH", channel, "m"));
+        Assert.Equal($"*3\r\n$7\r\nmessage\r\n$1\r\n{channel}\r\n$1\r\nm\r\n", client.Read());
     }
 
     [Theory]
