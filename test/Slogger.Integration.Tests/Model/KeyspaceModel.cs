@@ -95,12 +95,12 @@ internal sealed partial class KeyspaceModel
 
     /// <summary>Applies a command and returns the reply's compact form, or null where the model does not foretell it.</summary>
     /// <param name="arguments">The command as sent.</param>
-    /// <param name="expired">A key that has certainly expired before the command runs.</param>
-    public string? Apply(IReadOnlyList<string> arguments, DatabaseKey? expired = null)
+    /// <param name="expired">A key's name: whatever expiry it has, that time has certainly passed before the command runs.</param>
+    public string? Apply(IReadOnlyList<string> arguments, string? expired = null)
     {
-        if (expired is { } gone)
+        if (expired is not null && _entries.TryGetValue(Key(expired), out var gone) && gone.ExpiresAtMs != 0)
         {
-            Force(gone, null);
+            Force(Key(expired), null);
         }
 
         string name = arguments[0];

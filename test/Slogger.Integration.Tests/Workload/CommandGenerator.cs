@@ -14,6 +14,7 @@ internal sealed partial class CommandGenerator(int writer, int seed, WriterProfi
     private readonly Random _random = new(seed);
     private readonly string _prefix = string.Create(CultureInfo.InvariantCulture, $"w{writer}:");
     private readonly int[] _databases = [0, 0, 0, 1, PrivateDatabase(writer)];
+    private readonly Dictionary<string, long> _latestExpiry = new(StringComparer.Ordinal);
     private long _serial;
     private bool _watching;
 
@@ -122,15 +123,18 @@ internal sealed partial class CommandGenerator(int writer, int seed, WriterProfi
     {
         string key = KeyName('x');
         long now = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds();
+        long latest = _latestExpiry.GetValueOrDefault(key);
         model.Entries.TryGetValue(new(model.Database, key), out var entry);
-        bool dead = entry is { ExpiresAtMs: > 0 } && entry.ExpiresAtMs + ExpiryMarginMs < now;
-        if (dead)
+        if (entry is { ExpiresAtMs: > 0 } && latest + ExpiryMarginMs < now)
         {
             // Right only if the expiry itself is replayed: else the old value would be added to.
-            return new Issued(["INCRBY", key, "7"]) { Expired = new(model.Database, key) };
+            return new Issued(["INCRBY", key, "7"]) { Expired = key };
         }
 
-        return Plain("SET", key, Text(_random.Next(1000, 9000)), "PXAT", Text(now + _random.Next(50, 1200)));
+        // Each expiry of a key is later than those before it, so that after a rollback, too, none is alive when the latest is over.
+        latest = Math.Max(latest + 1, now + _random.Next(50, 1200));
+        _latestExpiry[key] = latest;
+        return Plain("SET", key, Text(_random.Next(1000, 9000)), "PXAT", Text(latest));
     }
 
     private Issued Plain(params string[] arguments) => new(arguments);

@@ -24,8 +24,8 @@ internal sealed class Issued(IReadOnlyList<string> arguments)
 {
     public IReadOnlyList<string> Arguments { get; } = arguments;
 
-    /// <summary>A short-lived key that has certainly expired when the command runs.</summary>
-    public DatabaseKey? Expired { get; init; }
+    /// <summary>A short-lived key: every expiry it was ever given is over when the command runs.</summary>
+    public string? Expired { get; init; }
 
     public string? ExpectedReply { get; set; }
 
