@@ -63,7 +63,8 @@ internal sealed unsafe partial class Client
             AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
             AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
-        AppendHeader(bytes, '*', 16);
+        (Sequence Last, long Version)? done = port.LastDone(new SessionId(_helloSession));
+        AppendHeader(bytes, '*', done is null ? 16 : 20);
         Number("protocol", BatchProtocol);
         Word("session", new SessionId(_helloSession).ToString());
         Word("cluster", port.Cluster);
@@ -72,6 +73,12 @@ internal sealed unsafe partial class Client
         Number("open", _loop.Gate.Open);
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
+        if (done is { } known)
+        {
+            Number("last", known.Last.Number);
+            // Of a version that has not ended yet only the open one is known to be no lower.
+            Number("last_version", known.Version > 0 ? known.Version : _loop.Gate.Open);
+        }
         Answer(bytes.ToArray());
     }
 
@@ -152,6 +159,9 @@ internal sealed unsafe partial class Client
     {
         (_batches ??= new()).Begin(header);
         _batchLeft = header.Count;
+        _marked = null;
+        _markSession = header.Session;
+        _markLast = new(header.First.Number + header.Count - 1);
         _holdDeadline = 0;
         _input.Consume((nint)_requestBytes);
         // Who waits for it before sending requests is told at once; others with the first reply, which costs less.
@@ -225,6 +235,22 @@ internal sealed unsafe partial class Client
 
     // ---- The requests of a batch ----
 
+    // Of the batch let through last: where its requests went, and what is to be said behind them.
+    private Upstream? _marked;
+    private SessionId _markSession;
+    private Sequence _markLast;
+
+    private void CountForwardedInBatch(Upstream upstream, int count)
+    {
+        _batchLeft -= count;
+        _marked = upstream;
+        if (_batchLeft == 0) { _loop.MarkBatch(this, upstream, _markSession, _markLast); }
+    }
+
+    /// <summary>Whether a command of the proxy's own can be put behind what this client's own upstream has been sent.</summary>
+    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !_streaming && !_ended && !_quits
+        && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+
     // What would hold up the batch, be no single reply, or end the connection.
     private string? BatchRefusalOf(CommandKind kind)
     {
@@ -276,7 +302,7 @@ internal sealed unsafe partial class Client
     // The proxy has answered by itself: without effect, so in any version that keeps the order.
     private void CountLocalInBatch()
     {
-        _batchLeft--;
+        if (_marked is { } upstream) { CountForwardedInBatch(upstream, 1); } else { _batchLeft--; }
         OnBatchAnswered(1, Version.Max(new Version(_loop.Gate.Open), _batches!.Head.Latest), inexact: false);
         AfterBatchReply();
     }

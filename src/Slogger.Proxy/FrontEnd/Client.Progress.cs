@@ -33,7 +33,7 @@ internal sealed unsafe partial class Client
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
         if (IsUncounted(kind)) { return; }
-        if (_batchLeft > 0) { _batchLeft -= count; }
+        if (_batchLeft > 0) { CountForwardedInBatch(upstream, count); }
         if (inexact)
         {
             _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
@@ -54,7 +54,7 @@ internal sealed unsafe partial class Client
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
             _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
-            if (_batchLeft > 0) { _batchLeft--; }
+            if (_batchLeft > 0) { CountForwardedInBatch(upstream, 1); }
         }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
         if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }

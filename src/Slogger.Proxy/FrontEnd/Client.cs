@@ -358,6 +358,13 @@ internal sealed unsafe partial class Client : IChannelOwner
         {
             _pins &= ~Pins.PubSub;
         }
+        AfterOwnReply();
+    }
+
+    /// <summary>A reply has come, the client's or one of the proxy's own requests: it may have been the last that was waited for.</summary>
+    public void AfterOwnReply()
+    {
+        if (IsClosed) { return; }
         if (_waiting == Waiting.Drain && IsDrained) { _loop.ScheduleResume(this); }
         CloseIfDone();
     }

@@ -316,6 +316,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void FlushShared()
     {
+        WriteMarks();
         if (SharedDirty && !Gate.HoldsShared)
         {
             SharedDirty = false;

@@ -17,6 +17,10 @@ internal interface IBatchPort
     /// <summary>Length of a version. Unit: microseconds.</summary>
     long VersionIntervalUs { get; }
 
+    /// <summary>The last operation of a session's batch that is known to have been executed here, and the version that it was at the
+    /// latest, or 0 for the open one. Null if nothing is known.</summary>
+    (Sequence Last, long Version)? LastDone(SessionId session);
+
     /// <summary>What to do with a batch now.</summary>
     /// <param name="header">Its header.</param>
     /// <param name="open">The lowest version that a request forwarded now belongs to.</param>

@@ -178,6 +178,7 @@ internal sealed unsafe partial class Upstream
         switch (e.Kind)
         {
             case ReplyKind.Dropped:
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.View:
                 ViewsInFlight--;

@@ -79,6 +79,7 @@ internal sealed partial class LogShard
             return false;
         }
         if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
+        _marks.Reset(_log);
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
         Follow(link, last, recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
         await CaughtUpAsync(link, stop).ConfigureAwait(false);
@@ -144,6 +145,7 @@ internal sealed partial class LogShard
         }
         FailPoint.Pass(FailPoint.HistoryBegun);
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}, {full.RdbBytes} bytes");
+        _marks.Reset(null);
         var start = new Boundary(at.WorldLine, at.Version, full.Offset, origin.Database, Now());
         Follow(link, start, recorded, full.Offset, full.Offset, isRestarted: true);
         return true;
@@ -193,6 +195,7 @@ internal sealed partial class LogShard
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         FailPoint.Pass(FailPoint.IdentityWritten);
         ResumeUnlogged(storeGoesOn: false);
+        _marks.Reset(_log);
         Follow(link, start, start.Point, continued.Offset, continued.Offset);
         return true;
     }

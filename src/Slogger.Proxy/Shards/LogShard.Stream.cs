@@ -1,4 +1,5 @@
 // The way of a version to the disk: stream -> log -> sync.
+using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Log;
 using Slogger.Proxy.Configuration;
@@ -43,6 +44,7 @@ internal sealed partial class LogShard
     void IStreamSink.OnMarker(in StreamMarker marker)
     {
         MarkerPayload p = marker.Payload;
+        _marks.OnBoundary(p.Closed.Number);
         lock (_machineLock)
         {
             _machine?.MarkerRead(new Marker(p.WorldLine, p.Closed, p.NextOpen, p.Time), marker.OffsetAfter, marker.Database, _effects);
@@ -50,6 +52,10 @@ internal sealed partial class LogShard
             Perform();
         }
     }
+
+    void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
+
+    protected override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
     void IStreamSink.OnKeepalive(long offset)
     {

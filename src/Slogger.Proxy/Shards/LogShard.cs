@@ -24,11 +24,13 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
     private const long SyncIntervalMicroseconds = 5_000;
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
+    private readonly SessionMarks _marks;
 
     public LogShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store, connectors)
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
+        _marks = new SessionMarks(_markers);
         _channelBytes = System.Text.Encoding.ASCII.GetBytes(_markers.Channel);
     }
 

@@ -31,6 +31,11 @@ internal abstract partial class VersionedShard : IBatchPort
         return _batchGate.Decide(header, new GateShard(new(WorldLine), open, _seat.Grid, _branches), now);
     }
 
+    (Sequence Last, long Version)? IBatchPort.LastDone(SessionId session) => LastDone(session);
+
+    /// <summary>See <see cref="IBatchPort.LastDone"/>; without a stream nothing is known.</summary>
+    protected virtual (Sequence Last, long Version)? LastDone(SessionId session) => null;
+
     void IBatchPort.FastForward(Version atLeast)
     {
         lock (_machineLock) { _machine?.FastForward(atLeast); }

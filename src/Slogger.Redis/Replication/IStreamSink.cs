@@ -17,6 +17,12 @@ public interface IStreamSink
     /// <summary>A marker of ours. Exactly the bytes up to and including it have been handed over.</summary>
     void OnMarker(in StreamMarker marker);
 
+    /// <summary>Sessions' marks were read (<see cref="SessionMark"/>). Their bytes may not have been handed over yet.</summary>
+    /// <param name="payload">The payload, valid during the call.</param>
+    void OnSessionMark(ReadOnlySpan<byte> payload)
+    {
+    }
+
     /// <summary>Redis's own heartbeat was read; all bytes up to <paramref name="offset"/> have been handed over.</summary>
     void OnKeepalive(long offset)
     {

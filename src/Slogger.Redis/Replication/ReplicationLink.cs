@@ -308,6 +308,11 @@ public sealed class ReplicationLink : IDisposable
             switch (found)
             {
                 case StreamEvent.ShardPublish when _options.Markers is { } codec && codec.IsChannel(_scanner.Argument(1)):
+                    if (!_scanner.InTransaction && SessionMark.IsMark(_scanner.Argument(2)))
+                    {
+                        _sink!.OnSessionMark(_scanner.Argument(2));
+                        break;
+                    }
                     if (_scanner.InTransaction || !codec.TryRead(_scanner.Argument(1), _scanner.Argument(2), out MarkerPayload payload))
                     {
                         SuspectMarkers++;
