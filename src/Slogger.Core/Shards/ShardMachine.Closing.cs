@@ -20,6 +20,8 @@ public sealed partial class ShardMachine
             // label of what was forwarded last must be within, or the boundary would say less than it holds.
             Version closed = RoundDown(slot.Previous);
             bool covers = closed >= _open || (Is(ShardMutation.StrideIgnoresLabels) && closed > _last.Version);
+            // The stride may have grown since that end was given out: what was forwarded up to it is not all in this version.
+            if (_mode == ShardMode.Running && closed < _awaitedEnd && !Is(ShardMutation.LateEndIsNoMatter)) return;
             if (slot > _open && covers) SendMarker(new(_worldLine, closed, slot, _now), effects);
             return;
         }

@@ -40,6 +40,7 @@ public sealed partial class ShardMachine
     private Version _open;                 // of what is forwarded now
     private Version _lowest;               // the lowest version that what is forwarded now could still fall into
     private Version _atLeast;              // fast-forward target
+    private Version _awaitedEnd;           // peers: up to the end of this version requests may have been forwarded
     private bool _dirty;                   // something happened that no marker on its way or counted boundary covers
     private Marker? _inFlight;
     private bool _answered;
@@ -125,8 +126,13 @@ public sealed partial class ShardMachine
     /// nothing forwarded since, ends it on time. In microseconds since the Unix epoch, later than now. A shard with peers closes
     /// versions at such times only: what it does later is in no cut of that version elsewhere. Now, if a fast-forward is due: that
     /// ends a version before its time.</summary>
-    public long NextBoundaryUs(HybridTimestamp now) =>
-        RoundDown(_atLeast.Previous) >= _open ? now.Microseconds : _grid.StartOf(RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds))).Next);
+    public long NextBoundaryUs(HybridTimestamp now)
+    {
+        _awaitedEnd = default;
+        if (RoundDown(_atLeast.Previous) >= _open) return now.Microseconds;
+        _awaitedEnd = RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds)));
+        return _grid.StartOf(_awaitedEnd.Next);
+    }
 
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>

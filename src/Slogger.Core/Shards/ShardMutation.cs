@@ -71,4 +71,7 @@ internal enum ShardMutation
 
     /// <summary>Versions that a late marker closed together are claimed as ones that the shard can be restored to.</summary>
     GapIsNoFloor,
+
+    /// <summary>A version is closed at the end of a later one, with what was done in that.</summary>
+    LateEndIsNoMatter,
 }

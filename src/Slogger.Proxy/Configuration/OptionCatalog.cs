@@ -97,7 +97,7 @@ public static class OptionCatalog
         new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)),
         new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)),
         new("shards", Durability, "N", "How many shards the cluster has. Needed where the cluster is made, by the first of its proxies; a later one may leave it out.", "1 when the cluster is made", nameof(ServeOptions.Shards)),
-        new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE (in a cluster of one shard), or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
+        new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
         new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs.", "5ms", nameof(ServeOptions.VersionInterval)),
         new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken at the latest. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),
         new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),

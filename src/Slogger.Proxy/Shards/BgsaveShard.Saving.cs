@@ -185,6 +185,8 @@ internal sealed partial class BgsaveShard
     private string? Register(string file, in Marker marker)
     {
         if (CheckFile(file, out RdbInfo? info) is { } problem) { return problem; }
+        // Versions that passed empty before this save are said to be restorable: by the snapshot before.
+        ExtendOverEmptyRun();
         _snapshots.Add(file, Describe(info!, new Boundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
         return null;
     }

@@ -24,9 +24,6 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
 
     protected override string ModeName => "bgsave";
 
-    // What a snapshot is restored to is not exact enough yet for a cut between those of others.
-    protected override bool AllowsPeers => false;
-
     protected override string KeptName => "the snapshots";
 
     protected override TimeSpan StopLimit => TimeSpan.FromSeconds(60);

@@ -38,8 +38,6 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
 
     protected override string ModeName => "log";
 
-    protected override bool AllowsPeers => true;
-
     protected override string KeptName => "the version log";
 
     protected override TimeSpan StopLimit => TimeSpan.FromSeconds(10);

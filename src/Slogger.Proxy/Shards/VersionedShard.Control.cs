@@ -34,9 +34,6 @@ internal abstract partial class VersionedShard
 
     // ---- What the modes add ----
 
-    /// <summary>Whether the mode can be used in a cluster of several shards.</summary>
-    protected abstract bool AllowsPeers { get; }
-
     /// <summary>What the mode keeps, for messages.</summary>
     protected abstract string KeptName { get; }
 
@@ -83,10 +80,6 @@ internal abstract partial class VersionedShard
         catch (MetadataException e)
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
-        }
-        if (_seat.HasPeers && !AllowsPeers)
-        {
-            return ProxyExit.Failed($"--commit {ModeName} is for a cluster of one shard, and cluster \"{_options.Cluster}\" has several", "use --commit log");
         }
         _cuts = new CutRecorder(_seat, _report, this);
         try

@@ -15,11 +15,12 @@ internal sealed class ShardHarness
     private long _us = Start;
 
     public ShardHarness(CommitMode mode = CommitMode.Log, bool attach = true, long lastVersion = 0, long recorded = 0,
-        long syncIntervalUs = 0, long recordIntervalUs = 0, bool peers = false)
+        long syncIntervalUs = 0, long recordIntervalUs = 0, bool peers = false,
+        ShardMutation mutation = ShardMutation.None)
     {
         Machine = new(
             new() { Mode = mode, EmptyRunIntervalUs = 10_000, RecordBackoffMinUs = 1000, RecordBackoffMaxUs = 4000, SyncIntervalUs = syncIntervalUs, RecordIntervalUs = recordIntervalUs, HasPeers = peers },
-            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)));
+            new(new VersionGrid(new(1), Start, 1000), new(new(1), new(lastVersion), 100, 0, default), new(new(1), new(recorded)), new(new(1), new(recorded)), HybridTimestamp.Of(_us, 0)), mutation);
         if (attach) Machine.Attached(100, 100);
     }
 
@@ -37,6 +38,8 @@ internal sealed class ShardHarness
     public WorldPoint Point => Effects.Single(e => e.Kind is ShardEffectKind.RecordDurable or ShardEffectKind.Committed).Point;
 
     public DurableClaim Claim => Effects.Single(e => e.Kind == ShardEffectKind.RecordDurable).Claim;
+
+    public long StartOf(long version) => Start + ((version - 1) * 1000);
 
     public HybridTimestamp Now => HybridTimestamp.Of(_us, 0);
 

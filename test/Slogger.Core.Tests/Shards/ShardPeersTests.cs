@@ -49,6 +49,28 @@ public sealed class ShardPeersTests
         Assert.Equal(new DurableClaim(P(1, 6), 1, new(5)), h.Claim);
     }
 
+    [Theory]
+    [InlineData(false, "")]
+    [InlineData(true, "StartSave")]
+    public void Stride_GrownWhileAnEndIsAwaited_ClosesNothingLate(bool forgets, string expected)
+    {
+        ShardHarness h = new(CommitMode.Bgsave, peers: true, mutation: forgets ? ShardMutation.LateEndIsNoMatter : ShardMutation.None);
+        h.TickAt(2);
+        Marker save = h.Marker;
+        h.Answer(save);
+        h.TickAt(9);
+        // Every version can be closed so far: what is received until the end of the ninth is forwarded.
+        Assert.Equal(h.StartOf(10), h.Machine.NextBoundaryUs(h.Now));
+        h.Do(e => h.Machine.SaveCompleted(save, true, e));
+        Assert.Equal(8, h.Machine.Stride);
+        Assert.Equal(expected, h.TickAt(10));
+        if (forgets) { return; }
+        Assert.Equal(h.StartOf(17), h.Machine.NextBoundaryUs(h.Now));
+        // The loop comes late; nothing was forwarded since that end.
+        Assert.Equal("StartSave", h.TickAt(19));
+        Assert.Equal((16, 19), (h.Marker.Closed.Number, h.Marker.Next.Number));
+    }
+
     [Fact]
     public void Claim_RunOfEmptyVersions_AllAreRestorable()
     {

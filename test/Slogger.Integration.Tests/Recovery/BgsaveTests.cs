@@ -55,6 +55,46 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         Assert.Equal("$x", (await again.CallAsync("GET", "k")).Compact);
     }
 
+    // Redis counts what was written since its last save, whoever keeps the file: a save that a killed proxy had begun counts too.
+    [Fact]
+    public async Task Save_WhoseProxyWasKilled_IsNotTakenForOneThatIsKept()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { Commit = "bgsave" });
+        await deployment.StartAsync();
+        await CommitAsync(deployment, "1");
+        using var direct = await deployment.Redis.ConnectAsync();
+        await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "500000");
+        long open;
+        using (var client = await deployment.ConnectAsync())
+        {
+            await client.DoAsync("SET", "k", "2");
+            open = (await FieldsAsync(client))["open_version"];
+            await Eventually.AsyncTrue("a save has begun", Generous, async () => await SavingAsync(direct));
+        }
+
+        deployment.Proxy.KillHard();
+        await Eventually.AsyncTrue("the save has ended", Generous, async () => !await SavingAsync(direct));
+        await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "0");
+        await deployment.StartProxyAsync();
+        using (var asking = await deployment.ConnectAsync())
+        {
+            await Eventually.AsyncTrue("the version is committed", Generous, async () => (await asking.DoAsync("DPR.CUT")).Items[1].AsInteger() > open);
+        }
+
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        using var again = await deployment.ConnectAsync();
+        Assert.Equal("$2", (await again.CallAsync("GET", "k")).Compact);
+    }
+
+    private static async Task<bool> SavingAsync(RespClient direct) =>
+        (await direct.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal);
+
+    private static async Task<Dictionary<string, long>> FieldsAsync(RespClient client) =>
+        (await client.DoAsync("DPR.INFO")).Text.Split('\n', StringSplitOptions.RemoveEmptyEntries).Select(l => l.TrimEnd('\r').Split(':', 2))
+            .Where(p => p.Length == 2 && long.TryParse(p[1], out _)).ToDictionary(p => p[0], p => long.Parse(p[1], System.Globalization.CultureInfo.InvariantCulture));
+
     [Fact]
     public async Task Saves_OfOthersAndFlushAll_NeverCommitWhatIsNotKept()
     {
