@@ -80,6 +80,12 @@ public sealed record ServeOptions
     /// </summary>
     public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
 
+    /// <summary>
+    /// How far the clocks of any two shards may be apart, up to half a version. Default: 0, all shards run on one machine. With more,
+    /// replies wait until that long after the beginning of their version, so that order in real time holds across machines.
+    /// </summary>
+    public TimeSpan ClockError { get; init; }
+
     /// <summary>What plain clients see after a recovery. Default: close.</summary>
     public RollbackAction OnRollback { get; init; } = RollbackAction.Close;
 

@@ -60,6 +60,7 @@ public static class ServeOptionsReader
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
+            ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             MaxClients = reader.Value("max-clients", OptionText.Number(1, 1_000_000), defaults.MaxClients),
@@ -287,6 +288,11 @@ public static class ServeOptionsReader
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))
         {
             reader.Warnings.Add($"{open} is reachable from other machines: unless Redis asks for a password, so can anyone there use it");
+        }
+
+        if (options.ClockError > options.VersionInterval / 2)
+        {
+            reader.Fail("clock-error", $"{OptionText.FormatDuration(options.ClockError)} is more than half of a version of {OptionText.FormatDuration(options.VersionInterval)}", "keep the clocks closer together, or give a longer --version-interval");
         }
 
         if (options.LogBudgetBytes < 2 * options.CheckpointEveryBytes)

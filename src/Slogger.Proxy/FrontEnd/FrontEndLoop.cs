@@ -112,6 +112,12 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (channel?.Owner is not { } owner) { continue; }
                 if (writable) { owner.OnWritable(channel); }
                 if (!readable || channel.IsClosed) { continue; }
+                if (Now < Gate.RepliesHeldUntil && owner is Upstream early)
+                {
+                    early.HoldReading(true);
+                    _heldReads.Add(early);
+                    continue;
+                }
                 if (owner is Upstream { Exclusive: null, IsSpare: false } upstream)
                 {
                     _readableShared.Add(upstream);
@@ -127,6 +133,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (!upstream.IsClosed) { upstream.OnReadable(upstream.Channel); }
             }
             _readableShared.Clear();
+            if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }
             ReadGranted();
             if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
             while (_posted.TryDequeue(out Action? action)) { action(); }
@@ -154,8 +161,17 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         if (!_posted.IsEmpty || _resuming.Count > 0) { return 0; }
         long now = Microseconds();
         long timeout = Math.Max(0, _nextHousekeeping - now);
+        if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntil - now)); }
         long gate = Gate.MicrosecondsToNextTurn(now);
         return gate >= 0 ? Math.Min(gate, timeout) : timeout;
+    }
+
+    private readonly List<Upstream> _heldReads = [];
+
+    private void ReleaseReads()
+    {
+        foreach (Upstream upstream in _heldReads) { upstream.HoldReading(false); }
+        _heldReads.Clear();
     }
 
     // While replies are on their way the next event is near. With few clients latency is all that counts; with many each

@@ -326,7 +326,16 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
     }
 
-    private bool WantsRead => Exclusive is null || !Exclusive.IsOutputFull;
+    private bool WantsRead => !_isReadingHeld && (Exclusive is null || !Exclusive.IsOutputFull);
+
+    private bool _isReadingHeld;
+
+    /// <summary>Has replies wait at the socket, or no longer.</summary>
+    public void HoldReading(bool hold)
+    {
+        _isReadingHeld = hold;
+        UpdateReading();
+    }
 
     /// <summary>The client's output has room again, or no longer.</summary>
     public void UpdateReading()

@@ -33,6 +33,9 @@ internal interface IVersionSource
     /// end of a version that is still ahead.</summary>
     long MicrosecondsToNextTick();
 
+    /// <summary>Microseconds until replies of the open version may be given out; 0 or less for at once.</summary>
+    long MicrosecondsToReplies();
+
     /// <summary>Asks whether a version is to be closed now.</summary>
     /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
     MarkerToSend? Tick(bool busy);
@@ -58,7 +61,21 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     private long _deadline;
 
     /// <summary>The version of what is forwarded now on the shared upstream.</summary>
-    public long Open { get; private set; } = source.OpenVersion;
+    public long Open
+    {
+        get;
+        private set
+        {
+            if (field == value) { return; }
+            field = value;
+            long wait = source.MicrosecondsToReplies();
+            RepliesHeldUntil = wait > 0 ? FrontEndLoop.Microseconds() + wait : 0;
+        }
+    } = source.OpenVersion;
+
+    /// <summary>Until then, by the loop's clock, no reply is read: it could be of the version that has just been opened, which
+    /// other machines' clocks may not have come to (design, section 3). Replies of the version before wait as well.</summary>
+    public long RepliesHeldUntil { get; private set; }
 
     /// <summary>The version of what is forwarded now on a dedicated upstream: while that is held, the next.</summary>
     public long OpenForDedicated => Holding ? _pendingNext : Open;

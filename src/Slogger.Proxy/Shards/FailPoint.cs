@@ -8,6 +8,11 @@ internal static class FailPoint
 {
     public const string Variable = "SLOGGER_TEST_FAILPOINT";
 
+    /// <summary>Has this process's clock stand so many microseconds off, as another machine's would.</summary>
+    public const string ClockVariable = "SLOGGER_TEST_CLOCK_OFFSET_US";
+
+    public static readonly long ClockOffsetUs = long.TryParse(Environment.GetEnvironmentVariable(ClockVariable), out long offset) ? offset : 0;
+
     public const string WorldLineRecorded = "world-line-recorded";
     public const string BranchWritten = "branch-written";
     public const string OriginRecorded = "origin-recorded";

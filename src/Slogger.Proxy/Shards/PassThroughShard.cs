@@ -28,6 +28,8 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
 
     public long MicrosecondsToNextTick() => -1;
 
+    public long MicrosecondsToReplies() => 0;
+
     public MarkerToSend? Tick(bool busy) => null;
 
     public void MarkerAnswered(bool counts)

@@ -10,7 +10,7 @@ namespace Slogger.Proxy.Shards;
 
 internal abstract partial class VersionedShard : IBatchPort
 {
-    private readonly BatchGate _batchGate = new(new BatchGateOptions());
+    private readonly BatchGate _batchGate;
 
     // As of the last opening of the front end: replaced by the control task, read by the loop.
     private volatile IReadOnlyCollection<WorldLineBranch> _branches = [];

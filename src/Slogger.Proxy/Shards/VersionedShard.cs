@@ -51,12 +51,13 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _store = store;
         _connectors = connectors;
         _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+        _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
         _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
     }
 
     protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
-    private static long WallMicroseconds() => (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
+    private static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
 
     // ---- What the modes decide: under the machine's lock ----
 
@@ -125,6 +126,15 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;
             return Math.Max(_seat.Grid.StartOf(new Version(closable + 1)) - Now().Microseconds, 0);
+        }
+    }
+
+    public long MicrosecondsToReplies()
+    {
+        if (!_seat.HasPeers || _options.ClockError == TimeSpan.Zero) { return 0; }
+        lock (_machineLock)
+        {
+            return _machine is { } machine ? _batchGate.HoldReplyUntil(machine.OpenVersion, _seat.Grid).Microseconds - Now().Microseconds : 0;
         }
     }
 

@@ -17,6 +17,8 @@ internal static class ClusterChaosCommand
           --metadata sqlite|postgres    default: postgres
           --version-interval DURATION   default: 5ms
           --commit log|bgsave           default: log
+          --clock-skew US               how far each proxy's clock is ahead of that of the one before; default: 0
+          --clock-error DURATION        default: 0ms
           --fault NAME                  this fault only: {string.Join(", ", ClusterChaosRun.Faults)}
         """;
 
@@ -24,7 +26,7 @@ internal static class ClusterChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "fault"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "fault"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--cluster-chaos") { continue; }
@@ -44,7 +46,8 @@ internal static class ClusterChaosCommand
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 4), given.GetValueOrDefault("metadata") != "sqlite")
         {
-            Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--commit", given.GetValueOrDefault("commit", "log")],
+            Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--commit", given.GetValueOrDefault("commit", "log"), "--clock-error", given.GetValueOrDefault("clock-error", "0ms")],
+            ClockSkew = TimeSpan.FromMicroseconds(Number("clock-skew", 0)),
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

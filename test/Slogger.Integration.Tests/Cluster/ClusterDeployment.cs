@@ -23,6 +23,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
 
+    /// <summary>How far the clock of each shard's proxy is ahead of that of the shard before: their machines' clocks differ.</summary>
+    public TimeSpan ClockSkew { get; init; }
+
     public PostgresProcess? Postgres => _postgres;
 
     public EndPoint Endpoint(int shard) => new IPEndPoint(IPAddress.Loopback, _ports[shard]);
@@ -53,7 +56,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         [
             "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", metadata,
             "--shards", Text(shards), "--shard", Text(shard), .. Options,
-        ]);
+        ],
+        new Dictionary<string, string> { ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture) });
     }
 
     public void KillProxy(int shard) => _proxies[shard]!.KillHard();
