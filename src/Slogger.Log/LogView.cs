@@ -49,6 +49,9 @@ internal sealed record LogView(
         return -1;
     }
 
+    /// <summary>Whether bytes are missing between two offsets that the log both knows: the stream went on at a later one.</summary>
+    public bool HasGap(long from, long to) => Extents.Any(e => e.Segment.Header.Reason == SegmentReason.Gap && e.StartOffset > from && e.StartOffset <= to);
+
     private static List<Extent> ExtentsOf(IReadOnlyList<Segment> segments)
     {
         var extents = new List<Extent>(segments.Count);
@@ -59,6 +62,12 @@ internal sealed record LogView(
             while (extents.Count > 0 && extents[^1].StartOffset > header.StartOffset)
             {
                 extents.RemoveAt(extents.Count - 1);
+            }
+            if (header.Reason == SegmentReason.Gap && extents.Count > 0)
+            {
+                // What the last boundary before the gap left behind leads nowhere.
+                long end = header.LastBoundary?.Offset ?? header.Origin.Offset;
+                extents[^1] = extents[^1] with { EndOffset = Math.Max(extents[^1].StartOffset, Math.Min(extents[^1].EndOffset, end)) };
             }
             // An extent that starts exactly at a branch holds no bytes, but maybe runs of empty versions.
             for (int i = extents.Count - 1; i >= 0; i--)

@@ -83,6 +83,29 @@ public sealed partial class VersionLog
         }
     }
 
+    /// <summary>Notes that the same stream goes on at a later offset: what lies between was not read, and is in the checkpoint of
+    /// that offset only. What is before the last boundary stays; versions closed from here on lie behind the gap.
+    /// Durable when it returns, with everything appended before.</summary>
+    /// <param name="offset">Where the stream goes on, at a command boundary; not below <see cref="EndOffset"/>.</param>
+    /// <exception cref="LogIOException">The disk refused.</exception>
+    public void BeginGap(long offset)
+    {
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            WriteAndSync();
+            ArgumentOutOfRangeException.ThrowIfLessThan(offset, _written.Offset);
+            StartSegment(Head with { Reason = SegmentReason.Gap, StartOffset = offset, LastBoundary = _written.Last });
+            ResetAppends();
+        }
+    }
+
+    /// <summary>Whether bytes are missing between two offsets: see <see cref="BeginGap"/>.</summary>
+    public bool HasGap(long from, long to) => _view.HasGap(from, to);
+
+    /// <summary>The offset from which on no bytes are missing up to the end, at or above a given one.</summary>
+    public long ContiguousFrom(long offset) => _view.Extents.Where(e => e.Segment.Header.Reason == SegmentReason.Gap).Select(e => e.StartOffset).Append(offset).Max();
+
     /// <summary>Notes that the same history goes on under another stream identity. Durable when it returns, with everything
     /// appended before.</summary>
     /// <exception cref="LogIOException">The disk refused.</exception>

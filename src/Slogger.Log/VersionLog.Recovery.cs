@@ -216,9 +216,12 @@ public sealed partial class VersionLog
             SegmentScan scan = SegmentScan.OfSealed(segment, reader);
             segment.MarkIndexed();
             verifiedBytes += segment.DurableEnd;
-            bool fits = next.Reason == SegmentReason.Continue
-                ? next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary
-                : next.StartOffset <= scan.EndOffset;
+            bool fits = next.Reason switch
+            {
+                SegmentReason.Continue => next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary,
+                SegmentReason.Gap => next.StartOffset >= scan.EndOffset && next.LastBoundary == scan.LastBoundary,
+                _ => next.StartOffset <= scan.EndOffset,
+            };
             if (!fits)
             {
                 throw new LogCorruptException(segments[i + 1].Path, BlockFormat.HeaderBytes,

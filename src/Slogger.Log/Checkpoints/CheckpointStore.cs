@@ -30,7 +30,7 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
     {
         lock (Gate)
         {
-            return Kept.LastOrDefault(c => c.Offset <= maxOffset && IsUsable(log, c));
+            return Kept.LastOrDefault(c => c.Offset <= maxOffset && IsUsable(log, c) && !log.HasGap(c.Offset, maxOffset));
         }
     }
 
@@ -68,7 +68,9 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
             foreach (Checkpoint checkpoint in usable.Where(c => c.Offset > offset))
             {
                 bool isNewest = usable.Count - usable.IndexOf(checkpoint) <= keep;
-                if (isNewest || kept.Count == 0 || checkpoint.Offset - kept[^1].Offset >= apart) { kept.Add(checkpoint); }
+                // Behind a gap the log can be replayed from no earlier one.
+                bool isNeeded = kept.Count == 0 || log.HasGap(kept[^1].Offset, checkpoint.Offset);
+                if (isNewest || isNeeded || checkpoint.Offset - kept[^1].Offset >= apart) { kept.Add(checkpoint); }
             }
             foreach (Checkpoint checkpoint in Kept.Except(kept).ToList()) { Delete(checkpoint); }
             return Kept.Count > 0 ? Kept[0].Offset : null;

@@ -94,7 +94,7 @@ internal sealed partial class BgsaveShard
     }
 
     // A first snapshot of what the store holds, before anything is forwarded.
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop)
+    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         await GiveHistoryAsync(stop).ConfigureAwait(false);
         var start = new Boundary(at.WorldLine, at.Version, 0, 0, Now());

@@ -90,8 +90,10 @@ internal sealed partial class LogShard
     // Where the log ends: maybe inside a command, or a transaction, of which the database and the rest are to be continued.
     private StreamScanner ScanTail(Boundary last)
     {
-        var scanner = new StreamScanner(last.Offset, last.Database);
-        using LogReader reader = _log.OpenReader(last.Offset);
+        // Behind a gap that no boundary has followed yet, the stream begins anew.
+        long from = _log.ContiguousFrom(last.Offset);
+        var scanner = new StreamScanner(from, from == last.Offset ? last.Database : 0);
+        using LogReader reader = _log.OpenReader(from);
         var buffer = new byte[1 << 20];
         while (scanner.Offset < _log.EndOffset)
         {
@@ -119,7 +121,7 @@ internal sealed partial class LogShard
     }
 
     // A new stretch of log on top of a fresh checkpoint of what the store holds.
-    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop)
+    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
         ReplicationLink link = NewLink();
@@ -137,11 +139,13 @@ internal sealed partial class LogShard
             return false;
         }
         var origin = new StreamOrigin(full.ReplicationId, full.Offset, Database: 0);
+        bool isGap = goesOn && _log.ReplicationId == full.ReplicationId && _log.EndOffset <= full.Offset;
         lock (_logLock)
         {
-            AddCheckpoint(file, origin, full.ReplicationId, full.Offset, at.WorldLine);
+            AddCheckpoint(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, at.WorldLine);
             FailPoint.Pass(FailPoint.CheckpointKept);
-            _log.Begin(origin, at.WorldLine, at.Version.Next);
+            // What the log has is still needed: the cut of all shards may be in it.
+            if (isGap) { _log.BeginGap(full.Offset); } else { _log.Begin(origin, at.WorldLine, at.Version.Next); }
         }
         FailPoint.Pass(FailPoint.HistoryBegun);
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}, {full.RdbBytes} bytes");

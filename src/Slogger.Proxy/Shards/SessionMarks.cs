@@ -80,7 +80,7 @@ internal sealed class SessionMarks(MarkerCodec codec)
             _open.Clear();
         }
         if (log is null or { IsEmpty: true }) { return; }
-        long from = Math.Max(log.StartOffset, log.DurableOffset - ScanBytes);
+        long from = log.ContiguousFrom(Math.Max(log.StartOffset, log.DurableOffset - ScanBytes));
         var tail = new byte[log.DurableOffset - from];
         using LogReader reader = log.OpenReader(from, log.DurableOffset);
         int length = 0, count;

@@ -42,7 +42,12 @@ internal abstract partial class VersionedShard
 
     /// <summary>Begins with what the store holds, as the state at the end of a version. What is recorded may lie below it: the
     /// rest is committed when it is recorded, not before. False: look again.</summary>
-    protected abstract Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, CancellationToken stop);
+    /// <param name="at">The version, in its world-line.</param>
+    /// <param name="recorded">What is recorded of this shard.</param>
+    /// <param name="what">What the store holds, for a message.</param>
+    /// <param name="goesOn">The store is on the history that is kept, and has lost nothing: what is kept stays restorable.</param>
+    /// <param name="stop">Gives up.</param>
+    protected abstract Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop);
 
     /// <summary>What a restore to a version of a world-line begins with is there.</summary>
     /// <exception cref="RecoveryRefusedException">It is not; the text says what is missing.</exception>
@@ -105,10 +110,10 @@ internal abstract partial class VersionedShard
                     done = await ContinueAsync(last!.Value, recorded, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.FirstStartEmpty:
-                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", stop).ConfigureAwait(false);
+                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", goesOn: false, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.GapCheckpoint:
-                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", stop).ConfigureAwait(false);
+                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", goesOn: true, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.TakeOverByCheckpoint takeOver:
                     await CloseFrontEndAsync().ConfigureAwait(false);
@@ -119,7 +124,7 @@ internal abstract partial class VersionedShard
                         _cut = taken = new WorldPoint(line, branch);
                     }
                     _seedUsed = true;
-                    done = await BeginAsync(taken, taken, "the data it held", stop).ConfigureAwait(false);
+                    done = await BeginAsync(taken, taken, "the data it held", goesOn: false, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.RestoreFromLog restore:
                     _seedUsed = true;

@@ -121,7 +121,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         _postgres?.Dispose();
     }
 
-    private string Data(int shard) => workspace.Folder("shard" + Text(shard));
+    public string Data(int shard) => workspace.Folder("shard" + Text(shard));
 
     private static string Text(int number) => number.ToString(CultureInfo.InvariantCulture);
 }
