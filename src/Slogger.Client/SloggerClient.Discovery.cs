@@ -124,6 +124,9 @@ public sealed partial class SloggerClient
         for (int slot = first; slot <= last; slot++) { Volatile.Write(ref _owners[slot], link); }
     }
 
+    /// <summary>For tests: believes that a slot is at an address.</summary>
+    internal void OwnSlot(HashSlot slot, string address) => Own(slot.Number, slot.Number, Address.Parse(address));
+
     private Link LinkTo(Address address)
     {
         if (_links.TryGetValue(address, out Link? known)) { return known; }
