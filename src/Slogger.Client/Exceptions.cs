@@ -47,11 +47,18 @@ public sealed class ShardUnreachableException : SloggerException
 /// application has taken it in: so that no thread goes on with what another one knows to be lost.</summary>
 public sealed class RollbackException : SloggerException
 {
-    internal RollbackException(SessionId session, ClientRollback rollback, int unsent)
+    internal RollbackException(SessionId session, ClientRollback rollback, int unsent, Sequence operation)
         : base($"Session {session} was rolled back to world-line {rollback.WorldLine}: operations up to {rollback.Survived} survived"
             + (rollback.Exceptions.IsEmpty ? "" : $" except {string.Join(", ", rollback.Exceptions.Select(e => $"{e.Range} ({e.Kind})"))}")
             + $"; behind that lost: {Text(rollback.Lost)}, uncertain: {Text(rollback.Uncertain)}; {unsent} not sent. Repair what rests on them, then call Resume.") =>
-        (Rollback, Unsent) = (rollback, unsent);
+        (Session, Rollback, Unsent, Operation) = (session, rollback, unsent, operation);
+
+    /// <summary>Whose rollback it is.</summary>
+    public SessionId Session { get; }
+
+    /// <summary>The number of the operation that this exception is the end of; 0: it was not sent (and so not executed), or the exception
+    /// comes from a call that is no operation.</summary>
+    public Sequence Operation { get; }
 
     /// <summary>What became of every operation since the rollback before.</summary>
     public ClientRollback Rollback { get; }
@@ -75,5 +82,37 @@ public sealed class RollbackException : SloggerException
     /// <summary>Operations behind <see cref="Survived"/> whose fate cannot be told.</summary>
     public ImmutableArray<SequenceRange> Uncertain => Rollback.Uncertain;
 
+    /// <summary>What became of an operation that was sent since the rollback before, and was not reported by an
+    /// <see cref="UncertainException"/>.</summary>
+    public OperationFate FateOf(Sequence operation)
+    {
+        if (operation > Survived)
+        {
+            return Uncertain.Any(r => Holds(r, operation)) ? OperationFate.Uncertain : OperationFate.Lost;
+        }
+
+        foreach (ExceptionRange exception in Exceptions)
+        {
+            if (Holds(exception.Range, operation)) { return exception.Kind == ExceptionKind.Lost ? OperationFate.Lost : OperationFate.Uncertain; }
+        }
+
+        return OperationFate.Survived;
+    }
+
+    private static bool Holds(SequenceRange range, Sequence operation) => range.First <= operation && operation <= range.Last;
+
     private static string Text(ImmutableArray<SequenceRange> ranges) => ranges.IsEmpty ? "none" : string.Join(", ", ranges);
+}
+
+/// <summary>What a rollback did to an operation.</summary>
+public enum OperationFate
+{
+    /// <summary>It is in the state that the cluster went back to.</summary>
+    Survived,
+
+    /// <summary>It is undone, or was never executed.</summary>
+    Lost,
+
+    /// <summary>That cannot be told.</summary>
+    Uncertain,
 }

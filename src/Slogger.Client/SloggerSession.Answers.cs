@@ -137,6 +137,8 @@ public sealed partial class SloggerSession
         {
             if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
             _machine.OnConnectionLost(link.Shard, _uncertain);
+            // What is sent again goes before what was started later.
+            List<Batch> unsent = lane.TakeUnsent();
             while (lane.Sent.TryDequeue(out Batch? batch))
             {
                 batch.IsSettled = true;
@@ -144,6 +146,7 @@ public sealed partial class SloggerSession
                 GiveUp(batch, link, why);
             }
 
+            lane.Append(unsent);
             if (_isBlocked) { PumpAll(); }
             MakeRoom();
             CheckWaiters();

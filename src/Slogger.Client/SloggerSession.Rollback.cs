@@ -20,7 +20,7 @@ public sealed partial class SloggerSession
         ArgumentNullException.ThrowIfNull(rollback);
         lock (_gate)
         {
-            if (_closed == rollback) { _closed = null; }
+            if (_closed is RollbackException current && current.Rollback == rollback.Rollback) { _closed = null; }
         }
     }
 
@@ -39,7 +39,7 @@ public sealed partial class SloggerSession
 
             if (_closed is not null) { return; }
             int unsent = _lanes.Sum(static l => l is null ? 0 : l.Full.Sum(static b => b.Count) + (l.Gathering?.Count ?? 0));
-            Close(new RollbackException(Id, rollback, unsent));
+            Close(new RollbackException(Id, rollback, unsent, Sequence.None), of => new RollbackException(Id, rollback, unsent, of));
             Telemetry.Rollbacks.Add(1);
         }
     }

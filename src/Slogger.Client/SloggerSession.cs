@@ -212,7 +212,9 @@ public sealed partial class SloggerSession : IAsyncDisposable
     }
 
     /// <summary>Nothing can be started any more, and all that is under way fails.</summary>
-    private void Close(Exception why)
+    /// <param name="why">What calls from now on fail with.</param>
+    /// <param name="ofSent">What an operation under way fails with, by its number; null: the same.</param>
+    private void Close(Exception why, Func<Sequence, Exception>? ofSent = null)
     {
         _closed = why;
         foreach (Lane? lane in _lanes)
@@ -221,7 +223,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
             foreach (Batch batch in lane.Sent)
             {
                 batch.IsSettled = true;
-                Fail(batch, why);
+                Fail(batch, why, ofSent);
             }
 
             lane.Sent.Clear();
@@ -232,14 +234,16 @@ public sealed partial class SloggerSession : IAsyncDisposable
         MakeRoom();
     }
 
-    private void Fail(Batch batch, Exception why)
+    private void Fail(Batch batch, Exception why, Func<Sequence, Exception>? ofSent = null)
     {
+        long sequence = batch.First.Number - 1;
         batch.Activity?.SetStatus(System.Diagnostics.ActivityStatusCode.Error, why.Message);
         batch.Activity?.Dispose();
         foreach (Operation operation in batch.Operations)
         {
+            sequence += operation.RequestsOnWire;
             Ended(operation);
-            operation.Fail(why);
+            operation.Fail(ofSent?.Invoke(new(sequence)) ?? why);
         }
     }
 }

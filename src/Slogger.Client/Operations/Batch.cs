@@ -149,4 +149,13 @@ internal sealed class Lane(Link link)
         Gathering = null;
         return unsent;
     }
+
+    /// <summary>Puts batches behind all that has not begun.</summary>
+    public void Append(List<Batch> batches)
+    {
+        if (batches.Count == 0) { return; }
+        if (Gathering is { } gathering) { Full.Enqueue(gathering); }
+        Gathering = null;
+        foreach (Batch batch in batches) { Full.Enqueue(batch); }
+    }
 }

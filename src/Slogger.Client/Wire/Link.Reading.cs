@@ -78,14 +78,14 @@ internal sealed partial class Link
 
     private void Finish(Batch batch, in WireReply trailer)
     {
+        BatchReply reply = ReadTrailer(trailer.Bytes);
+        // A batch leaves only when it is answered: what does not fit is of a connection that is given up, with all that is on it.
+        if (!batch.Session.OnAnswered(batch, reply)) { throw new InvalidDataException($"the trailer does not fit its batch: {Preview(trailer)}"); }
         lock (_gate)
         {
-            // A connection that was given up has nothing to say any more: its batches are settled, or will be.
-            if (!_sent.TryDequeue(out Batch? head) || head != batch) { throw new IOException("the connection was given up"); }
+            if (_sent.TryPeek(out Batch? head) && head == batch) { _sent.Dequeue(); }
         }
 
-        BatchReply reply = ReadTrailer(trailer.Bytes);
-        if (!batch.Session.OnAnswered(batch, reply)) { throw new InvalidDataException($"the trailer does not fit its batch: {Preview(trailer)}"); }
         _client.OnCommitted(reply.Cut);
     }
 
