@@ -95,6 +95,23 @@ public sealed partial class SloggerClient : IAsyncDisposable
         }
     }
 
+    /// <summary>Begins a stretch of work that is done by another Redis client through the proxies of this cluster, such as
+    /// StackExchange.Redis, so that its commit can be waited for.</summary>
+    /// <exception cref="SloggerException">A shard cannot be reached.</exception>
+    public async Task<CommitScope> BeginScopeAsync(CancellationToken cancellation = default)
+    {
+        SloggerSession session = OpenSession();
+        try
+        {
+            return await CommitScope.BeginAsync(session, cancellation).ConfigureAwait(false);
+        }
+        catch
+        {
+            await session.DisposeAsync().ConfigureAwait(false);
+            throw;
+        }
+    }
+
     /// <summary>Closes all connections. Operations under way fail.</summary>
     public async ValueTask DisposeAsync()
     {
@@ -117,6 +134,9 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     /// <summary>The link to the owner of a slot; of no slot known, to any shard, which will tell.</summary>
     internal Link OwnerOf(HashSlot slot) => Volatile.Read(ref _owners[slot.Number]) ?? _links.Values.First();
+
+    /// <summary>The links to all shards that own slots.</summary>
+    internal IEnumerable<Link> Owners() => _owners.OfType<Link>().Distinct();
 
     internal void Forget(SloggerSession session)
     {

@@ -144,6 +144,29 @@ public sealed partial class SloggerSession
         return task;
     }
 
+    /// <summary>A PING at every shard that owns slots.</summary>
+    internal async Task PingAllAsync(CancellationToken cancellation)
+    {
+        var pings = new List<Task>();
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { throw why; }
+            foreach (Link link in _client.Owners())
+            {
+                _scratch.Clear();
+                _scratch.Begin(1).Add("PING"u8);
+                pings.Add(Start(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
+            }
+
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        await Task.WhenAll(pings).ConfigureAwait(false);
+    }
+
     private ValueTask<Result<T>> OnKey<T>(ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, ReadOnlySpan<byte> command, Argument key, params ReadOnlySpan<Argument> rest)
     {
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<T>>(cancellation); }

@@ -112,6 +112,16 @@ public sealed class WireTests
         Assert.Contains("AHEAD", RefusedException.Of("SLOGGER AHEAD version=1 open=0").Message, StringComparison.Ordinal);
     }
 
+    [Fact]
+    public void Notice_OfAPlainConnection_IsRead()
+    {
+        RollbackNotice notice = RollbackNotice.Parse("ROLLBACK worldline=3 survived=120 uncertain=121-124,130")!;
+        Assert.Equal((3L, 120L), (notice.WorldLine.Number, notice.Survived.Number));
+        Assert.Equal(["121-124", "130"], notice.Uncertain.Select(r => r.ToString()));
+        Assert.Empty(RollbackNotice.Parse("-ROLLBACK worldline=3 survived=0 uncertain=")!.Uncertain);
+        Assert.All(new[] { null, "", "ERR x", "ROLLBACK", "ROLLBACK worldline=3", "ROLLBACK worldline=a survived=1", "ROLLBACK worldline=1 survived=1 uncertain=a-b" }, t => Assert.Null(RollbackNotice.Parse(t)));
+    }
+
     private static void Feed(ReplyBuffer buffer, ReadOnlySpan<byte> bytes, List<string> found)
     {
         while (bytes.Length > 0)

@@ -86,7 +86,7 @@ internal sealed class DetachedOperation : Operation
 
 internal sealed class Operation<T> : Operation, IValueTaskSource<Result<T>>
 {
-    private const int KeptPerThread = 1024;
+    private const int KeptPerThread = 8192;
     [ThreadStatic] private static Stack<Operation<T>>? t_free;
 
     private ManualResetValueTaskSourceCore<Result<T>> _core = new() { RunContinuationsAsynchronously = true };
