@@ -56,39 +56,6 @@ public sealed class CommitScopeTests
         await next.WaitForCommitAsync().WaitAsync(Generous);
     }
 
-    [Fact]
-    public async Task Notice_OnAConnectionOfTheMultiplexerThatIsKept_IsRead()
-    {
-        using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 1, usesPostgres: false) { Options = ["--on-rollback", "error"] };
-        await cluster.StartAsync();
-        await cluster.ServingAsync();
-        using ConnectionMultiplexer redis = await ConnectAsync(cluster);
-        IDatabase db = redis.GetDatabase();
-        await db.StringSetAsync("a", "1");
-        await cluster.KillRedisAsync(0);
-        RollbackNotice? notice = null;
-        await Eventually.AsyncTrue("the notice has come", Generous, async () =>
-        {
-            try
-            {
-                await db.StringGetAsync("a");
-            }
-            catch (RedisServerException e)
-            {
-                notice ??= RollbackNotice.Parse(e.Message);
-            }
-            catch (RedisException)
-            {
-                // Not back yet.
-            }
-
-            return notice is not null;
-        });
-        Assert.Equal(2, notice!.WorldLine.Number);
-        Assert.True(notice.Survived.Number >= 0);
-    }
-
     private static Task<ConnectionMultiplexer> ConnectAsync(ClusterDeployment cluster)
     {
         var options = new ConfigurationOptions { AbortOnConnectFail = false, SyncTimeout = 10_000, ConnectTimeout = 10_000 };
