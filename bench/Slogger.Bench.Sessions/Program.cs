@@ -1,14 +1,14 @@
-// One run of load: `session|plain throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]`, endpoints by shard and with commas between.
-// The result is one line of JSON. `session` is Slogger.Client; `plain` is a pipelining client written by hand, without headers:
-// what is to be reached.
+// One run of load: `session|plain|headers throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]`, endpoints by shard and with commas between.
+// The result is one line of JSON. `session` is Slogger.Client; `plain` is a pipelining client written by hand;
+// `headers` is that one with the headers of sessions.
 using System.Diagnostics;
 using System.Globalization;
 using System.Text.Json;
 using Slogger.Bench.Sessions;
 
-if (args.Length < 5 || args[0] is not ("session" or "plain") || args[1] is not ("throughput" or "latency" or "commit"))
+if (args.Length < 5 || args[0] is not ("session" or "plain" or "headers") || args[1] is not ("throughput" or "latency" or "commit"))
 {
-    Console.Error.WriteLine("usage: session|plain throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]");
+    Console.Error.WriteLine("usage: session|plain|headers throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]");
     return 2;
 }
 
@@ -22,12 +22,12 @@ Measurement found = (args[0], args[1]) switch
     ("session", "throughput") => await SessionLoad.ThroughputAsync(endpoints, keys, batch, warmUp, length),
     ("session", "latency") => await SessionLoad.LatencyAsync(endpoints, keys, untilCommit: false, warmUp, length),
     ("session", _) => await SessionLoad.LatencyAsync(endpoints, keys, untilCommit: true, warmUp, length),
-    ("plain", "throughput") => PlainLoad.Throughput(endpoints, keys, batch, warmUp, length),
-    ("plain", "latency") => PlainLoad.Latency(endpoints, keys, warmUp, length),
+    (var kind, "throughput") => PlainLoad.Throughput(endpoints, keys, batch, kind == "headers", warmUp, length),
+    (var kind, "latency") => PlainLoad.Latency(endpoints, keys, kind == "headers", warmUp, length),
     _ => throw new ArgumentException("a plain client has no commits: use the suite `commit`"),
 };
 using Process self = Process.GetCurrentProcess();
-Console.WriteLine(JsonSerializer.Serialize(found with { CpuSeconds = self.TotalProcessorTime.TotalSeconds, AllocatedBytesPerOperation = found.AllocatedBytesPerOperation }));
+Console.WriteLine(JsonSerializer.Serialize(found with { CpuSeconds = self.TotalProcessorTime.TotalSeconds }));
 return 0;
 
 namespace Slogger.Bench.Sessions

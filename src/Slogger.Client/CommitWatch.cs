@@ -2,6 +2,7 @@
 // session works. One for all sessions: the committed version is the cluster's, so any shard will do, and one that does not
 // answer is left for the next. A round: a probe (unless the last one was late enough) brings the shard to the version that is waited
 // for, DPR.WAIT has all shards hurry and returns when it is committed, DPR.CUT tells. A probe that is refused tells of a rollback.
+using System.Diagnostics;
 using Slogger.Client.Wire;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -10,15 +11,17 @@ namespace Slogger.Client;
 
 internal sealed class CommitWatch(SloggerClient client)
 {
-    // Who begins to wait during a round is looked after when it ends: so rounds are short, unless nothing moves.
-    private const int RoundMinMs = 2, RoundMaxMs = 100;
+    // A round waits for the last probe's version; what was committed before that, and who began to wait meanwhile, is looked after
+    // when it ends. So rounds are short, unless nothing has moved for a while (a shard is down, or SQL).
+    private const int RoundMs = 2, RoundStalledMs = 50;
+    private static readonly TimeSpan s_patience = TimeSpan.FromMilliseconds(500);
     private readonly SemaphoreSlim _signal = new(0, 1);
     private Task _running = Task.CompletedTask;
     private RespChannel? _channel;
     private int _next;
     private WorldPoint _probed;
     private WorldPoint _cut;
-    private int _roundMs = RoundMinMs;
+    private long _movedAt;
 
     public void Start(CancellationToken stop) => _running = Task.Run(() => RunAsync(stop), CancellationToken.None);
 
@@ -48,6 +51,8 @@ internal sealed class CommitWatch(SloggerClient client)
                 if (Need() is not { } need)
                 {
                     await _signal.WaitAsync(stop).ConfigureAwait(false);
+                    // Nobody looked meanwhile.
+                    _movedAt = Stopwatch.GetTimestamp();
                     continue;
                 }
 
@@ -100,14 +105,17 @@ internal sealed class CommitWatch(SloggerClient client)
         }
 
         WorldLine line = client.WorldLine;
-        if (_probed.WorldLine != line || _probed.Version < need)
+        bool isProbe = _probed.WorldLine != line || _probed.Version < need;
+        if (isProbe) { Probe.Write(_channel, client.NextProbe(line, need)); }
+        long roundMs = Stopwatch.GetElapsedTime(_movedAt) < s_patience ? RoundMs : RoundStalledMs;
+        await _channel.Write("DPR.WAIT", "*", roundMs).Write("DPR.CUT").SendAsync(limit.Token).ConfigureAwait(false);
+        if (isProbe)
         {
-            ProbeAnswer probe = await Probe.SendAsync(_channel, client.NextProbe(line, need), limit.Token).ConfigureAwait(false);
+            ProbeAnswer probe = await Probe.ReadAsync(_channel, limit.Token).ConfigureAwait(false);
             _probed = new(line, probe.Version);
             Take(probe.Cut);
         }
 
-        await _channel.Write("DPR.WAIT", "*", _roundMs).Write("DPR.CUT").SendAsync(limit.Token).ConfigureAwait(false);
         RespValue waited = await _channel.ReadAsync(limit.Token).ConfigureAwait(false);
         RespValue cut = await _channel.ReadAsync(limit.Token).ConfigureAwait(false);
         if (cut.Items.Length == 2) { Take(new(new(cut.Items[0].Integer), new(cut.Items[1].Integer))); }
@@ -117,8 +125,7 @@ internal sealed class CommitWatch(SloggerClient client)
 
     private void Take(WorldPoint cut)
     {
-        _roundMs = cut > _cut ? RoundMinMs : Math.Min(_roundMs * 2, RoundMaxMs);
-        if (cut > _cut) { _cut = cut; }
+        if (cut > _cut) { (_cut, _movedAt) = (cut, Stopwatch.GetTimestamp()); }
         client.OnCommitted(cut, always: true);
     }
 

@@ -10,6 +10,7 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
+    private const int FreeBatchesMax = 16;
     private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(20);
     private readonly List<SequenceRange> _uncertain = [];
 
@@ -45,7 +46,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             batch.Clear();
-            if (_free.Count < 64) { _free.Push(batch); }
+            if (_free.Count < FreeBatchesMax) { _free.Push(batch); }
         }
 
         return true;

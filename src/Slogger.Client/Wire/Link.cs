@@ -16,13 +16,14 @@ namespace Slogger.Client.Wire;
 
 internal sealed partial class Link
 {
+    private const int BufferKeptMax = 1 << 20;
     private readonly SloggerClient _client;
     private readonly Address _address;
     private readonly ILogger _logger;
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _gate = new();
     private readonly Queue<Batch> _sent = new();
-    private RequestWriter _out = new(), _writing = new();
+    private RequestWriter _out = new(BufferKeptMax), _writing = new(BufferKeptMax);
     private RespChannel? _channel;       // while live
     private bool _isSending, _isStarted, _wasLive;
     private Task _running = Task.CompletedTask;

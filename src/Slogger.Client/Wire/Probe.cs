@@ -74,8 +74,18 @@ internal static class Probe
     /// <exception cref="RefusedException">It was refused.</exception>
     public static async Task<ProbeAnswer> SendAsync(RespChannel channel, BatchHeader header, CancellationToken cancellation)
     {
-        await channel.Write("DPR.BATCH", header.Session.ToString(), header.WorldLine.Number, header.AtLeast.Number, header.First.Number, 1).Write("PING")
-            .SendAsync(cancellation).ConfigureAwait(false);
+        Write(channel, header);
+        await channel.SendAsync(cancellation).ConfigureAwait(false);
+        return await ReadAsync(channel, cancellation).ConfigureAwait(false);
+    }
+
+    /// <summary>Writes one, to be sent with what follows it.</summary>
+    public static void Write(RespChannel channel, in BatchHeader header) =>
+        channel.Write("DPR.BATCH", header.Session.ToString(), header.WorldLine.Number, header.AtLeast.Number, header.First.Number, 1).Write("PING");
+
+    /// <exception cref="RefusedException">It was refused, and what was sent behind it was dropped.</exception>
+    public static async Task<ProbeAnswer> ReadAsync(RespChannel channel, CancellationToken cancellation)
+    {
         RespValue verdict = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         if (verdict.Kind == RespKind.Error) { throw RefusedException.Of(verdict.ToString()); }
         _ = await channel.ReadAsync(cancellation).ConfigureAwait(false);

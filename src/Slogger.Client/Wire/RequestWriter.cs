@@ -6,9 +6,9 @@ using System.Text;
 namespace Slogger.Client.Wire;
 
 /// <summary>A growing buffer of requests. One caller at a time.</summary>
-internal sealed class RequestWriter
+/// <param name="keptMax">The largest buffer that it keeps when it is emptied.</param>
+internal sealed class RequestWriter(int keptMax = 256 << 10)
 {
-    private const int KeptMax = 64 << 10;
     private byte[] _bytes = new byte[1024];
     private (int Offset, int Length)[] _arguments = new (int, int)[8];
     private int _count;
@@ -28,7 +28,7 @@ internal sealed class RequestWriter
     public void Clear()
     {
         Length = _count = 0;
-        if (_bytes.Length > KeptMax) { _bytes = new byte[1024]; }
+        if (_bytes.Length > keptMax) { _bytes = new byte[1024]; }
     }
 
     /// <summary>Begins a request of so many arguments, the command's name included.</summary>
