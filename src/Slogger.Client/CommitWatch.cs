@@ -76,6 +76,11 @@ internal sealed class CommitWatch(SloggerClient client)
                 await Task.Delay(pause, CancellationToken.None).ConfigureAwait(false);
                 pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, client.Options.ReconnectDelayMax.Ticks));
             }
+            catch (Exception e)
+            {
+                client.OnBroken(e);
+                break;
+            }
         }
 
         Leave();

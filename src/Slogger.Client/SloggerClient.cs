@@ -178,7 +178,19 @@ public sealed partial class SloggerClient : IAsyncDisposable
             // First nothing can be sent any more, then sessions move, then links come back.
             foreach (Link link in _links.Values) { link.Drop(); }
             Volatile.Write(ref _worldLine, branch.WorldLine.Number);
-            foreach (SloggerSession session in _sessions) { session.OnRollback(abandoned, branch); }
+            foreach (SloggerSession session in _sessions)
+            {
+                try
+                {
+                    session.OnRollback(abandoned, branch);
+                }
+                catch (BrokenInvariantException e)
+                {
+                    // What this session was told is not true: it can say nothing more.
+                    LogBroken(e);
+                    session.Break(e);
+                }
+            }
         }
 
         LogRollback(abandoned.Number, branch.WorldLine.Number, branch.Version.Number);
@@ -198,6 +210,13 @@ public sealed partial class SloggerClient : IAsyncDisposable
         foreach (SloggerSession session in Volatile.Read(ref _sessions)) { session.OnCommitted(cut); }
     }
 
+    /// <summary>Something went wrong that no connection explains. Sessions refuse everything from now on.</summary>
+    internal void OnBroken(Exception why)
+    {
+        LogBroken(why);
+        foreach (SloggerSession session in Sessions()) { session.Break(why); }
+    }
+
     internal void OnLive(Link link)
     {
         foreach (SloggerSession session in Sessions()) { session.OnLive(link); }
@@ -210,4 +229,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     [LoggerMessage(EventId = 1, Level = LogLevel.Warning, Message = "World-line {Abandoned} is over: the cluster goes on in {WorldLine}, from version {Branch}.")]
     private partial void LogRollback(long abandoned, long worldLine, long branch);
+
+    [LoggerMessage(EventId = 3, Level = LogLevel.Critical, Message = "The client cannot go on: its sessions refuse everything from now on.")]
+    private partial void LogBroken(Exception why);
 }

@@ -89,6 +89,15 @@ public sealed partial class SloggerSession : IAsyncDisposable
         return default;
     }
 
+    /// <summary>Nothing that the session says can be relied on any more.</summary>
+    internal void Break(Exception why)
+    {
+        lock (_gate)
+        {
+            if (_closed is not ObjectDisposedException) { Close(new SloggerException($"Session {Id} cannot go on: {why.Message}", why)); }
+        }
+    }
+
     /// <summary>Starts an operation. The request is written by the caller, between Begin and this, under the lock.</summary>
     private ValueTask<Result<T>> Start<T>(Operation<T> operation, Link link, CancellationToken cancellation)
     {

@@ -124,6 +124,23 @@ public sealed class ScriptTests
     }
 
     [Fact]
+    public async Task Branch_BelowWhatWasCommitted_EndsTheSessionThatWasToldSo()
+    {
+        await using var proxy = new ScriptedProxy(0, _ => "$1\r\n1\r\n") { Version = 20, Cut = 20 };
+        await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
+        await using SloggerSession session = client.OpenSession();
+        await session.GetAsync("k").AsTask().WaitAsync(Generous);
+        Assert.Equal(1, session.CommittedUpTo.Number);
+        proxy.Refuse = r => r[2] == "1" ? $"ROLLBACK session={r[1]} abandoned=1 worldline=2 branch=10" : null;
+        proxy.WorldLine = 2;
+        SloggerException broken = await Assert.ThrowsAsync<SloggerException>(async () => await session.GetAsync("k").AsTask().WaitAsync(Generous));
+        Assert.Contains("I2", broken.Message, StringComparison.Ordinal);
+        await Assert.ThrowsAsync<SloggerException>(() => session.WaitForCommitAsync());
+        await using SloggerSession next = client.OpenSession();
+        Assert.Equal("1", (await next.GetAsync("k").AsTask().WaitAsync(Generous)).Value);
+    }
+
+    [Fact]
     public async Task Login_ThatIsRefused_IsSaidAtOnce()
     {
         await using var proxy = new ScriptedProxy(0, r => r[0] == "AUTH" ? r is ["AUTH", "u", "right"] ? "+OK\r\n" : "-WRONGPASS invalid\r\n" : "$1\r\n1\r\n");

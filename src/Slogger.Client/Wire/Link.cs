@@ -184,6 +184,12 @@ internal sealed partial class Link
                 await Task.Delay(pause).ConfigureAwait(false);
                 pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, _client.Options.ReconnectDelayMax.Ticks));
             }
+            catch (Exception e)
+            {
+                // No connection's fault: what sessions were told, or are about to be told, cannot be relied on.
+                _client.OnBroken(e);
+                return;
+            }
         }
     }
 
