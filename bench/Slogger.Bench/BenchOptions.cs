@@ -87,13 +87,16 @@ internal sealed record BenchOptions
     /// <summary>Leave the data directory behind.</summary>
     public bool Keep { get; init; }
 
+    /// <summary>Where the suite of sessions keeps its clusters' metadata, as for `slogger serve`; null: in SQLite.</summary>
+    public string? Metadata { get; init; }
+
     /// <summary>As typed, for the report.</summary>
     public string CommandLine { get; init; } = "";
 
     public const string Help = """
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
-        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore drain-study all
+        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore drain-study sessions all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always
@@ -105,6 +108,7 @@ internal sealed record BenchOptions
           --layout pinned|unpinned
           --keys N             keys of the load (100000); --restore-keys N (1000000)
           --duration 10m       full-load memory run; --idle N connections (2000)
+          --metadata SPEC      of the suite sessions (default: SQLite): postgres:CONNECTION for figures that count
           --port-base 23000    --dir DIR (data of the servers)    --keep (do not delete it)
           --noise 0.15 --retries 6 --patience 20s   foreign cores allowed, repetitions, wait for quiet
           --no-freeze          let idle contestants run
@@ -149,6 +153,7 @@ internal sealed record BenchOptions
                 "--no-freeze" => o with { Freeze = false },
                 "--out" => o with { OutFile = Value() },
                 "--md" => o with { MarkdownFile = Value() },
+                "--metadata" => o with { Metadata = Value() },
                 "--keep" => o with { Keep = true },
                 _ => throw new BenchException($"unknown option {name}\n\n{Help}"),
             };

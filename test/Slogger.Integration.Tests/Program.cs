@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos or --cluster-chaos a long run of failures.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos or --client-chaos a long run of failures.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -18,6 +18,11 @@ internal static class Program
         if (args.Contains("--cluster-chaos"))
         {
             return await Cluster.ClusterChaosCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--client-chaos"))
+        {
+            return await Client.ClientChaosCommand.RunAsync(args);
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")

@@ -6,7 +6,7 @@ namespace Slogger.Bench.Suites;
 internal static class SuiteCatalog
 {
     private static readonly string[] s_all =
-        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore"];
+        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "sessions"];
 
     /// <exception cref="BenchException">No suite has this name, or it cannot run.</exception>
     public static void Run(BenchOptions options, Results results)
@@ -56,6 +56,9 @@ internal static class SuiteCatalog
                 break;
             case "memory":
                 new MemorySuite(options, results).Run();
+                break;
+            case "sessions":
+                new SessionsSuite(options, results).Run();
                 break;
             case "restore":
                 new RestoreSuite(options, results).Run();

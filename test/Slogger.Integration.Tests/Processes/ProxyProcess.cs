@@ -72,7 +72,7 @@ internal sealed class ProxyProcess : IDisposable
 
     public void Dispose() => _child.Dispose();
 
-    private static string Executable
+    public static string Executable
     {
         get
         {

@@ -1,0 +1,141 @@
+// Which proxies there are, and which slots they own: from CLUSTER SLOTS at the start, after a redirection, and when a link does
+// not come about. Where the keys of commands are: from COMMAND, once.
+using System.Globalization;
+using Microsoft.Extensions.Logging;
+using Slogger.Client.Wire;
+using Slogger.Core.Ownership;
+using Slogger.Resp;
+
+namespace Slogger.Client;
+
+public sealed partial class SloggerClient
+{
+    private static readonly TimeSpan s_refreshPause = TimeSpan.FromMilliseconds(100);
+    private int _isRefreshing;
+    private Task _refreshing = Task.CompletedTask;
+
+    /// <summary>The proxies known, those of the slots first.</summary>
+    internal IReadOnlyList<Address> Addresses() => [.. _links.Keys, .. Options.Endpoints.Select(Address.Parse).Where(a => !_links.ContainsKey(a))];
+
+    /// <summary>Has the owners of slots looked up, soon and only once at a time.</summary>
+    internal void RefreshSoon()
+    {
+        if (_stop.IsCancellationRequested || Interlocked.Exchange(ref _isRefreshing, 1) != 0) { return; }
+        _refreshing = Task.Run(async () =>
+        {
+            try
+            {
+                await DiscoverAsync(_stop.Token).ConfigureAwait(false);
+                await Task.Delay(s_refreshPause, _stop.Token).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is SloggerException or OperationCanceledException)
+            {
+                // Whoever misses a shard asks again.
+                LogNotDiscovered(e.Message);
+            }
+            finally
+            {
+                Volatile.Write(ref _isRefreshing, 0);
+            }
+        });
+    }
+
+    /// <summary>A shard says that a slot is another's.</summary>
+    /// <param name="error">MOVED or ASK, slot, endpoint.</param>
+    /// <param name="from">The link over which it said so.</param>
+    /// <param name="isForGood">MOVED.</param>
+    /// <returns>The link to that one; null if the error is no redirection that makes sense.</returns>
+    internal Link? Redirected(string error, Link from, bool isForGood)
+    {
+        string[] words = error.Split(' ');
+        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot) || slot >= HashSlot.Count) { return null; }
+        // Without a host it is that of the shard that says so.
+        if (!Address.TryParse(words[2].StartsWith(':') ? from.Address.Host + words[2] : words[2], out Address address)) { return null; }
+        Link to = LinkTo(address);
+        if (isForGood)
+        {
+            Volatile.Write(ref _owners[slot], to);
+            RefreshSoon();
+        }
+
+        return to;
+    }
+
+    private async Task DiscoverAsync(CancellationToken cancellation)
+    {
+        var failures = new List<string>();
+        foreach (Address address in Addresses())
+        {
+            using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
+            limit.CancelAfter(Options.ConnectTimeout);
+            try
+            {
+                using RespChannel channel = await RespChannel.ConnectAsync(address, Options, limit.Token).ConfigureAwait(false);
+                await DiscoverAsync(channel, limit.Token).ConfigureAwait(false);
+                return;
+            }
+            catch (OperationCanceledException) when (!cancellation.IsCancellationRequested)
+            {
+                failures.Add($"{address}: no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s");
+            }
+            catch (Exception e) when (e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException
+                or System.Security.Authentication.AuthenticationException)
+            {
+                failures.Add($"{address}: {e.Message}");
+            }
+        }
+
+        throw new SloggerException($"No proxy of the cluster can be used. {string.Join("; ", failures)}");
+    }
+
+    private async Task DiscoverAsync(RespChannel channel, CancellationToken cancellation)
+    {
+        Hello hello = await Hello.AskAsync(channel, Id, cancellation).ConfigureAwait(false);
+        CheckCluster(hello, channel.Address.ToString());
+        Interlocked.CompareExchange(ref _worldLine, hello.WorldLine.Number, 0);
+        if (_keys is null)
+        {
+            await channel.Write("COMMAND").SendAsync(cancellation).ConfigureAwait(false);
+            _keys = KeyFinder.FromCommandReply(await channel.ReadRawAsync(cancellation).ConfigureAwait(false));
+        }
+
+        RespValue slots = await channel.CallAsync(cancellation, "CLUSTER", "SLOTS").ConfigureAwait(false);
+        if (slots.Kind == RespKind.Error)
+        {
+            // A shard alone is no cluster to Redis: all slots are its own.
+            if (!slots.ToString().Contains("cluster support disabled", StringComparison.Ordinal)) { throw new SloggerException($"CLUSTER SLOTS: {slots}"); }
+            Own(0, HashSlot.Count - 1, channel.Address);
+            return;
+        }
+
+        foreach (RespValue row in slots.Items)
+        {
+            string host = row.Items[2].Items[0].ToString();
+            Own((int)row.Items[0].Integer, (int)row.Items[1].Integer, new(host.Length == 0 ? channel.Address.Host : host, (int)row.Items[2].Items[1].Integer));
+        }
+
+        if (_links.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
+    }
+
+    private void Own(int first, int last, Address address)
+    {
+        Link link = LinkTo(address);
+        link.Start();
+        for (int slot = first; slot <= last; slot++) { Volatile.Write(ref _owners[slot], link); }
+    }
+
+    /// <summary>For tests: believes that a slot is at an address.</summary>
+    internal void OwnSlot(HashSlot slot, string address) => Own(slot.Number, slot.Number, Address.Parse(address));
+
+    private Link LinkTo(Address address)
+    {
+        if (_links.TryGetValue(address, out Link? known)) { return known; }
+        lock (_linksGate)
+        {
+            return _links.GetOrAdd(address, static (a, client) => new(client, a, client._links.Count), this);
+        }
+    }
+
+    [LoggerMessage(EventId = 2, Level = LogLevel.Warning, Message = "The owners of slots could not be looked up: {Why}")]
+    private partial void LogNotDiscovered(string why);
+}

@@ -1,0 +1,218 @@
+// What comes back: trailers that answer batches, redirections, and connections that end.
+using System.Diagnostics;
+using Slogger.Client.Operations;
+using Slogger.Client.Wire;
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Client;
+
+public sealed partial class SloggerSession
+{
+    private const int FreeBatchesMax = 16;
+    private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(20);
+    private readonly List<SequenceRange> _uncertain = [];
+
+    internal static ReadOnlySpan<byte> Asking => "*1\r\n$6\r\nASKING\r\n"u8;
+
+    /// <summary>A batch has all of its replies, and its trailer.</summary>
+    /// <returns>False: the trailer breaks the protocol.</returns>
+    internal bool OnAnswered(Batch batch, in BatchReply reply)
+    {
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (batch.IsSettled) { return true; }
+            if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, reply) != ReplyOutcome.Completed) { return false; }
+            if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
+            foreach (Operation operation in batch.Operations)
+            {
+                if (operation.Redirection == Redirection.None) { Ended(operation); }
+            }
+
+            Redirect(batch);
+            if (_isBlocked) { PumpAll(); }
+            else { Pump(batch.Lane); }
+            MakeRoom();
+            CheckWaiters();
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        Measure(batch);
+        Complete(batch, reply);
+        lock (_gate)
+        {
+            batch.Clear();
+            if (_free.Count < FreeBatchesMax) { _free.Push(batch); }
+        }
+
+        return true;
+    }
+
+    private static void Complete(Batch batch, in BatchReply reply)
+    {
+        ReadOnlySpan<VersionRun> runs = reply.Versions.Span;
+        long sequence = batch.First.Number - 1, end = sequence + runs[0].Count;
+        int run = 0;
+        foreach (Operation operation in batch.Operations)
+        {
+            sequence += operation.RequestsOnWire;
+            while (sequence > end) { end += runs[++run].Count; }
+            if (operation.Redirection == Redirection.None) { operation.Complete(new(sequence), batch.Lane.Link.Shard, runs[run].Version, reply.WorldLine); }
+        }
+    }
+
+    private static void Measure(Batch batch)
+    {
+        Telemetry.Batches.Add(1);
+        Telemetry.Operations.Add(batch.Count);
+        if (Telemetry.BatchDuration.Enabled) { Telemetry.BatchDuration.Record(Stopwatch.GetElapsedTime(batch.Since).TotalMilliseconds); }
+        batch.Activity?.Dispose();
+    }
+
+    /// <summary>Operations that another shard is to answer are started there.</summary>
+    private void Redirect(Batch batch)
+    {
+        for (int i = 0; i < batch.Count; i++)
+        {
+            Operation operation = batch.Operations[i];
+            if (operation.Redirection == Redirection.None) { continue; }
+            Link? to = operation.Redirection == Redirection.TryAgain ? batch.Lane.Link
+                : _client.Redirected(operation.Error!, batch.Lane.Link, operation.Redirection == Redirection.Moved);
+            // A transaction that is sent elsewhere would need its MULTI behind the ASKING: it may try again when the move is over.
+            if (operation.Redirection == Redirection.Ask && operation.Requests > 1) { to = null; }
+            if (to is null || operation.Redirections >= _client.Options.RedirectionsMax)
+            {
+                operation.Redirection = Redirection.None;
+                Ended(operation);
+                continue;
+            }
+
+            operation.Redirections++;
+            Telemetry.Redirections.Add(1);
+            Resend(batch.Detach(i, out byte[] requests), requests, to);
+        }
+    }
+
+    private void Resend(Operation operation, byte[] requests, Link to)
+    {
+        Redirection why = operation.Redirection;
+        (operation.Redirection, operation.Error) = (Redirection.None, null);
+        if (why != Redirection.TryAgain)
+        {
+            operation.IsAsking = why == Redirection.Ask;
+            Append(operation, to, operation.IsAsking ? [.. Asking, .. requests] : requests);
+            return;
+        }
+
+        _ = Task.Delay(s_tryAgainAfter).ContinueWith(_ =>
+        {
+            Link? flush;
+            List<Link>? more;
+            lock (_gate)
+            {
+                if (_closed is { } closed)
+                {
+                    Ended(operation);
+                    operation.Fail(closed);
+                    return;
+                }
+
+                Append(operation, to, requests);
+                flush = TakeFlush(out more);
+            }
+
+            Flush(flush, more);
+        }, TaskScheduler.Default);
+    }
+
+    /// <summary>A link's connection has ended, and the world-line has not: what it did not answer is uncertain.</summary>
+    internal void OnConnectionLost(Link link, Exception why)
+    {
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
+            _machine.OnConnectionLost(link.Shard, _uncertain);
+            // What is sent again goes before what was started later.
+            List<Batch> unsent = lane.TakeUnsent();
+            while (lane.Sent.TryDequeue(out Batch? batch))
+            {
+                batch.IsSettled = true;
+                batch.Activity?.Dispose();
+                GiveUp(batch, link, why);
+            }
+
+            lane.Append(unsent);
+            if (_isBlocked) { PumpAll(); }
+            MakeRoom();
+            CheckWaiters();
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+    }
+
+    private void GiveUp(Batch batch, Link link, Exception why)
+    {
+        long sequence = batch.First.Number - 1;
+        for (int i = 0; i < batch.Count; i++)
+        {
+            Operation operation = batch.Operations[i];
+            sequence += operation.RequestsOnWire;
+            if ((operation.Flags & OperationFlags.Idempotent) != 0)
+            {
+                Operation again = batch.Detach(i, out byte[] requests);
+                (again.Redirection, again.Error) = (Redirection.None, null);
+                Append(again, link, requests);
+                continue;
+            }
+
+            Ended(operation);
+            operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard {link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
+            Telemetry.Uncertain.Add(1);
+        }
+    }
+
+    /// <summary>A link has a connection again.</summary>
+    internal void OnLive(Link link)
+    {
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
+            Pump(lane);
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+    }
+
+    /// <summary>A link has had no connection for too long: what waits for it as long fails.</summary>
+    internal void OnUnreachable(Link link, Exception why)
+    {
+        lock (_gate)
+        {
+            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
+            foreach (Batch batch in lane.TakeUnsent())
+            {
+                if (Stopwatch.GetElapsedTime(batch.Since) >= _client.Options.GiveUpAfter)
+                {
+                    Fail(batch, new ShardUnreachableException($"{link.Name} cannot be reached for {_client.Options.GiveUpAfter.TotalSeconds:0.#} s: {why.Message}. The operation was not sent.", why));
+                }
+                else
+                {
+                    lane.Full.Enqueue(batch);
+                }
+            }
+
+            MakeRoom();
+            CheckWaiters();
+        }
+    }
+}

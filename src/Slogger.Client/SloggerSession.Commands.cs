@@ -1,0 +1,197 @@
+// What a session can do: the common commands with results of their own types, and any command as it is.
+using System.Text;
+using Slogger.Client.Operations;
+using Slogger.Client.Wire;
+using Slogger.Core.Ownership;
+using Slogger.Resp;
+
+namespace Slogger.Client;
+
+public sealed partial class SloggerSession
+{
+    private static readonly ReplyConverter<string?> s_text = static (in WireReply r) => r.IsNull ? null : Encoding.UTF8.GetString(r.Payload);
+    private static readonly ReplyConverter<byte[]?> s_bytes = static (in WireReply r) => r.IsNull ? null : r.Payload.ToArray();
+    private static readonly ReplyConverter<long> s_integer = static (in WireReply r) => r.Integer;
+    private static readonly ReplyConverter<bool> s_isOne = static (in WireReply r) => r.Integer == 1;
+    private static readonly ReplyConverter<bool> s_isDone = static (in WireReply r) => !r.IsNull;
+    private static readonly ReplyConverter<RespValue> s_value = static (in WireReply r) => RespValue.Read(r.Bytes);
+
+    /// <summary>The value of a key as text (UTF-8); null: there is none. Redis's GET.</summary>
+    /// <param name="key">The key.</param>
+    /// <param name="flags">What is asked for besides. A read is idempotent by itself.</param>
+    /// <param name="cancellation">Ends the wait for the answer; the operation may be executed all the same.</param>
+    /// <exception cref="RedisErrorException">It was answered with an error.</exception>
+    /// <exception cref="UncertainException">The connection broke before the answer.</exception>
+    /// <exception cref="RollbackException">The session was rolled back.</exception>
+    /// <exception cref="ShardUnreachableException">It could not be sent.</exception>
+    public ValueTask<Result<string?>> GetAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+        OnKey(s_text, flags, cancellation, "GET"u8, key);
+
+    /// <summary>The value of a key as bytes; null: there is none. Redis's GET. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    public ValueTask<Result<byte[]?>> GetBytesAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+        OnKey(s_bytes, flags, cancellation, "GET"u8, key);
+
+    /// <summary>Sets a key's value. Redis's SET. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>True.</returns>
+    public ValueTask<Result<bool>> SetAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value);
+
+    /// <summary>Sets a key's value for a time. Redis's SET PX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>True.</returns>
+    public ValueTask<Result<bool>> SetAsync(Argument key, Argument value, TimeSpan expiry, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "PX", Milliseconds(expiry));
+
+    /// <summary>Sets a key's value if it has none. Redis's SET NX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>Whether it was set.</returns>
+    public ValueTask<Result<bool>> SetIfAbsentAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "NX");
+
+    /// <summary>Deletes a key. Redis's DEL. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>Whether it was there.</returns>
+    public ValueTask<Result<bool>> DeleteAsync(Argument key, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_isOne, flags, cancellation, "DEL"u8, key);
+
+    /// <summary>Whether a key is there. Redis's EXISTS. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    public ValueTask<Result<bool>> ExistsAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+        OnKey(s_isOne, flags, cancellation, "EXISTS"u8, key);
+
+    /// <summary>Adds to a number, which is 0 if there is none. Redis's INCRBY. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>The sum.</returns>
+    public ValueTask<Result<long>> IncrementAsync(Argument key, long by = 1, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_integer, flags, cancellation, "INCRBY"u8, key, by);
+
+    /// <summary>Appends to a list. Redis's RPUSH. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>The list's length then.</returns>
+    public ValueTask<Result<long>> ListAppendAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_integer, flags, cancellation, "RPUSH"u8, key, value);
+
+    /// <summary>Has a key expire after a time. Redis's PEXPIRE. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <returns>Whether the key is there.</returns>
+    public ValueTask<Result<bool>> ExpireAsync(Argument key, TimeSpan after, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+        OnKey(s_isOne, flags, cancellation, "PEXPIRE"u8, key, Milliseconds(after));
+
+    /// <summary>Any command. It goes to the shard that owns its first key; one without keys to any shard. Commands that
+    /// block, subscribe or end the connection are refused by the proxy; for transactions there is <see cref="TransactionAsync"/>.</summary>
+    /// <param name="command">Its name, one word.</param>
+    /// <param name="arguments">What follows.</param>
+    /// <returns>Its reply. An error is a <see cref="RedisErrorException"/>.</returns>
+    public ValueTask<Result<RespValue>> ExecuteAsync(string command, params ReadOnlySpan<Argument> arguments) =>
+        ExecuteAsync(OperationFlags.None, CancellationToken.None, command, arguments);
+
+    /// <summary>Any command, as <see cref="ExecuteAsync(string, ReadOnlySpan{Argument})"/>.</summary>
+    /// <param name="flags">What is asked for besides.</param>
+    /// <param name="cancellation">Ends the wait for the answer; the operation may be executed all the same.</param>
+    /// <param name="command">Its name, one word.</param>
+    /// <param name="arguments">What follows.</param>
+    public ValueTask<Result<RespValue>> ExecuteAsync(OperationFlags flags, CancellationToken cancellation, string command, params ReadOnlySpan<Argument> arguments)
+    {
+        ArgumentException.ThrowIfNullOrEmpty(command);
+        if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
+        ValueTask<Result<RespValue>> task;
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
+            _scratch.Clear();
+            _scratch.Begin(1 + arguments.Length).Add(command);
+            foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
+            _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, out HashSlot slot);
+            task = Start(Operation<RespValue>.Rent(s_value, flags), _client.OwnerOf(slot), cancellation);
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        return task;
+    }
+
+    /// <summary>Several commands as one transaction of Redis (MULTI, EXEC): executed together, in one version, or not at all. All keys must
+    /// be in one slot: give them one {tag}.</summary>
+    /// <param name="commands">Each a name and its arguments.</param>
+    /// <param name="cancellation">Ends the wait for the answer; the transaction may be executed all the same.</param>
+    /// <returns>The replies, as an array. The number is that of the EXEC.</returns>
+    /// <exception cref="RedisErrorException">None of it was done.</exception>
+    public ValueTask<Result<RespValue>> TransactionAsync(IReadOnlyList<Argument[]> commands, CancellationToken cancellation = default)
+    {
+        ArgumentNullException.ThrowIfNull(commands);
+        if (commands.Count == 0 || commands.Any(c => c.Length == 0)) { throw new ArgumentException("A transaction has at least one command, and each a name.", nameof(commands)); }
+        if (commands.Count + 2 > _options.Window) { throw new ArgumentException($"A transaction of {commands.Count} commands does not fit into a window of {_options.Window} operations.", nameof(commands)); }
+        if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
+        ValueTask<Result<RespValue>> task;
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
+            HashSlot? slot = null;
+            _scratch.Clear();
+            _scratch.Begin(1).Add("MULTI"u8);
+            foreach (Argument[] command in commands)
+            {
+                _scratch.Begin(command.Length);
+                foreach (Argument argument in command) { argument.WriteTo(_scratch); }
+                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots) { slot = found; }
+            }
+
+            _scratch.Begin(1).Add("EXEC"u8);
+            Operation<RespValue> operation = Operation<RespValue>.Rent(s_value, OperationFlags.None);
+            operation.Requests = commands.Count + 2;
+            task = Start(operation, _client.OwnerOf(slot ?? default), cancellation);
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        return task;
+    }
+
+    /// <summary>A PING at every shard that owns slots.</summary>
+    internal async Task PingAllAsync(CancellationToken cancellation)
+    {
+        var pings = new List<Task>();
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { throw why; }
+            foreach (Link link in _client.Owners())
+            {
+                _scratch.Clear();
+                _scratch.Begin(1).Add("PING"u8);
+                pings.Add(Start(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
+            }
+
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        await Task.WhenAll(pings).ConfigureAwait(false);
+    }
+
+    private ValueTask<Result<T>> OnKey<T>(ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, ReadOnlySpan<byte> command, Argument key, params ReadOnlySpan<Argument> rest)
+    {
+        if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<T>>(cancellation); }
+        ValueTask<Result<T>> task;
+        Link? flush;
+        List<Link>? more;
+        lock (_gate)
+        {
+            if (WhyNot() is { } why) { return ValueTask.FromException<Result<T>>(why); }
+            _scratch.Clear();
+            _scratch.Begin(2 + rest.Length).Add(command);
+            key.WriteTo(_scratch);
+            HashSlot slot = HashSlot.Of(_scratch.Argument(1));
+            foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
+            task = Start(Operation<T>.Rent(convert, flags), _client.OwnerOf(slot), cancellation);
+            flush = TakeFlush(out more);
+        }
+
+        Flush(flush, more);
+        return task;
+    }
+
+    private static long Milliseconds(TimeSpan time)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(time, TimeSpan.FromMilliseconds(1));
+        return (long)time.TotalMilliseconds;
+    }
+}

@@ -1,0 +1,258 @@
+// A session: operations over all shards, numbered, batched, and accounted for. Core's ClientSession decides what is committed
+// and what survived; this gathers operations into batches, and tells callers.
+//
+// What order is promised
+// - Operations on one shard (so those on one key) are executed in the order in which they were started.
+// - Operations on different shards are concurrent, unless one was awaited before the other was started: then no crash keeps
+//   the later one without the earlier one. That is relaxed DPR: the session depends on what it has seen.
+// - An operation that is sent elsewhere by a redirection, or again because it is idempotent, counts as started then.
+// - The numbers are given when a batch leaves, so operations on different shards may be numbered in another order than started.
+using System.Security.Cryptography;
+using Slogger.Client.Operations;
+using Slogger.Client.Wire;
+using Slogger.Core.Ownership;
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Client;
+
+/// <summary>A session over all shards of a cluster. Thread-safe: operations of several threads are one session's, so a rollback
+/// is told to all of them. The tasks of operations are to be awaited once, as all of type ValueTask.</summary>
+public sealed partial class SloggerSession : IAsyncDisposable
+{
+    private readonly SloggerClient _client;
+    private readonly SloggerSessionOptions _options;
+    private readonly ClientSession _machine;
+    private readonly Lock _gate = new();
+    private readonly RequestWriter _scratch = new();
+    private readonly Stack<Batch> _free = new();
+    private Lane?[] _lanes = new Lane?[8];
+    private bool _isBlocked;              // a batch had no room in the window
+    private int _outstanding;             // started, and neither answered nor failed
+    private TaskCompletionSource? _room;
+    private Exception? _closed;           // why nothing can be started: a rollback, or the end
+    private List<Link> _toFlush = [];
+
+    internal SloggerSession(SloggerClient client, SloggerSessionOptions options, WorldLine line)
+    {
+        _client = client;
+        _options = options;
+        _machine = new(NewId(), line, new() { WindowMax = options.Window, RunsMax = options.RunsMax, TrackDependencies = true });
+        IdText = Id.ToString();
+    }
+
+    /// <summary>Its name, unique for ever.</summary>
+    public SessionId Id => _machine.Id;
+
+    /// <summary>The timeline that it lives in.</summary>
+    public WorldLine WorldLine
+    {
+        get { lock (_gate) { return _machine.WorldLine; } }
+    }
+
+    /// <summary>The last operation that was sent.</summary>
+    public Sequence LastSent
+    {
+        get { lock (_gate) { return _machine.Begun; } }
+    }
+
+    internal string IdText { get; }
+
+    internal static SessionId NewId()
+    {
+        Span<byte> bits = stackalloc byte[16];
+        RandomNumberGenerator.Fill(bits);
+        return new(System.Buffers.Binary.BinaryPrimitives.ReadUInt128BigEndian(bits));
+    }
+
+    /// <summary>Completes when the session has room for another operation. Whoever starts operations without awaiting each awaits this
+    /// instead, before each or now and then: <see cref="SloggerSessionOptions.OutstandingMax"/> bounds what may be started.</summary>
+    public ValueTask ReadyAsync(CancellationToken cancellation = default)
+    {
+        lock (_gate)
+        {
+            if (_outstanding < _options.Window || _closed is not null) { return default; }
+            _room ??= new(TaskCreationOptions.RunContinuationsAsynchronously);
+            return new(_room.Task.WaitAsync(cancellation));
+        }
+    }
+
+    /// <summary>Closes the session. Operations that are unanswered fail; what was sent may still be executed.</summary>
+    public ValueTask DisposeAsync()
+    {
+        _client.Forget(this);
+        lock (_gate)
+        {
+            if (_closed is not ObjectDisposedException) { Close(new ObjectDisposedException(nameof(SloggerSession))); }
+        }
+
+        return default;
+    }
+
+    /// <summary>Nothing that the session says can be relied on any more.</summary>
+    internal void Break(Exception why)
+    {
+        lock (_gate)
+        {
+            if (_closed is not ObjectDisposedException) { Close(new SloggerException($"Session {Id} cannot go on: {why.Message}", why)); }
+        }
+    }
+
+    /// <summary>Starts an operation. The request is written by the caller, between Begin and this, under the lock.</summary>
+    private ValueTask<Result<T>> Start<T>(Operation<T> operation, Link link, CancellationToken cancellation)
+    {
+        operation.Generation = _generation;
+        _generation.Outstanding++;
+        _outstanding++;
+        ValueTask<Result<T>> task = operation.Task;
+        operation.CancelBy(cancellation);
+        Append(operation, link, _scratch.Written);
+        return task;
+    }
+
+    // Why an operation cannot be started, if it cannot.
+    private Exception? WhyNot() => _closed
+        ?? (_outstanding >= _options.OutstandingMax
+            ? new InvalidOperationException($"Session {Id} has {_outstanding} operations under way, which is the most that OutstandingMax allows: await results, or ReadyAsync.")
+            : null);
+
+    /// <summary>Adds an operation's requests to what gathers for a shard, and sends what may be sent.</summary>
+    private void Append(Operation operation, Link link, ReadOnlySpan<byte> requests)
+    {
+        Lane lane = LaneOf(link);
+        Batch batch = lane.Gathering ??= (_free.TryPop(out Batch? free) ? free : new(this)).For(lane);
+        if (batch.Count > 0 && batch.Requests + operation.RequestsOnWire > _options.BatchMax)
+        {
+            lane.Full.Enqueue(batch);
+            batch = lane.Gathering = (_free.TryPop(out free) ? free : new(this)).For(lane);
+        }
+
+        batch.Add(operation, requests);
+        if (batch.Requests >= _options.BatchMax)
+        {
+            lane.Full.Enqueue(batch);
+            lane.Gathering = null;
+        }
+
+        Pump(lane);
+    }
+
+    /// <summary>Begins what may begin. Who called it flushes when the lock is given back.</summary>
+    private void Pump(Lane lane)
+    {
+        bool any = false;
+        while (lane.Next is { } batch)
+        {
+            if (!lane.Link.TrySend(batch, _machine, out bool hasRoom))
+            {
+                _isBlocked |= !hasRoom;
+                if (!hasRoom) { _client.Watch.Signal(); }
+                break;
+            }
+
+            lane.TakeNext();
+            lane.Sent.Enqueue(batch);
+            foreach (Operation operation in batch.Operations) { operation.Generation.Last = _machine.Begun; }
+            any = true;
+        }
+
+        if (any && !_toFlush.Contains(lane.Link)) { _toFlush.Add(lane.Link); }
+    }
+
+    private void PumpAll()
+    {
+        _isBlocked = false;
+        foreach (Lane? lane in _lanes)
+        {
+            if (lane is not null) { Pump(lane); }
+        }
+    }
+
+    private Lane LaneOf(Link link)
+    {
+        if (link.Index >= _lanes.Length) { Array.Resize(ref _lanes, Math.Max(link.Index + 1, _lanes.Length * 2)); }
+        if (_lanes[link.Index] is { } lane) { return lane; }
+        link.Start();
+        return _lanes[link.Index] = new(link);
+    }
+
+    /// <summary>Takes what is to be flushed. Under the lock; the flush itself is without.</summary>
+    private Link? TakeFlush(out List<Link>? more)
+    {
+        more = null;
+        if (_toFlush.Count == 0) { return null; }
+        Link first = _toFlush[0];
+        if (_toFlush.Count > 1)
+        {
+            more = _toFlush;
+            _toFlush = [];
+        }
+        else
+        {
+            _toFlush.Clear();
+        }
+
+        return first;
+    }
+
+    private static void Flush(Link? one, List<Link>? all)
+    {
+        if (all is null) { one?.Flush(); }
+        else
+        {
+            foreach (Link link in all) { link.Flush(); }
+        }
+    }
+
+    /// <summary>One operation less is outstanding.</summary>
+    private void Ended(Operation operation)
+    {
+        operation.Generation.Outstanding--;
+        _outstanding--;
+    }
+
+    private void MakeRoom()
+    {
+        if (_room is { } room && _outstanding < _options.Window)
+        {
+            _room = null;
+            room.SetResult();
+        }
+    }
+
+    /// <summary>Nothing can be started any more, and all that is under way fails.</summary>
+    /// <param name="why">What calls from now on fail with.</param>
+    /// <param name="ofSent">What an operation under way fails with, by its number; null: the same.</param>
+    private void Close(Exception why, Func<Sequence, Exception>? ofSent = null)
+    {
+        _closed = why;
+        foreach (Lane? lane in _lanes)
+        {
+            if (lane is null) { continue; }
+            foreach (Batch batch in lane.Sent)
+            {
+                batch.IsSettled = true;
+                Fail(batch, why, ofSent);
+            }
+
+            lane.Sent.Clear();
+            foreach (Batch batch in lane.TakeUnsent()) { Fail(batch, why); }
+        }
+
+        FailWaiters(why);
+        MakeRoom();
+    }
+
+    private void Fail(Batch batch, Exception why, Func<Sequence, Exception>? ofSent = null)
+    {
+        long sequence = batch.First.Number - 1;
+        batch.Activity?.SetStatus(System.Diagnostics.ActivityStatusCode.Error, why.Message);
+        batch.Activity?.Dispose();
+        foreach (Operation operation in batch.Operations)
+        {
+            sequence += operation.RequestsOnWire;
+            Ended(operation);
+            operation.Fail(ofSent?.Invoke(new(sequence)) ?? why);
+        }
+    }
+}
