@@ -1,6 +1,7 @@
 // From layers of option texts to ServeOptions or RestoreOptions: types, bounds, and the rules between options. All problems
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -58,6 +59,7 @@ public static class ServeOptionsReader
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
+            Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),

@@ -88,7 +88,8 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"--commit {ModeName} is for a cluster of one shard, and cluster \"{_options.Cluster}\" has several", "use --commit log");
         }
-        _cuts = new CutRecorder(_seat, _report, this);
+        JoinCluster();
+        _cuts = new CutRecorder(_seat, _report, this, _link);
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
@@ -106,6 +107,7 @@ internal abstract partial class VersionedShard
         }
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
+        StartBeating();
         return null;
     }
 
@@ -314,7 +316,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder, _watching).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching, _beating).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -327,6 +329,7 @@ internal abstract partial class VersionedShard
 
     public virtual void Dispose()
     {
+        LeaveCluster();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();

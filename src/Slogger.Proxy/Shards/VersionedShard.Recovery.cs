@@ -67,8 +67,9 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
-            _cut = view.Cut;
+            _cut = view.Cut.Of(_options.Shard);
             WorldPoint recorded = view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = await LookAsync(atStart, current, stop).ConfigureAwait(false);
@@ -115,7 +116,7 @@ internal abstract partial class VersionedShard
                     var taken = new WorldPoint(current, takeOver.Branch);
                     if (takeOver.NewWorldLine is { } line)
                     {
-                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), stop).ConfigureAwait(false) is not { } branch) { continue; }
+                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), null, stop).ConfigureAwait(false) is not { } branch) { continue; }
                         _cut = taken = new WorldPoint(line, branch);
                     }
                     _seedUsed = true;
@@ -135,6 +136,7 @@ internal abstract partial class VersionedShard
                     throw new UnreachableException();
             }
             if (!done) { continue; }
+            BeginTrail(isAtBranch: rolledBack is not null);
             await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false);
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             Reopen(rolledBack);
@@ -150,7 +152,7 @@ internal abstract partial class VersionedShard
         if (!restore.Begins) { return restore.Last; }
         DurableClaim claim;
         lock (_machineLock) { claim = _machine?.ClaimOf(restore.Last.Point) ?? new DurableClaim(restore.Last.Point, 1, restore.Last.Version); }
-        if (await _seat.BeginWorldLineAsync(claim, stop).ConfigureAwait(false) is not { } branch) { return null; }
+        if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } branch) { return null; }
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         if (branch == restore.Last.Version) { return restore.Last; }
         RequireBase(branch, current);

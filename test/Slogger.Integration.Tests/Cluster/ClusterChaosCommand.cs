@@ -16,6 +16,7 @@ internal static class ClusterChaosCommand
           --shards N                    default: 4
           --metadata sqlite|postgres    default: postgres
           --version-interval DURATION   default: 5ms
+          --finder approximate|exact|hybrid   default: approximate; with the others the writers are sessions
           --fault NAME                  this fault only: {string.Join(", ", ClusterChaosRun.Faults)}
         """;
 
@@ -23,7 +24,7 @@ internal static class ClusterChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "fault"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "finder", "fault"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--cluster-chaos") { continue; }
@@ -44,6 +45,7 @@ internal static class ClusterChaosCommand
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 4), given.GetValueOrDefault("metadata") != "sqlite")
         {
             Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms")],
+            Finder = given.GetValueOrDefault("finder", "approximate"),
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

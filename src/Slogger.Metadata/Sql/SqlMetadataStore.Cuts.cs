@@ -1,0 +1,279 @@
+// The recorded cut: a row of its own, since what was once reported as committed must not depend on what the shards claim later.
+// With the approximate finder any shard that records its claim moves it on, and so may a coordinator; with the others a
+// coordinator alone. Either way it is one update of one row, which compares all that it must not overlook.
+using System.Data.Common;
+using System.Globalization;
+using Slogger.Core.Cuts;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed partial class SqlMetadataStore
+{
+    /// <summary>The cluster's row, but for its settings.</summary>
+    private readonly record struct ClusterHead(FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator);
+
+    private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
+
+    /// <inheritdoc />
+    public Task<DurableResult> RecordDurableAsync(
+        string cluster, DurableClaim durable, PrecedenceRow row, long expectedShardEpoch, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(row.Shard);
+        CheckClaim(durable);
+        ArgumentOutOfRangeException.ThrowIfLessThan(expectedShardEpoch, 1);
+        if (row.Through != durable.Point || row.After > row.Through.Version)
+        {
+            throw new ArgumentException($"The row ({row.After}, {row.Through}] does not end where the claim does, {durable.Point}.", nameof(row));
+        }
+
+        return connection.RunAsync(
+            async session =>
+            {
+                DurableResult result = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        result = await RecordAsync(session, cluster, row.Shard, durable, expectedShardEpoch, cancellation);
+                        if (result.Outcome != DurableOutcome.Recorded)
+                        {
+                            return false;
+                        }
+
+                        await ReplaceRowAsync(session, cluster, row, result.Cut.Version, cancellation);
+                        return true;
+                    },
+                    cancellation);
+                return result;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ClusterCut> AdvanceCutAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(session => AdvanceCutAsync(session, cluster, cancellation), cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<CutOutcome> RecordCutAsync(
+        string cluster, Cut cut, long expectedEpoch, long expectedOwners, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        ArgumentOutOfRangeException.ThrowIfLessThan(expectedEpoch, 1);
+        (Version lowest, string versions) = TextOf(cut);
+        return connection.RunAsync(
+            async session =>
+            {
+                // The holder of the role is the only one who writes a cut by shard, and a uniform one does not go back either.
+                ClusterHead head = await HeadAsync(session, cluster, cancellation);
+                if (head.Coordinator.Epoch != expectedEpoch)
+                {
+                    return CutOutcome.Deposed;
+                }
+
+                if (head.EpochLast != expectedOwners)
+                {
+                    return CutOutcome.OwnersChanged;
+                }
+
+                if (head.Cut.Cut.WorldLine != cut.WorldLine)
+                {
+                    return CutOutcome.StaleWorldLine;
+                }
+
+                if (!cut.IsAtLeast(head.Cut.Whole(cut.ShardCount)))
+                {
+                    return CutOutcome.NotMonotone;
+                }
+
+                int rows = await session.ExecuteAsync(
+                    "UPDATE slogger_clusters SET cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster "
+                    + "AND world_line = @world_line AND cut_version <= @version AND coordinator_epoch = @epoch AND epoch_last = @owners",
+                    cancellation,
+                    ("@version", lowest.Number),
+                    ("@versions_list", versions),
+                    ("@cluster", cluster),
+                    ("@world_line", cut.WorldLine.Number),
+                    ("@epoch", expectedEpoch),
+                    ("@owners", expectedOwners));
+                return rows == 1 ? CutOutcome.Recorded : CutOutcome.OwnersChanged;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<CoordinatorView> CoordinatorViewAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                while (true)
+                {
+                    ClusterHead head = await HeadAsync(session, cluster, cancellation);
+                    List<ShardRecord> shards = await ShardRowsAsync(session, cluster, cancellation);
+                    List<PrecedenceRow> rows = head.Finder == FinderKind.Exact ? await RowsAsync(session, cluster, cancellation) : [];
+                    ClusterHead after = await HeadAsync(session, cluster, cancellation);
+                    // Of one moment in what must not be mixed: owners and world-line. Claims and rows may be newer than the cut.
+                    if (after.EpochLast == head.EpochLast && after.Cut.Cut.WorldLine == head.Cut.Cut.WorldLine)
+                    {
+                        return new CoordinatorView(head.Cut, head.EpochLast, shards, rows);
+                    }
+                }
+            },
+            cancellation);
+    }
+
+    private static async Task<ClusterCut> AdvanceCutAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        while (true)
+        {
+            ClusterHead head = await HeadAsync(session, cluster, cancellation);
+            WorldPoint cut = head.Cut.Cut;
+            List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
+            if (head.Finder != FinderKind.Approximate && claims.Count > 1)
+            {
+                return head.Cut;
+            }
+
+            WorldPoint next = GridCut.Advance(cut, claims);
+            // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
+            if (next == cut || claims.Count == 1)
+            {
+                return head.Cut with { Cut = next };
+            }
+
+            int rows = await session.ExecuteAsync(
+                "UPDATE slogger_clusters SET cut_version = @version WHERE cluster = @cluster AND world_line = @world_line "
+                + "AND cut_version < @version",
+                cancellation,
+                ("@version", next.Version.Number),
+                ("@cluster", cluster),
+                ("@world_line", next.WorldLine.Number));
+            if (rows == 1)
+            {
+                return head.Cut with { Cut = next };
+            }
+        }
+    }
+
+    private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        List<ClusterHead> heads = await session.QueryAsync(
+            "SELECT finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
+            + "coordinator_address, secret FROM slogger_clusters WHERE cluster = @cluster",
+            HeadOf,
+            cancellation,
+            ("@cluster", cluster));
+        return heads.Count == 1 ? heads[0] : throw UnknownCluster(cluster);
+    }
+
+    private static ClusterHead HeadOf(DbDataReader row)
+    {
+        WorldPoint cut = PointOf(row, 1);
+        return new(
+            FinderOf(row.GetString(0)),
+            new ClusterCut(cut, new(row.GetInt64(4))) { ByShard = CutOf(cut.WorldLine, row.GetString(3)) },
+            row.GetInt64(5),
+            new(row.GetInt64(6), row.GetInt64(7), row.GetString(8), row.GetString(9)));
+    }
+
+    // ---- Rows of the precedence graph ----
+
+    private static async Task ReplaceRowAsync(
+        SqlSession session, string cluster, PrecedenceRow row, Version committed, CancellationToken cancellation)
+    {
+        await session.ExecuteAsync(
+            "DELETE FROM slogger_precedence WHERE cluster = @cluster AND shard = @shard "
+            + "AND (through_version <= @committed OR through_version > @after)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@shard", (long)row.Shard.Number),
+            ("@committed", committed.Number),
+            ("@after", row.After.Number));
+        if (row.Through.Version <= committed || row.After == row.Through.Version)
+        {
+            return;
+        }
+
+        await session.ExecuteAsync(
+            "INSERT INTO slogger_precedence (cluster, shard, through_version, after_version, world_line, dependencies) "
+            + "VALUES (@cluster, @shard, @through, @after, @world_line, @dependencies_list)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@shard", (long)row.Shard.Number),
+            ("@through", row.Through.Version.Number),
+            ("@after", row.After.Number),
+            ("@world_line", row.Through.WorldLine.Number),
+            ("@dependencies_list", TextOf(row.Dependencies)));
+    }
+
+    private static Task<List<PrecedenceRow>> RowsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+        session.QueryAsync(
+            "SELECT shard, world_line, through_version, after_version, dependencies FROM slogger_precedence WHERE cluster = @cluster",
+            r => new PrecedenceRow(new((int)r.GetInt64(0)), PointOf(r, 1), new(r.GetInt64(3)), DependenciesOf(r.GetString(4))),
+            cancellation,
+            ("@cluster", cluster));
+
+    // ---- Lists as text ----
+
+    private static string TextOf(DependencySet dependencies)
+    {
+        List<string> items = [];
+        foreach (Dependency d in dependencies.Items)
+        {
+            items.Add(string.Create(CultureInfo.InvariantCulture, $"{d.Shard.Number}:{d.Version.Number}"));
+        }
+
+        return string.Join(' ', items);
+    }
+
+    private static DependencySet DependenciesOf(string text)
+    {
+        if (text.Length == 0)
+        {
+            return DependencySet.Empty;
+        }
+
+        List<Dependency> items = [];
+        foreach (string item in text.Split(' '))
+        {
+            string[] parts = item.Split(':');
+            items.Add(new(new(int.Parse(parts[0], CultureInfo.InvariantCulture)), new(long.Parse(parts[1], CultureInfo.InvariantCulture))));
+        }
+
+        return DependencySet.Of([.. items]);
+    }
+
+    // Empty where one version says it all.
+    private static (Version Lowest, string Versions) TextOf(Cut cut)
+    {
+        Version[] versions = cut.Versions.ToArray();
+        Version lowest = versions.Min();
+        return (lowest, versions.All(v => v == lowest) ? string.Empty : string.Join(' ', versions.Select(v => v.Number.ToString(CultureInfo.InvariantCulture))));
+    }
+
+    private static Cut? CutOf(WorldLine worldLine, string versions) => versions.Length == 0
+        ? null
+        : new(worldLine, [.. versions.Split(' ').Select(v => new Version(long.Parse(v, CultureInfo.InvariantCulture)))]);
+
+    private static string NameOf(FinderKind finder) => finder switch
+    {
+        FinderKind.Exact => "exact",
+        FinderKind.Hybrid => "hybrid",
+        _ => "approximate",
+    };
+
+    private static FinderKind FinderOf(string name) => name switch
+    {
+        "approximate" => FinderKind.Approximate,
+        "exact" => FinderKind.Exact,
+        "hybrid" => FinderKind.Hybrid,
+        _ => throw new MetadataException($"The metadata names a finder \"{name}\", which this program does not know. Start the newer program that made the cluster."),
+    };
+}
