@@ -37,7 +37,7 @@ public static class OfflineRestore
             {
                 return ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
             }
-            WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Cut;
+            WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
             IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
             var known = origins.Select(o => o.ReplicationId).ToHashSet();

@@ -65,43 +65,28 @@ internal sealed partial class SqlMetadataStore
     {
         CheckedCluster(cluster);
         ArgumentOutOfRangeException.ThrowIfLessThan(expectedEpoch, 1);
-        (Version lowest, string versions) = TextOf(cut);
         return connection.RunAsync(
             async session =>
             {
-                // The holder of the role is the only one who writes a cut by shard, and a uniform one does not go back either.
-                ClusterHead head = await HeadAsync(session, cluster, cancellation);
-                if (head.Coordinator.Epoch != expectedEpoch)
+                while (true)
                 {
-                    return CutOutcome.Deposed;
-                }
+                    ClusterHead head = await HeadAsync(session, cluster, cancellation);
+                    CutOutcome? refusal = head.Coordinator.Epoch != expectedEpoch ? CutOutcome.Deposed
+                        : head.EpochLast != expectedOwners ? CutOutcome.OwnersChanged
+                        : head.Cut.Cut.WorldLine != cut.WorldLine ? CutOutcome.StaleWorldLine
+                        : !cut.IsAtLeast(head.Cut.Whole(cut.ShardCount)) ? CutOutcome.NotMonotone
+                        : null;
+                    if (refusal is { } outcome)
+                    {
+                        return outcome;
+                    }
 
-                if (head.EpochLast != expectedOwners)
-                {
-                    return CutOutcome.OwnersChanged;
+                    // Shards that cannot reach the coordinator move the cut on too: then it is compared again.
+                    if (await WriteCutAsync(session, cluster, head, cut, cancellation))
+                    {
+                        return CutOutcome.Recorded;
+                    }
                 }
-
-                if (head.Cut.Cut.WorldLine != cut.WorldLine)
-                {
-                    return CutOutcome.StaleWorldLine;
-                }
-
-                if (!cut.IsAtLeast(head.Cut.Whole(cut.ShardCount)))
-                {
-                    return CutOutcome.NotMonotone;
-                }
-
-                int rows = await session.ExecuteAsync(
-                    "UPDATE slogger_clusters SET cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster "
-                    + "AND world_line = @world_line AND cut_version <= @version AND coordinator_epoch = @epoch AND epoch_last = @owners",
-                    cancellation,
-                    ("@version", lowest.Number),
-                    ("@versions_list", versions),
-                    ("@cluster", cluster),
-                    ("@world_line", cut.WorldLine.Number),
-                    ("@epoch", expectedEpoch),
-                    ("@owners", expectedOwners));
-                return rows == 1 ? CutOutcome.Recorded : CutOutcome.OwnersChanged;
             },
             cancellation);
     }
@@ -134,32 +119,63 @@ internal sealed partial class SqlMetadataStore
         while (true)
         {
             ClusterHead head = await HeadAsync(session, cluster, cancellation);
-            WorldPoint cut = head.Cut.Cut;
             List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
-            if (head.Finder != FinderKind.Approximate && claims.Count > 1)
+            if (claims.Count == 1)
+            {
+                // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
+                return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, claims) };
+            }
+
+            // With the exact finder a version may depend on a larger one: only the coordinator knows.
+            if (head.Finder == FinderKind.Exact || GridOver(head, claims) is not { } next)
             {
                 return head.Cut;
             }
 
-            WorldPoint next = GridCut.Advance(cut, claims);
-            // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
-            if (next == cut || claims.Count == 1)
+            if (await WriteCutAsync(session, cluster, head, next, cancellation))
             {
-                return head.Cut with { Cut = next };
-            }
-
-            int rows = await session.ExecuteAsync(
-                "UPDATE slogger_clusters SET cut_version = @version WHERE cluster = @cluster AND world_line = @world_line "
-                + "AND cut_version < @version",
-                cancellation,
-                ("@version", next.Version.Number),
-                ("@cluster", cluster),
-                ("@world_line", next.WorldLine.Number));
-            if (rows == 1)
-            {
-                return head.Cut with { Cut = next };
+                (Version lowest, string versions) = TextOf(next);
+                return head.Cut with { Cut = new(next.WorldLine, lowest), ByShard = versions.Length == 0 ? null : next };
             }
         }
+    }
+
+    // What the claims allow beyond the recorded cut by the grid, which is also what the hybrid finder falls back on; null if nothing.
+    private static Cut? GridOver(in ClusterHead head, List<DurableClaim> claims)
+    {
+        WorldPoint cut = head.Cut.Cut;
+        if (head.Finder == FinderKind.Approximate)
+        {
+            WorldPoint next = GridCut.Advance(cut, claims);
+            return next == cut ? null : Cut.Uniform(cut.WorldLine, claims.Count, next.Version);
+        }
+
+        ApproximateFinder grid = new(head.Cut.Whole(claims.Count));
+        for (int i = 0; i < claims.Count; i++)
+        {
+            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+        }
+
+        return grid.Advance() ? grid.Current : null;
+    }
+
+    // Only in the place of the cut that was seen: of several who move it on, one does.
+    private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterHead seen, Cut next, CancellationToken cancellation)
+    {
+        (Version lowest, string versions) = TextOf(next);
+        return await session.ExecuteAsync(
+            "UPDATE slogger_clusters SET cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster "
+            + "AND world_line = @world_line AND cut_version = @seen AND cut_versions = @seen_list "
+            + "AND coordinator_epoch = @epoch AND epoch_last = @owners",
+            cancellation,
+            ("@version", lowest.Number),
+            ("@versions_list", versions),
+            ("@cluster", cluster),
+            ("@world_line", next.WorldLine.Number),
+            ("@seen", seen.Cut.Cut.Version.Number),
+            ("@seen_list", seen.Cut.ByShard is { } byShard ? TextOf(byShard).Versions : string.Empty),
+            ("@epoch", seen.Coordinator.Epoch),
+            ("@owners", seen.EpochLast)) == 1;
     }
 
     private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)

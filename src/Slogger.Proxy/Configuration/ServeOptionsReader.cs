@@ -11,7 +11,7 @@ namespace Slogger.Proxy.Configuration;
 public sealed record OptionsResult<T>(T? Options, IReadOnlyList<OptionError> Errors, IReadOnlyList<string> Warnings)
     where T : class;
 
-/// <summary>Reads the options of slogger serve and slogger restore.</summary>
+/// <summary>Reads the options of slogger serve, slogger restore and slogger recover.</summary>
 public static class ServeOptionsReader
 {
     /// <summary>Name of the data directory where none is given.</summary>
@@ -119,6 +119,26 @@ public static class ServeOptionsReader
             RedisTls = ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
+            LogLevel = reader.Value("log-level", Level, LogLevel.Info),
+        };
+        return Result(reader, options);
+    }
+
+    /// <summary>Reads recover's options.</summary>
+    public static OptionsResult<RecoverOptions> ReadRecover(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionReader reader = Open(commandLine, environment);
+        string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
+        if (!reader.IsGiven("shard"))
+        {
+            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: the dead one's number, as slogger status of another shard shows it"));
+        }
+
+        RecoverOptions options = new()
+        {
+            Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
+            Cluster = reader.Value("cluster", OptionText.Name, "default"),
+            Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), 0)),
             LogLevel = reader.Value("log-level", Level, LogLevel.Info),
         };
         return Result(reader, options);
