@@ -75,7 +75,7 @@ public interface IMetadataStore : IAsyncDisposable
 
     /// <summary>The same with what the versions of the claim depend on, for the exact finder: both, or nothing. The row takes the
     /// place of those of this shard that begin at or after its own beginning; committed ones are forgotten.</summary>
-    Task<DurableResult> RecordDurableAsync(
+    Task<DurableResult> RecordDurableRowAsync(
         string cluster, DurableClaim durable, PrecedenceRow row, long expectedShardEpoch, CancellationToken cancellation = default);
 
     /// <summary>The recorded cut. With the approximate finder, the newest that the shards' claims allow is recorded first: whoever waits

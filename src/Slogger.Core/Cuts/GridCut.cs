@@ -26,7 +26,7 @@ public static class GridCut
         }
 
         // Where all stand at the same version, that one is restorable whatever the strides say.
-        Version cut = isOnePoint ? durable : Common(claims);
+        Version cut = isOnePoint ? durable : Common([.. claims]);
         return cut > current.Version && claims.All(c => cut >= c.Floor) ? current with { Version = cut } : current;
     }
 
@@ -35,7 +35,7 @@ public static class GridCut
     /// <remarks>Strides are meant to nest (each divides the next): then it is the largest that counts. Where they do not, a
     /// multiple of the largest need not be a version of the others, so the least common multiple counts: right for any
     /// strides, and slow for ill-chosen ones (one beyond 63 bits never comes).</remarks>
-    internal static Version Common(IReadOnlyList<DurableClaim> claims, FinderMutation mutation = FinderMutation.None)
+    internal static Version Common(ReadOnlySpan<DurableClaim> claims, FinderMutation mutation = FinderMutation.None)
     {
         Version durable = claims[0].Point.Version;
         long multiple = 1;

@@ -18,7 +18,7 @@ internal sealed partial class SqlMetadataStore
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
 
     /// <inheritdoc />
-    public Task<DurableResult> RecordDurableAsync(
+    public Task<DurableResult> RecordDurableRowAsync(
         string cluster, DurableClaim durable, PrecedenceRow row, long expectedShardEpoch, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);

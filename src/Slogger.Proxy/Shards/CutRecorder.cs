@@ -162,7 +162,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         TimeSpan rest = isExact ? RowPace - Stopwatch.GetElapsedTime(_recordedAt) : TimeSpan.Zero;
         if (rest > TimeSpan.Zero) { await Task.Delay(rest, stop).ConfigureAwait(false); }
         DurableResult? result = await TryAsync(() => isExact
-            ? seat.Metadata.RecordDurableAsync(seat.Cluster, durable, row!.Value, seat.Epoch, stop)
+            ? seat.Metadata.RecordDurableRowAsync(seat.Cluster, durable, row!.Value, seat.Epoch, stop)
             : seat.Metadata.RecordDurableAsync(seat.Cluster, seat.Shard, durable, seat.Epoch, stop)).ConfigureAwait(false);
         _recordedAt = Stopwatch.GetTimestamp();
         _owesSql = result is null;
