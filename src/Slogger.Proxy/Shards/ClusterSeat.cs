@@ -132,10 +132,12 @@ internal sealed class ClusterSeat : IAsyncDisposable
                 return true;
             }, stop).ConfigureAwait(false);
 
-    /// <summary>The shards that have run and have not entered a world-line yet; none if a later one has begun.</summary>
-    public async Task<IReadOnlyList<ShardId>> OutsideAsync(WorldLine line, CancellationToken stop) =>
-        [.. (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false))
-            .Where(s => s.Epoch > 0 && s.WorldLine == line && s.Entered < line).Select(s => s.Shard)];
+    /// <summary>The shards that have run and have not entered a world-line yet, and which one is current.</summary>
+    public async Task<(WorldLine Current, IReadOnlyList<ShardId> Outside)> OutsideAsync(WorldLine line, CancellationToken stop)
+    {
+        IReadOnlyList<ShardRecord> shards = await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false);
+        return (shards[0].WorldLine, [.. shards.Where(s => s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
+    }
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>
     public Version LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) => LastValid(Shard, line, lines);

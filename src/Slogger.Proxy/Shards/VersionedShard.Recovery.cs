@@ -164,8 +164,17 @@ internal abstract partial class VersionedShard
     {
         WorldLine line = new(WorldLine);
         long began = Stopwatch.GetTimestamp();
-        while (_seat.HasPeers && await _seat.OutsideAsync(line, stop).ConfigureAwait(false) is { Count: > 0 } outside)
+        while (_seat.HasPeers)
         {
+            (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(line, stop).ConfigureAwait(false);
+            if (current > line)
+            {
+                // Shards that have not come to this one may never: nobody is let in before this one has followed.
+                _isLeft = true;
+                Suspect($"world-line {current} has begun");
+                return;
+            }
+            if (outside.Count == 0) { return; }
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
             {
                 _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");
