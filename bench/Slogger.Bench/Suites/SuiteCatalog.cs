@@ -57,6 +57,9 @@ internal static class SuiteCatalog
             case "memory":
                 new MemorySuite(options, results).Run();
                 break;
+            case "finders":
+                new Finders.FinderSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

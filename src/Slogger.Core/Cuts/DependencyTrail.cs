@@ -6,6 +6,11 @@
 // shard: by the rule that no version depends on a larger one (DPR, section 3.2) that is enough, and others pass it without a word
 // of this shard's, when they are durable that far.
 //
+// Rows of several versions have to end together. Where A's rows end at 3, 6, 9 and B's at 4, 8, each range of the one leads into the middle
+// of one of the other, which ends later and depends on more: a cut would have to climb for ever. So a row that cannot go to
+// every version goes to the multiple of the largest power of two (StepOf): no shard passes one of a larger power over, and since no
+// version depends on a larger one, all shards at such a multiple are closed.
+//
 // Rows end where the shard reported a version that it can be restored to. While the cut stands still (another shard is down)
 // they become many: the newest is then extended in place of a new one. So are notes. Both stay right: a wider row
 // depends on more.
@@ -61,6 +66,18 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         Version after = _ends.Count > 0 ? _ends[^1] : Version.Min(_committed, through.Version);
         if (through.Version > after) _ends.Add(through.Version);
         return new(shard, through, after, DependenciesOf(after, through.Version));
+    }
+
+    /// <summary>How far the next row should go, of what is durable: to the multiple of the largest power of two behind the last row, of those
+    /// that the shard can be restored to; else to the end.</summary>
+    public DurableClaim StepOf(in DurableClaim claim)
+    {
+        Version after = _ends.Count > 0 ? _ends[^1] : _committed;
+        long from = Math.Max(after.Number, claim.Floor.Number - 1), to = claim.Point.Version.Number;
+        if (to <= from) return claim;
+        int bit = 63 - System.Numerics.BitOperations.LeadingZeroCount((ulong)(from ^ to));
+        Version end = new(to >> bit << bit);
+        return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = Version.Min(claim.Floor, end) } : claim;
     }
 
     /// <summary>Nobody may know the rows given out so far: the next one begins at the cut.</summary>

@@ -13,7 +13,7 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     /// <summary>The cluster's row, but for its settings.</summary>
-    private readonly record struct ClusterHead(FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator);
+    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator);
 
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
 
@@ -119,6 +119,12 @@ internal sealed partial class SqlMetadataStore
         while (true)
         {
             ClusterHead head = await HeadAsync(session, cluster, cancellation);
+            // With the exact finder a version may depend on a larger one: only the coordinator knows.
+            if (head.Finder == FinderKind.Exact && head.ShardCount > 1)
+            {
+                return head.Cut;
+            }
+
             List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
             if (claims.Count == 1)
             {
@@ -126,8 +132,7 @@ internal sealed partial class SqlMetadataStore
                 return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, claims) };
             }
 
-            // With the exact finder a version may depend on a larger one: only the coordinator knows.
-            if (head.Finder == FinderKind.Exact || GridOver(head, claims) is not { } next)
+            if (GridOver(head, claims) is not { } next)
             {
                 return head.Cut;
             }
@@ -181,7 +186,7 @@ internal sealed partial class SqlMetadataStore
     private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
         List<ClusterHead> heads = await session.QueryAsync(
-            "SELECT finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
+            "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
             + "coordinator_address, secret FROM slogger_clusters WHERE cluster = @cluster",
             HeadOf,
             cancellation,
@@ -191,12 +196,13 @@ internal sealed partial class SqlMetadataStore
 
     private static ClusterHead HeadOf(DbDataReader row)
     {
-        WorldPoint cut = PointOf(row, 1);
+        WorldPoint cut = PointOf(row, 2);
         return new(
-            FinderOf(row.GetString(0)),
-            new ClusterCut(cut, new(row.GetInt64(4))) { ByShard = CutOf(cut.WorldLine, row.GetString(3)) },
-            row.GetInt64(5),
-            new(row.GetInt64(6), row.GetInt64(7), row.GetString(8), row.GetString(9)));
+            (int)row.GetInt64(0),
+            FinderOf(row.GetString(1)),
+            new ClusterCut(cut, new(row.GetInt64(5))) { ByShard = CutOf(cut.WorldLine, row.GetString(4)) },
+            row.GetInt64(6),
+            new(row.GetInt64(7), row.GetInt64(8), row.GetString(9), row.GetString(10)));
     }
 
     // ---- Rows of the precedence graph ----

@@ -34,6 +34,9 @@ internal interface ICutListener
     /// <param name="startsOver">Whether nobody knows what was given out before.</param>
     PrecedenceRow? RowFor(WorldPoint through, bool startsOver);
 
+    /// <summary>How much of a claim goes into one row of the exact finder.</summary>
+    DurableClaim StepOf(in DurableClaim claim);
+
     /// <summary>A claim was recorded, or not.</summary>
     /// <param name="point">Its point.</param>
     /// <param name="result">Null if SQL could not be reached.</param>
@@ -65,8 +68,9 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     // What was said to a coordinator is in SQL at the latest after this time.
     private static readonly TimeSpan SaidPeriod = TimeSpan.FromSeconds(1);
 
-    // Rows of the exact finder are not written more often, however short versions are.
-    private static readonly TimeSpan RowPace = TimeSpan.FromMilliseconds(5);
+    // Rows of the exact finder are not written more often, however short versions are, and by all shards together not more often than
+    // a database can take.
+    private TimeSpan RowPace => TimeSpan.FromMilliseconds(Math.Max(5, seat.ShardCount / 4.0));
     private const long HurryMicroseconds = 500_000;
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly Lock _lock = new();
@@ -75,6 +79,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     private Version _hurriedUntil;
     private long _recordedAt;
     private bool _owesSql;
+    private bool _owesSteps;
     private int _askedAgain;
 
     private volatile bool _isAvailable = true;
@@ -119,7 +124,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
             while (true)
             {
                 TimeSpan pause = link is null ? Timeout.InfiniteTimeSpan : listener.IsCommitAwaited && !IsLinked ? AwaitedAskPeriod : AskPeriod;
-                await _signal.WaitAsync(pause, stop).ConfigureAwait(false);
+                await _signal.WaitAsync(_owesSteps ? TimeSpan.FromMilliseconds(1) : pause, stop).ConfigureAwait(false);
                 await TurnAsync(stop).ConfigureAwait(false);
             }
         }
@@ -142,11 +147,16 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         bool isNews = claim is not null;
         _latest = claim ?? _latest;
         bool isLate = isLinked ? _owesSql && Stopwatch.GetElapsedTime(_recordedAt) >= SaidPeriod : _owesSql;
-        if (_latest is { } durable && (isNews || startsOver || isLate))
+        bool isExact = seat.Finder == FinderKind.Exact && link is not null;
+        if (isExact && _latest is { } all && (isNews || _owesSteps || isLate))
+        {
+            await StepAsync(all, isNews, isLinked, stop).ConfigureAwait(false);
+        }
+        else if (_latest is { } durable && (isNews || startsOver || isLate))
         {
             PrecedenceRow? row = listener.RowFor(durable.Point, startsOver && seat.Finder == FinderKind.Hybrid);
             bool isRecorded = true;
-            bool needsSql = !isLinked || isLate || (isNews && seat.Finder == FinderKind.Exact);
+            bool needsSql = !isLinked || isLate;
             if (needsSql) { isRecorded = await RecordAsync(durable, row, stop).ConfigureAwait(false); }
             else { _owesSql |= isNews; }
             if (isLinked && isRecorded) { Say(durable, row, isNews && !needsSql); }
@@ -154,6 +164,19 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         if (link is null) { return; }
         await HurryAsync(isLinked, stop).ConfigureAwait(false);
         if (!isLinked && await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
+    }
+
+    // The exact finder's rows: as far at a time as StepOf says, the rest in the next turns; at an ordered end all at once.
+    private async Task StepAsync(DurableClaim all, bool isNews, bool isLinked, CancellationToken stop)
+    {
+        DurableClaim step = listener.IsStopping ? all : listener.StepOf(all);
+        PrecedenceRow? row = listener.RowFor(step.Point, startsOver: false);
+        bool isRecorded = await RecordAsync(step, row, stop).ConfigureAwait(false);
+        _owesSteps = isRecorded && step.Point != all.Point;
+        // What is left of it follows, or is in the next claim.
+        if (isRecorded && _owesSteps && isNews) { listener.OnSaid(all.Point); }
+        if (!isRecorded && step.Point != all.Point && isNews) { listener.OnRecorded(all.Point, null); }
+        if (isLinked && isRecorded) { Say(step, row, isOwed: false); }
     }
 
     private async Task<bool> RecordAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)

@@ -98,6 +98,12 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         }
     }
 
+    DurableClaim ICutListener.StepOf(in DurableClaim claim)
+    {
+        if (_trail is null) { return claim; }
+        lock (_trailLock) { return _trailOf == claim.Point.WorldLine ? _trail.StepOf(claim) : claim; }
+    }
+
     FinderKind IBatchPort.Finder => HasGridCuts ? FinderKind.Approximate : _seat.Finder;
 
     int IBatchPort.ShardCount => _seat.ShardCount;

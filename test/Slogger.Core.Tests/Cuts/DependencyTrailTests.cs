@@ -103,6 +103,57 @@ public class DependencyTrailTests
         }
     }
 
+    [Theory]
+    [InlineData(8, 30, 1, 0, 16)]
+    [InlineData(16, 30, 1, 0, 24)]
+    [InlineData(28, 30, 1, 0, 30)]
+    [InlineData(29, 30, 1, 0, 30)]
+    [InlineData(8, 30, 1, 20, 24)]   // 16 was skipped
+    [InlineData(8, 31, 1, 31, 31)]
+    [InlineData(33, 47, 16, 0, 47)]  // only multiples of 16 and the end can be restored to
+    [InlineData(30, 47, 16, 0, 32)]
+    [InlineData(40, 40, 1, 0, 40)]
+    public void StepOf_SeveralVersions_GoesToTheLargestPowerOfTwo(long after, long durable, long stride, long floor, long step)
+    {
+        _trail.Begin(V(after), V(after));
+        DurableClaim claim = new(new(WorldLine.First, V(durable)), stride, V(floor));
+        DurableClaim taken = _trail.StepOf(claim);
+        Assert.Equal(step, taken.Point.Version.Number);
+        Assert.True(claim.Restores(taken.Point.Version));
+        Assert.True(taken.Floor <= taken.Point.Version);
+    }
+
+    // Three shards with dense dependencies, each of which can write a row only now and then, at times of its own.
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void StepOf_RowsOfSeveralVersions_TheCutGoesOn(bool steps)
+    {
+        Random random = new(5);
+        DependencyTrail[] trails = [new(new(0), 3), new(new(1), 3), new(new(2), 3)];
+        foreach (DependencyTrail trail in trails) trail.Begin(V(0), V(0));
+        ExactFinder finder = new(Cut.Uniform(WorldLine.First, 3, V(0)), []);
+        for (long v = 1; v <= 600; v++)
+        {
+            for (int s = 0; s < 3; s++)
+            {
+                trails[s].Add([On((s + 1) % 3, v), On((s + 2) % 3, v)], V(v));
+                if (random.Next(4 + (3 * s)) != 0) continue;
+                DurableClaim claim = DurableClaim.Of(new(WorldLine.First, V(v)));
+                if (steps) claim = trails[s].StepOf(claim);
+                PrecedenceRow row = trails[s].RowFor(claim.Point);
+                finder.Report(VersionReport.Of(new(s), claim, row.After, row.Dependencies));
+            }
+
+            finder.Advance();
+            for (int s = 0; s < 3; s++) trails[s].Committed(finder.Current.Versions[s]);
+        }
+
+        long lowest = finder.Current.Versions.ToArray().Min().Number;
+        if (steps) Assert.InRange(lowest, 400, 600);
+        else Assert.InRange(lowest, 0, 300); // by chance alone they end together
+    }
+
     private PrecedenceRow Row(long through) => _trail.RowFor(new(WorldLine.First, V(through)));
 
     private static Version V(long number) => new(number);
