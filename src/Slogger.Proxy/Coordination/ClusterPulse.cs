@@ -136,6 +136,11 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
                 {
                     listener.OnMetadataFailed(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
                 }
+                catch (Exception e)
+                {
+                    // A finder that contradicts itself must not go on.
+                    listener.OnMetadataFailed(ProxyExit.Failed($"shard {seat.Shard}: coordinating the cuts failed: {e}", "report this"));
+                }
             },
             CancellationToken.None);
         link.Aim(seat.Address, epoch, watch.Secret);
