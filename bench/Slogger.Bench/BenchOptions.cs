@@ -96,13 +96,14 @@ internal sealed record BenchOptions
     public const string Help = """
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
-        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore drain-study sessions all
+        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore drain-study sessions finders all
                 selfcheck (of the bench itself)
 
           --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always
           --extra LABEL=ARGS   one more contestant: [EXECUTABLE] and the options of its `slogger serve` (repeatable)
           --proxy PATH         slogger.dll or an executable (default src/Slogger.Cli/bin/Release/net10.0/slogger.dll)
           --proxy-args "..."   added to every `slogger serve`
+                               (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix
           --layout pinned|unpinned

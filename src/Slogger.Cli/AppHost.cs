@@ -32,6 +32,9 @@ public sealed record AppHost
     /// <summary>Restores offline.</summary>
     public Func<RestoreOptions, ILogSink, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;
 
+    /// <summary>Has a cluster leave what a dead shard had.</summary>
+    public Func<RecoverOptions, ILogSink, CancellationToken, Task<ProxyExit>> Recover { get; init; } = DeadShard.RunAsync;
+
     /// <summary>The real process.</summary>
     public static AppHost Process => new()
     {

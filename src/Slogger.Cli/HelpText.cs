@@ -14,6 +14,12 @@ internal static class HelpText
         + "the last lines say how to reach and how to end it. The version log is not changed: a later serve goes on from the newest "
         + "version, and brings the restored Redis to it; what was written to it meanwhile is then lost.";
 
+    private const string RecoverText = "For a shard whose machine is gone for longer than the others are to wait. The command watches the shard's lease for some "
+        + "seconds, and refuses if the shard lives. It then takes the shard, so that its old proxy can commit nothing any more, and begins a "
+        + "new world-line at the newest version that is sure: the other shards go back to it, sessions and plain clients are told as after any recovery, and "
+        + "go on. What was not committed is lost, on all shards. Nothing further is committed until the shard is back: start its proxy again with its data "
+        + "directory, on the old machine or another. Without the directory what the shard had is lost: start it with an empty one and --seed from-redis.";
+
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
@@ -40,6 +46,18 @@ internal static class HelpText
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Restore), width);
                 WriteSources(output, width);
                 break;
+            case "recover":
+                output.WriteLine("slogger recover: have a cluster leave what a dead shard had not committed.");
+                output.WriteLine();
+                output.WriteLine("  slogger recover --shard 2 --metadata \"postgres:Host=db1;Database=slogger\"");
+                output.WriteLine();
+                foreach (string line in Wrap(RecoverText, width))
+                {
+                    output.WriteLine(line);
+                }
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Recover), width);
+                WriteSources(output, width);
+                break;
             case "status":
                 output.WriteLine("slogger status: show the state of a running proxy.");
                 output.WriteLine();
@@ -53,6 +71,7 @@ internal static class HelpText
                 output.WriteLine("  slogger serve     run a proxy in front of a Redis");
                 output.WriteLine("  slogger status    show the state of a running proxy");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
+                output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
                 output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;

@@ -1,4 +1,5 @@
 // What all shards of a cluster have to agree on. Fixed when the cluster is created, but for the grid, which may be extended.
+using Slogger.Core.Cuts;
 using Slogger.Core.Versions;
 
 namespace Slogger.Metadata;
@@ -11,6 +12,9 @@ public sealed record ClusterSettings
 
     /// <summary>How many shards the cluster has: 0 to one less. Default: 1.</summary>
     public int ShardCount { get; init; } = 1;
+
+    /// <summary>Who finds the cut. Default: approximate. Never changes: claims, rows and branches of one kind are not those of another.</summary>
+    public FinderKind Finder { get; init; }
 
     /// <summary>The clock grid, oldest stretch first; at least one. The last one may start in the future.</summary>
     public required IReadOnlyList<GridStretch> Grid { get; init; }

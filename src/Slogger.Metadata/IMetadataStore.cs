@@ -6,6 +6,7 @@
 // Callers: the shard (cuts, epochs, origins), the recovery manager (world-lines), the command line (settings, status).
 // Thread safety: all members may be called from any thread; calls of one store run one after the other.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -72,9 +73,46 @@ public interface IMetadataStore : IAsyncDisposable
     Task<DurableResult> RecordDurableAsync(
         string cluster, ShardId shard, DurableClaim durable, long expectedShardEpoch, CancellationToken cancellation = default);
 
-    /// <summary>Records the newest cut that the shards' claims allow, and returns it: whoever waits for others to become durable
-    /// calls this.</summary>
+    /// <summary>The same with what the versions of the claim depend on, for the exact finder: both, or nothing. The row takes the
+    /// place of those of this shard that begin at or after its own beginning; committed ones are forgotten.</summary>
+    Task<DurableResult> RecordDurableRowAsync(
+        string cluster, DurableClaim durable, PrecedenceRow row, long expectedShardEpoch, CancellationToken cancellation = default);
+
+    /// <summary>The recorded cut. With the approximate finder, the newest that the shards' claims allow is recorded first: whoever waits
+    /// for others to become durable calls this. With the others a coordinator records it.</summary>
     Task<ClusterCut> AdvanceCutAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Records a cut that a coordinator has found: only if it holds the role, no shard has changed hands since it looked, the
+    /// world-line is current, and no shard goes back (invariants I3, I5, I6). Recording the same again succeeds.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="cut">One version for each shard; with the approximate finder the same for all.</param>
+    /// <param name="expectedEpoch">The coordinator's epoch.</param>
+    /// <param name="expectedOwners"><see cref="CoordinatorView.Owners"/>, as the coordinator knows it.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    Task<CutOutcome> RecordCutAsync(
+        string cluster, Cut cut, long expectedEpoch, long expectedOwners, CancellationToken cancellation = default);
+
+    /// <summary>What a coordinator goes by.</summary>
+    Task<CoordinatorView> CoordinatorViewAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Takes the role of the coordinator from whoever holds it, if its lease is as it was seen.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="seen">The lease that has run out (<see cref="LeaseWatch"/>).</param>
+    /// <param name="address">Where the taker can be reached by the shards: HOST:PORT.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The new epoch; null if another was faster, or the holder has renewed it.</returns>
+    Task<long?> TakeCoordinatorAsync(string cluster, LeaseState seen, string address, CancellationToken cancellation = default);
+
+    /// <summary>Renews the coordinator's lease.</summary>
+    /// <returns>False if another holds it now.</returns>
+    Task<bool> RenewCoordinatorAsync(string cluster, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Renews the lease of a shard: its proxy lives, and has its store.</summary>
+    /// <returns>False if another process owns the shard now.</returns>
+    Task<bool> RenewShardAsync(string cluster, ShardId shard, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Who is alive, and where the coordinator is.</summary>
+    Task<ClusterWatch> WatchAsync(string cluster, CancellationToken cancellation = default);
 
     /// <summary>Asks all shards to hurry: somebody waits for a commit. Never takes back a later request.</summary>
     /// <param name="cluster">The cluster.</param>
@@ -83,18 +121,20 @@ public interface IMetadataStore : IAsyncDisposable
     Task AwaitCommitAsync(string cluster, Version until, CancellationToken cancellation = default);
 
     /// <summary>Starts the next world-line of the cluster, in one transaction: only if it follows the current one and the caller
-    /// still owns its shard. It branches at the newest cut that the shards' claims allow, the caller's new one among them, never
-    /// below the recorded cut.</summary>
+    /// still owns its shard. It branches at the newest cut that the shards' claims allow (with the exact finder, their rows), the
+    /// caller's new one among them, never below the recorded cut.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="shard">The caller's shard.</param>
     /// <param name="next">The world-line to start: the current one's successor.</param>
     /// <param name="durable">What the caller's shard has durable in the current world-line; not less than it recorded.</param>
     /// <param name="expectedEpoch">The caller's epoch: the newest of its shard.</param>
+    /// <param name="row">With the exact finder, what those versions depend on, if that is to count.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>The outcome, and where the cluster is now: if it was started, the branch. Starting what the same epoch started
     /// before is <see cref="WorldLineOutcome.Started"/> again, so a caller may repeat after a lost answer.</returns>
     Task<WorldLineResult> BeginWorldLineAsync(
-        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default);
+        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, PrecedenceRow? row = null,
+        CancellationToken cancellation = default);
 
     /// <summary>Notes that a shard has left all older world-lines: its store holds what is at the branch of this one. Nothing
     /// happens if the world-line is not current any more, or the epoch is not the shard's newest.</summary>

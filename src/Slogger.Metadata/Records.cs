@@ -1,5 +1,6 @@
 // Rows of the metadata as their readers see them, and the outcomes of the writes that compare before they set.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -36,7 +37,14 @@ public sealed record SlotOwners(SlotMap Map, MapRevision Revision);
 /// <param name="BranchCut">The last version of the world-line before that is part of this one; 0 for the first.</param>
 /// <param name="StartedByEpoch">The epoch of who started it; 0 for the first.</param>
 /// <param name="StartedAt">By the clock of who started it; for people only.</param>
-public sealed record WorldLineRecord(WorldLine WorldLine, Version BranchCut, long StartedByEpoch, DateTimeOffset StartedAt);
+public sealed record WorldLineRecord(WorldLine WorldLine, Version BranchCut, long StartedByEpoch, DateTimeOffset StartedAt)
+{
+    /// <summary>Where each shard branched off, if not all did at <see cref="BranchCut"/>, which is then the lowest.</summary>
+    public Cut? ByShard { get; init; }
+
+    /// <summary>Where a shard branched off.</summary>
+    public Version BranchOf(ShardId shard) => ByShard?.Of(shard) ?? BranchCut;
+}
 
 /// <summary>A place in a replication stream and the point of history it stands for.</summary>
 /// <param name="Shard">The shard.</param>
@@ -63,14 +71,62 @@ public enum DurableOutcome
 
 /// <summary>The outcome of recording what a shard has durable, and the cut after it.</summary>
 /// <param name="Outcome">What happened.</param>
-/// <param name="Cut">The cluster's current world-line and its recorded cut: committed, whatever fails.</param>
+/// <param name="Cut">The cluster's current world-line and what is committed of this shard, whatever fails.</param>
 public readonly record struct DurableResult(DurableOutcome Outcome, WorldPoint Cut);
 
 /// <summary>The recorded cut of a cluster, and whether somebody waits for it.</summary>
 /// <param name="Cut">The current world-line, and the version up to which everything is committed.</param>
 /// <param name="AwaitedUntil">While their open version is not above this, shards should hurry: somewhere in the cluster somebody
 /// waits for a commit.</param>
-public readonly record struct ClusterCut(WorldPoint Cut, Version AwaitedUntil);
+public readonly record struct ClusterCut(WorldPoint Cut, Version AwaitedUntil)
+{
+    /// <summary>The version of each shard, if they are not all that of <see cref="Cut"/>, which is then the lowest.</summary>
+    public Cut? ByShard { get; init; }
+
+    /// <summary>What is committed at a shard.</summary>
+    public WorldPoint Of(ShardId shard) => ByShard is { } cut ? new(cut.WorldLine, cut.Of(shard)) : Cut;
+
+    /// <summary>The version of each shard of a cluster.</summary>
+    public Cut Whole(int shardCount) => ByShard ?? Slogger.Core.Cuts.Cut.Uniform(Cut.WorldLine, shardCount, Cut.Version);
+}
+
+/// <summary>What became of recording a cut that a coordinator has found.</summary>
+public enum CutOutcome
+{
+    /// <summary>The metadata holds it: committed.</summary>
+    Recorded,
+
+    /// <summary>Another process coordinates now: this one has to stop.</summary>
+    Deposed,
+
+    /// <summary>A shard, or the role, changed hands since the coordinator looked: what it was told by the process before must not
+    /// count any more. It has to look again.</summary>
+    OwnersChanged,
+
+    /// <summary>The cluster is in a later world-line: the coordinator has to look again.</summary>
+    StaleWorldLine,
+
+    /// <summary>It is below the recorded one at some shard, which stays: the coordinator has to look again.</summary>
+    NotMonotone,
+}
+
+/// <summary>What a coordinator starts from, and looks at now and then: all of one moment.</summary>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Owners">Changes whenever a shard or the role of the coordinator is taken.</param>
+/// <param name="Shards">All shards, by number.</param>
+/// <param name="Rows">The precedence graph's rows above the cut, if the finder is the exact one.</param>
+public sealed record CoordinatorView(ClusterCut Cut, long Owners, IReadOnlyList<ShardRecord> Shards, IReadOnlyList<PrecedenceRow> Rows);
+
+/// <summary>Who is alive, as far as leases tell: what every proxy looks at now and then.</summary>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Coordinator">The lease of the role that finds cuts.</param>
+/// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
+/// <param name="Secret">What proxies of the cluster show each other.</param>
+/// <param name="Shards">All shards, by number.</param>
+/// <param name="Leases">Their leases, by number.</param>
+public sealed record ClusterWatch(
+    ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, string Secret,
+    IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases);
 
 /// <summary>What became of starting a world-line.</summary>
 public enum WorldLineOutcome
@@ -90,5 +146,5 @@ public enum WorldLineOutcome
 
 /// <summary>The outcome of starting a world-line, and where the cluster is after it.</summary>
 /// <param name="Outcome">What happened.</param>
-/// <param name="Current">The current world-line and the cluster's recorded cut: if it was started, the branch.</param>
+/// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);

@@ -37,11 +37,11 @@ public static class OfflineRestore
             {
                 return ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
             }
-            WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Cut;
+            WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
             IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
             var known = origins.Select(o => o.ReplicationId).ToHashSet();
-            Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchCut)));
+            Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
             return StoreRecord.Read(options.DataDirectory)?.Commit == CommitMode.Bgsave
                 ? await FromSnapshotsAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false)
                 : await FromLogAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false);

@@ -128,7 +128,7 @@ internal sealed partial class Cluster
 
     private void IntervalChanges()
     {
-        if (Sql.Grid.Stretches.Length > 3) return;
+        if (Sql.ClockGrid.Stretches.Length > 3) return;
         Count("interval changed");
         // Whoever has not heard of it when it takes effect numbers versions differently: order in real time is lost.
         if (IsTraced) Note("the interval changes");
@@ -147,9 +147,9 @@ internal sealed partial class Cluster
     /// <summary>Another coordinator takes over from one that lives on.</summary>
     private void SecondCoordinator()
     {
-        if (Settings.Finder == FinderKind.Approximate || Coordinators.Count != 1) return;
-        Count("coordinator taken over");
-        Coordinators[0].PausedUntil = Tick + Random.Next(100);
+        if (!HasCoordinators || Coordinators.Count != 1) return;
+        Count("second coordinator");
+        Coordinators[0].PausedUntil = Tick + Random.Next(400);
         Coordinators.Add(new(this, $"coordinator {++_names}"));
     }
 
@@ -210,8 +210,7 @@ internal sealed partial class Cluster
         }
 
         Calls.Clear();
-        if (Settings.Finder != FinderKind.Approximate)
-            for (int n = 0; n < 3; n++) CoordinatorTurn();
+        for (int n = 0; n < 3; n++) CoordinatorTurn();
         foreach (SessionClient s in Sessions) s.ReceiveAll();
     }
 

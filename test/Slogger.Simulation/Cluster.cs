@@ -14,7 +14,7 @@ internal sealed partial class Cluster
     public const long IntervalUs = 1000;
     private const long StartUs = 1_000_000_000;
 
-    private readonly List<VersionReport> _reports = [];
+    private readonly List<(VersionReport Report, long Epoch)> _reports = [];
     private readonly List<string> _notes = [];
     private readonly int _calm;      // one in so many misfortunes that the dice show does happen
     private int _historyIds = 1;
@@ -42,7 +42,7 @@ internal sealed partial class Cluster
 
         Sessions = [.. Enumerable.Range(1, 2 + (settings.Seed % 2)).Select(i => new SessionClient(this, i))];
         Plains = [.. Enumerable.Range(1, 3).Select(i => new PlainClient(this, i, isDedicated: i == 3))];
-        if (settings.Finder != FinderKind.Approximate) Coordinators.Add(new(this, "coordinator 1"));
+        if (HasCoordinators) Coordinators.Add(new(this, "coordinator 1"));
     }
 
     public SimSettings Settings { get; }
@@ -114,11 +114,21 @@ internal sealed partial class Cluster
             if (history[i].Op is { } op) op.Position = -1;
     }
 
-    public void SendReport(in VersionReport report)
+    /// <summary>Shards have somebody to speak with: always, but in every second case of the approximate finder, which needs nobody.</summary>
+    public bool HasCoordinators => Settings.Finder != FinderKind.Approximate || Settings.Seed % 2 == 0;
+
+    public void SendReport(in VersionReport report, long epoch)
     {
-        if (Settings.Finder == FinderKind.Approximate) return;
-        _reports.Add(report);
-        if (Settings.Faults && Dice(10)) _reports.Add(report);
+        if (!HasCoordinators) return;
+        _reports.Add((report, epoch));
+        if (Settings.Faults && Dice(10)) _reports.Add((report, epoch));
+    }
+
+    /// <summary>A coordinator has started from SQL: it knows of nothing else.</summary>
+    public void AskAgain()
+    {
+        foreach (ShardHost host in Hosts)
+            foreach (ProxyProcess p in host.Proxies) p.AskedAgain();
     }
 
     public ProxyProcess StartProxy(ShardHost host)
@@ -221,7 +231,7 @@ internal sealed partial class Cluster
     {
         if (Coordinators.Count == 0)
         {
-            if (Settings.Finder != FinderKind.Approximate) Coordinators.Add(new(this, $"coordinator {++_names}"));
+            if (HasCoordinators) Coordinators.Add(new(this, $"coordinator {++_names}"));
             return;
         }
 
@@ -229,7 +239,7 @@ internal sealed partial class Cluster
         for (int n = Random.Next(1, 4); n > 0 && _reports.Count > 0; n--)
         {
             int i = Dice(3) ? Random.Next(_reports.Count) : 0;
-            VersionReport report = _reports[i];
+            (VersionReport report, long epoch) = _reports[i];
             _reports.RemoveAt(i);
             if (Settings.Faults && Dice(12))
             {
@@ -237,7 +247,7 @@ internal sealed partial class Cluster
                 continue;
             }
 
-            foreach (Coordinator c in Coordinators) c.Report(report);
+            foreach (Coordinator c in Coordinators) c.Hear(report, epoch);
         }
 
         foreach (Coordinator c in Coordinators.ToArray())

@@ -1,23 +1,11 @@
 // What one simulated case is made from, and the ways in which a rule of the cluster can be switched off to prove that the
 // checks would notice. A case is determined by its settings alone: the same settings give the same case, step by step.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 
 namespace Slogger.Simulation;
-
-/// <summary>Who finds the cut.</summary>
-internal enum FinderKind
-{
-    /// <summary>SQL, by one aggregate over the shards' claims.</summary>
-    Approximate,
-
-    /// <summary>A coordinator, from the precedence graph whose rows are in SQL.</summary>
-    Exact,
-
-    /// <summary>A coordinator, from the precedence graph in its memory; SQL has the claims alone.</summary>
-    Hybrid,
-}
 
 /// <summary>How far the machines' clocks are apart.</summary>
 internal enum ClockKind
@@ -64,6 +52,8 @@ internal sealed record SimSettings
     public SessionMutation Session { get; init; }
 
     public FinderMutation FinderFault { get; init; }
+
+    public LeaseMutation Lease { get; init; }
 }
 
 /// <summary>Deliberate faults of those who drive the machines: each switches off one rule of the cluster.</summary>
@@ -86,11 +76,17 @@ internal enum SimMutation
     /// <summary>A coordinator's cut is recorded whatever was recorded since, by whom, and in which world-line.</summary>
     CutNotCompared,
 
+    /// <summary>A coordinator's cut is recorded although a shard has changed hands since it looked, and it hears deposed owners.</summary>
+    OwnersNotCompared,
+
     /// <summary>A shard enters a world-line before its store is restored.</summary>
     EntersBeforeRestore,
 
     /// <summary>Plain clients are let in as soon as their own shard is restored.</summary>
     PlainLetInEarly,
+
+    /// <summary>Plain clients are let in, although not all have entered the world-line, as soon as a later one has begun.</summary>
+    LaterWorldLineLetsIn,
 
     /// <summary>A taker does not shut its predecessor out of the store.</summary>
     StoreNotFenced,

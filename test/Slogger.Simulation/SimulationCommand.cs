@@ -1,4 +1,5 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
+using Slogger.Core.Cuts;
 using System.Diagnostics;
 using System.Globalization;
 

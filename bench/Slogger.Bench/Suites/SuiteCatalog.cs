@@ -60,6 +60,9 @@ internal static class SuiteCatalog
             case "sessions":
                 new SessionsSuite(options, results).Run();
                 break;
+            case "finders":
+                new Finders.FinderSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

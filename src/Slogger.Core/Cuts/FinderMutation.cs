@@ -15,6 +15,9 @@ internal enum FinderMutation
     /// <summary>Approximate: the cut is rounded to the largest stride also where strides do not nest.</summary>
     LargestStride,
 
+    /// <summary>Approximate: the cut moves a shard to a version that it has skipped.</summary>
+    FloorIgnored,
+
     /// <summary>Reports of other world-lines count.</summary>
     AnyWorldLine,
 

@@ -17,6 +17,13 @@ namespace Slogger.Core.Cuts;
 public readonly record struct VersionReport(
     ShardId Shard, WorldPoint Durable, long Stride, Version After, DependencySet Dependencies)
 {
+    /// <summary>Multiples of the stride below it cannot be restored to: some were skipped. At most the durable version.</summary>
+    public Version Floor { get; init; }
+
+    /// <summary>What a shard claims, and what the versions of a row depend on.</summary>
+    public static VersionReport Of(ShardId shard, in DurableClaim claim, Version after, DependencySet dependencies) =>
+        new(shard, claim.Point, claim.Stride, after, dependencies) { Floor = claim.Floor };
+
     /// <summary>A report that says only what is durable: all that the approximate finder needs, and all that is left after
     /// the precedence graph was lost.</summary>
     public static VersionReport WithoutDependencies(ShardId shard, WorldPoint durable, long stride) =>
@@ -30,6 +37,7 @@ public readonly record struct VersionReport(
     internal void Validate(Cut cluster)
     {
         if (Stride < 1) throw new ArgumentException($"Shard {Shard} reports a stride of {Stride}.");
+        if (Floor > Durable.Version) throw new ArgumentException($"Shard {Shard} reports the floor {Floor} above version {Durable.Version}.");
         Row.Validate(cluster);
     }
 }

@@ -103,6 +103,9 @@ public sealed partial class ShardMachine
         Violate($"the metadata refused to record {point} as durable: {reason}", effects);
     }
 
+    /// <summary>Another process owns the shard, as the metadata says: this machine never commits again (invariant I6).</summary>
+    public void Deposed() => _mode = ShardMode.Halted;
+
     /// <summary>The metadata could not be reached, or did not answer: whether it recorded the point is not known. It is
     /// tried again, with what is durable by then, after a pause that doubles each time.</summary>
     public void RecordUnavailable(WorldPoint point)

@@ -66,6 +66,9 @@ internal abstract class SqlDialect
     /// <summary>The type of a text column that compares by code units, of at most that many UTF-16 code units.</summary>
     public abstract string TextType(int length);
 
+    /// <summary>The type of a text column without a bound, that is never compared.</summary>
+    public virtual string LongTextType => "TEXT";
+
     /// <summary>Settles a parameter's type where the provider's guess is not good enough.</summary>
     public virtual void Refine(DbParameter parameter)
     {

@@ -1,5 +1,6 @@
 // Clusters, their clock grid and the owners of their hash slots.
 using System.Data.Common;
+using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -104,14 +105,16 @@ internal sealed partial class SqlMetadataStore
             async () =>
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_clusters (cluster, shard_count, world_line, epoch_last, revision, created_us) "
-                    + "VALUES (@cluster, @shard_count, @world_line, 0, 0, @now)",
+                    "INSERT INTO slogger_clusters (cluster, shard_count, finder, secret, world_line, epoch_last, revision, created_us) "
+                    + "VALUES (@cluster, @shard_count, @finder, @secret, @world_line, 0, 0, @now)",
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
+                    ("@finder", NameOf(settings.Finder)),
+                    ("@secret", NewSecret()),
                     ("@world_line", WorldLine.First.Number),
                     ("@now", NowMicroseconds));
-                await InsertWorldLineAsync(session, cluster, new(WorldLine.First, new(0)), 0, cancellation);
+                await InsertWorldLineAsync(session, cluster, Cut.Uniform(WorldLine.First, settings.ShardCount, new(0)), 0, cancellation);
                 foreach (GridStretch stretch in settings.Grid)
                 {
                     await InsertGridAsync(session, cluster, stretch, cancellation);
@@ -147,14 +150,14 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<ClusterSettings?> SettingsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<long> counts = await session.QueryAsync(
-            "SELECT shard_count FROM slogger_clusters WHERE cluster = @cluster",
-            r => r.GetInt64(0),
+        List<(long Shards, string Finder)> rows = await session.QueryAsync(
+            "SELECT shard_count, finder FROM slogger_clusters WHERE cluster = @cluster",
+            r => (r.GetInt64(0), r.GetString(1)),
             cancellation,
             ("@cluster", cluster));
-        return counts.Count == 0
+        return rows.Count == 0
             ? null
-            : new() { ShardCount = (int)counts[0], Grid = await GridAsync(session, cluster, cancellation) };
+            : new() { ShardCount = (int)rows[0].Shards, Finder = FinderOf(rows[0].Finder), Grid = await GridAsync(session, cluster, cancellation) };
     }
 
     private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>

@@ -41,12 +41,9 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync<IReadOnlyList<ShardRecord>>(
             async session =>
             {
-                List<ShardRecord> rows = await session.QueryAsync(
-                    $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
-                    ShardOf,
-                    cancellation,
-                    ("@cluster", cluster));
-                return rows.Count > 0 ? rows : throw UnknownCluster(cluster);
+                // The cut first: claims may be of a later moment, never of an earlier one.
+                ClusterCut cut = (await HeadAsync(session, cluster, cancellation)).Cut;
+                return [.. (await ShardRowsAsync(session, cluster, cancellation)).Select(s => Raised(s, cut))];
             },
             cancellation);
     }
@@ -100,50 +97,7 @@ internal sealed partial class SqlMetadataStore
         CheckClaim(durable);
         ArgumentOutOfRangeException.ThrowIfLessThan(expectedShardEpoch, 1);
         return connection.RunAsync(
-            async session =>
-            {
-                while (true)
-                {
-                    int rows = await session.ExecuteAsync(
-                        "UPDATE slogger_shards SET cut_version = @version, stride = @stride, floor_version = @floor "
-                        + "WHERE cluster = @cluster AND shard = @shard "
-                        + "AND epoch = @epoch AND world_line = @world_line AND cut_version <= @version",
-                        cancellation,
-                        ("@version", durable.Point.Version.Number),
-                        ("@stride", durable.Stride),
-                        ("@floor", durable.Floor.Number),
-                        ("@cluster", cluster),
-                        ("@shard", (long)shard.Number),
-                        ("@epoch", expectedShardEpoch),
-                        ("@world_line", durable.Point.WorldLine.Number));
-                    if (rows == 1)
-                    {
-                        return new DurableResult(DurableOutcome.Recorded, await AdvanceCutAsync(session, cluster, cancellation));
-                    }
-
-                    if (WhyRefused(cluster, await ShardAsync(session, cluster, shard, cancellation), durable.Point, expectedShardEpoch)
-                        is { } refusal)
-                    {
-                        return new(refusal, await CutAsync(session, cluster, cancellation));
-                    }
-                }
-            },
-            cancellation);
-    }
-
-    /// <inheritdoc />
-    public Task<ClusterCut> AdvanceCutAsync(string cluster, CancellationToken cancellation = default)
-    {
-        CheckedCluster(cluster);
-        return connection.RunAsync(
-            async session =>
-            {
-                WorldPoint cut = await AdvanceCutAsync(session, cluster, cancellation);
-                List<long> awaited = await session.QueryAsync(
-                    "SELECT awaited_version FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster));
-                return new ClusterCut(cut, new(awaited[0]));
-            },
-            cancellation);
+            session => RecordAsync(session, cluster, shard, durable, expectedShardEpoch, cancellation), cancellation);
     }
 
     /// <inheritdoc />
@@ -181,42 +135,51 @@ internal sealed partial class SqlMetadataStore
             cancellation);
     }
 
-    // The cut is a row of its own: what was once reported as committed must not depend on what the shards claim later.
-    private static async Task<WorldPoint> AdvanceCutAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    private static async Task<DurableResult> RecordAsync(
+        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, CancellationToken cancellation)
     {
         while (true)
         {
-            WorldPoint cut = await CutAsync(session, cluster, cancellation);
-            List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
-            WorldPoint next = GridCut.Advance(cut, claims);
-            // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
-            if (next == cut || claims.Count == 1)
-            {
-                return next;
-            }
-
             int rows = await session.ExecuteAsync(
-                "UPDATE slogger_clusters SET cut_version = @version WHERE cluster = @cluster AND world_line = @world_line "
-                + "AND cut_version < @version",
+                "UPDATE slogger_shards SET cut_version = @version, stride = @stride, floor_version = @floor "
+                + "WHERE cluster = @cluster AND shard = @shard "
+                + "AND epoch = @epoch AND world_line = @world_line AND cut_version <= @version",
                 cancellation,
-                ("@version", next.Version.Number),
+                ("@version", durable.Point.Version.Number),
+                ("@stride", durable.Stride),
+                ("@floor", durable.Floor.Number),
                 ("@cluster", cluster),
-                ("@world_line", next.WorldLine.Number));
+                ("@shard", (long)shard.Number),
+                ("@epoch", epoch),
+                ("@world_line", durable.Point.WorldLine.Number));
             if (rows == 1)
             {
-                return next;
+                return new(DurableOutcome.Recorded, (await AdvanceCutAsync(session, cluster, cancellation)).Of(shard));
+            }
+
+            if (WhyRefused(cluster, await ShardAsync(session, cluster, shard, cancellation), durable.Point, epoch) is { } refusal)
+            {
+                return new(refusal, (await HeadAsync(session, cluster, cancellation)).Cut.Of(shard));
             }
         }
     }
 
-    private static async Task<WorldPoint> CutAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    private static async Task<List<ShardRecord>> ShardRowsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<WorldPoint> cut = await session.QueryAsync(
-            "SELECT world_line, cut_version FROM slogger_clusters WHERE cluster = @cluster",
-            r => PointOf(r, 0),
+        List<ShardRecord> rows = await session.QueryAsync(
+            $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
+            ShardOf,
             cancellation,
             ("@cluster", cluster));
-        return cut.Count == 1 ? cut[0] : throw UnknownCluster(cluster);
+        return rows.Count > 0 ? rows : throw UnknownCluster(cluster);
+    }
+
+    // A coordinator is told of versions sooner than the rows of the shards: whatever is in the cut is durable there.
+    private static ShardRecord Raised(ShardRecord shard, ClusterCut cut)
+    {
+        WorldPoint committed = cut.Of(shard.Shard);
+        bool isBehind = shard.WorldLine == committed.WorldLine && shard.Durable.Version < committed.Version;
+        return isBehind ? shard with { Claim = new(committed, 1, committed.Version) } : shard;
     }
 
     private static Task<List<DurableClaim>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>

@@ -10,7 +10,8 @@ internal sealed partial class SqlMetadataStore
 {
     /// <inheritdoc />
     public Task<WorldLineResult> BeginWorldLineAsync(
-        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default)
+        string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, PrecedenceRow? row = null,
+        CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
         CheckShard(shard);
@@ -24,7 +25,7 @@ internal sealed partial class SqlMetadataStore
                 await session.InTransactionAsync(
                     async () =>
                     {
-                        result = await BeginLockedAsync(session, cluster, shard, durable, expectedEpoch, cancellation);
+                        result = await BeginLockedAsync(session, cluster, shard, durable, expectedEpoch, row, cancellation);
                         return result.Outcome == WorldLineOutcome.Started;
                     },
                     cancellation);
@@ -93,7 +94,7 @@ internal sealed partial class SqlMetadataStore
     }
 
     private async Task<WorldLineResult> BeginLockedAsync(
-        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, CancellationToken cancellation)
+        SqlSession session, string cluster, ShardId shard, DurableClaim durable, long epoch, PrecedenceRow? row, CancellationToken cancellation)
     {
         WorldLine next = durable.Point.WorldLine.Next;
         await LockClusterAsync(session, cluster, cancellation);
@@ -102,13 +103,14 @@ internal sealed partial class SqlMetadataStore
         // written only if nothing speaks against it: the caller rolls back otherwise.
         await session.ExecuteAsync(
             "UPDATE slogger_shards SET world_line = world_line WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
-        WorldPoint cut = await CutAsync(session, cluster, cancellation);
+        ClusterHead head = await HeadAsync(session, cluster, cancellation);
+        WorldPoint cut = head.Cut.Of(shard);
         ShardRecord own = await ShardAsync(session, cluster, shard, cancellation);
         if (cut.WorldLine >= next)
         {
             WorldLineRecord current = (await WorldLinesAsync(session, cluster, cancellation))[^1];
             bool same = current.WorldLine == next && current.StartedByEpoch == epoch;
-            return same ? new(WorldLineOutcome.Started, new(next, current.BranchCut)) : new(WorldLineOutcome.StaleWorldLine, cut);
+            return same ? new(WorldLineOutcome.Started, new(next, current.BranchOf(shard))) : new(WorldLineOutcome.StaleWorldLine, cut);
         }
 
         if (cut.WorldLine != durable.Point.WorldLine || own.Epoch < epoch)
@@ -123,55 +125,106 @@ internal sealed partial class SqlMetadataStore
             return new(WorldLineOutcome.Deposed, cut);
         }
 
-        if (durable.Point.Version < own.Durable.Version)
+        if (durable.Point.Version < own.Durable.Version || durable.Point.Version < cut.Version)
         {
             return new(WorldLineOutcome.BelowRecorded, cut);
         }
 
-        List<ShardRecord> shards = await session.QueryAsync(
-            $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
-            ShardOf,
-            cancellation,
-            ("@cluster", cluster));
-        WorldPoint branch = GridCut.Advance(cut, [.. shards.Select(s => s.Shard == shard ? durable : s.Claim)]) with { WorldLine = next };
+        Cut branch = new(next, (await ProvedAsync(session, cluster, head, shard, durable, row, cancellation)).Versions);
+        await WriteBranchAsync(session, cluster, branch, cancellation);
+        await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
+        return new(WorldLineOutcome.Started, new(next, branch.Of(shard)));
+    }
+
+    // The newest cut that the rows allow, with what the caller has durable beyond its own.
+    private static async Task<Cut> ProvedAsync(
+        SqlSession session, string cluster, ClusterHead head, ShardId shard, DurableClaim durable, PrecedenceRow? row, CancellationToken cancellation)
+    {
+        DurableClaim[] claims = [.. (await ShardRowsAsync(session, cluster, cancellation)).Select(s => s.Shard == shard ? durable : s.Claim)];
+        Cut recorded = head.Cut.Whole(claims.Length);
+        if (head.Finder == FinderKind.Exact && claims.Length > 1)
+        {
+            ExactFinder exact = new(recorded, await RowsAsync(session, cluster, cancellation));
+            if (row is { } own)
+            {
+                exact.Report(VersionReport.Of(shard, durable, own.After, own.Dependencies));
+            }
+
+            exact.Advance();
+            return exact.Current;
+        }
+
+        // What hybrid versions depend on was in the coordinator's memory: the grid is what is left.
+        IDprFinder grid = new ApproximateFinder(recorded);
+        if (head.Finder == FinderKind.Approximate || claims.Length == 1)
+        {
+            return Cut.Uniform(recorded.WorldLine, claims.Length, GridCut.Advance(head.Cut.Cut, claims).Version);
+        }
+
+        for (int i = 0; i < claims.Length; i++)
+        {
+            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+        }
+
+        grid.Advance();
+        return grid.Current;
+    }
+
+    private static async Task WriteBranchAsync(SqlSession session, string cluster, Cut branch, CancellationToken cancellation)
+    {
+        (Version lowest, string versions) = TextOf(branch);
         await session.ExecuteAsync(
             "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE cluster = @cluster",
             cancellation,
-            ("@world_line", next.Number),
-            ("@version", branch.Version.Number),
+            ("@world_line", branch.WorldLine.Number),
+            ("@version", lowest.Number),
             ("@cluster", cluster));
+        for (int i = 0; versions.Length > 0 && i < branch.ShardCount; i++)
+        {
+            await session.ExecuteAsync(
+                "UPDATE slogger_shards SET cut_version = @version, floor_version = @version WHERE cluster = @cluster AND shard = @shard",
+                cancellation,
+                ("@version", branch.Versions[i].Number),
+                ("@cluster", cluster),
+                ("@shard", (long)i));
+        }
+
         await session.ExecuteAsync(
-            "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version WHERE cluster = @cluster",
+            "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster",
             cancellation,
-            ("@world_line", next.Number),
-            ("@version", branch.Version.Number),
+            ("@world_line", branch.WorldLine.Number),
+            ("@version", lowest.Number),
+            ("@versions_list", versions),
             ("@cluster", cluster));
-        await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
-        return new(WorldLineOutcome.Started, branch);
+        await session.ExecuteAsync("DELETE FROM slogger_precedence WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
     }
 
-    private Task InsertWorldLineAsync(
-        SqlSession session, string cluster, WorldPoint branch, long epoch, CancellationToken cancellation) =>
-        session.ExecuteAsync(
-            "INSERT INTO slogger_world_lines (cluster, world_line, branch_version, epoch, started_us) "
-            + "VALUES (@cluster, @world_line, @version, @epoch, @now)",
+    private async Task InsertWorldLineAsync(SqlSession session, string cluster, Cut branch, long epoch, CancellationToken cancellation)
+    {
+        (Version lowest, string versions) = TextOf(branch);
+        await session.ExecuteAsync(
+            "INSERT INTO slogger_world_lines (cluster, world_line, branch_version, branch_versions, epoch, started_us) "
+            + "VALUES (@cluster, @world_line, @version, @versions_list, @epoch, @now)",
             cancellation,
             ("@cluster", cluster),
             ("@world_line", branch.WorldLine.Number),
-            ("@version", branch.Version.Number),
+            ("@version", lowest.Number),
+            ("@versions_list", versions),
             ("@epoch", epoch),
             ("@now", NowMicroseconds));
+    }
 
     private static Task<List<WorldLineRecord>> WorldLinesAsync(
         SqlSession session, string cluster, CancellationToken cancellation) =>
         session.QueryAsync(
-            "SELECT world_line, branch_version, epoch, started_us FROM slogger_world_lines "
+            "SELECT world_line, branch_version, epoch, started_us, branch_versions FROM slogger_world_lines "
             + "WHERE cluster = @cluster ORDER BY world_line",
             r => new WorldLineRecord(
                 new(r.GetInt64(0)),
                 new(r.GetInt64(1)),
                 r.GetInt64(2),
-                DateTimeOffset.UnixEpoch.AddTicks(r.GetInt64(3) * TimeSpan.TicksPerMicrosecond)),
+                DateTimeOffset.UnixEpoch.AddTicks(r.GetInt64(3) * TimeSpan.TicksPerMicrosecond))
+            { ByShard = CutOf(new(r.GetInt64(0)), r.GetString(4)) },
             cancellation,
             ("@cluster", cluster));
 

@@ -12,20 +12,22 @@ internal static class SqlSchema
         "Its slogger_ tables are missing, or not as this program made them: restore them from a backup, "
         + "or name a database that holds no other tables of these names.";
 
-    public const int ClusterLength = 200, AddressLength = 400, OwnerLength = 400, StoreKindLength = 100, ReplicationIdLength = 40;
+    public const int ClusterLength = 200, AddressLength = 400, OwnerLength = 400, StoreKindLength = 100, ReplicationIdLength = 40, FinderLength = 20, SecretLength = 64;
 
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third)];
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
     [
-        "SELECT cluster, shard_count, world_line, cut_version, awaited_version, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
+        "SELECT cluster, shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, revision, created_us FROM slogger_clusters WHERE 1 = 0",
+        "SELECT coordinator_epoch, coordinator_renewals, coordinator_address, secret FROM slogger_clusters WHERE 1 = 0",
         "SELECT cluster, first_version, start_us, interval_us FROM slogger_grid WHERE 1 = 0",
-        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered FROM slogger_shards WHERE 1 = 0",
-        "SELECT cluster, world_line, branch_version, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
+        "SELECT cluster, shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, renewals FROM slogger_shards WHERE 1 = 0",
+        "SELECT cluster, world_line, branch_version, branch_versions, epoch, started_us FROM slogger_world_lines WHERE 1 = 0",
+        "SELECT cluster, shard, through_version, after_version, world_line, dependencies FROM slogger_precedence WHERE 1 = 0",
         "SELECT cluster, shard, replid, stream_offset, world_line, version, recorded_us FROM slogger_origins WHERE 1 = 0",
         "SELECT cluster, first_slot, last_slot, shard, revision FROM slogger_slots WHERE 1 = 0",
     ];
@@ -122,6 +124,30 @@ internal static class SqlSchema
             SELECT c.cluster, (32768 * s.shard + c.shard_count) / (2 * c.shard_count),
                 (32768 * (s.shard + 1) + c.shard_count) / (2 * c.shard_count) - 1, s.shard, 1
             FROM slogger_shards s INNER JOIN slogger_clusters c ON c.cluster = s.cluster
+        """,
+    ];
+
+    // Finders whose cut has one version for each shard (cut_versions and branch_versions list them; empty where all are that of
+    // cut_version and branch_version, which else is the lowest), the precedence graph of the exact one, and leases.
+    private static IReadOnlyList<string> Fourth(SqlDialect dialect) =>
+    [
+        $"ALTER TABLE slogger_clusters ADD finder {dialect.TextType(FinderLength)} DEFAULT 'approximate' NOT NULL",
+        $"ALTER TABLE slogger_clusters ADD cut_versions {dialect.LongTextType} DEFAULT '' NOT NULL",
+        "ALTER TABLE slogger_clusters ADD coordinator_epoch BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_clusters ADD coordinator_renewals BIGINT DEFAULT 0 NOT NULL",
+        $"ALTER TABLE slogger_clusters ADD coordinator_address {dialect.TextType(AddressLength)} DEFAULT '' NOT NULL",
+        $"ALTER TABLE slogger_clusters ADD secret {dialect.TextType(SecretLength)} DEFAULT '' NOT NULL",
+        "ALTER TABLE slogger_shards ADD renewals BIGINT DEFAULT 0 NOT NULL",
+        $"ALTER TABLE slogger_world_lines ADD branch_versions {dialect.LongTextType} DEFAULT '' NOT NULL",
+        $"""
+        CREATE TABLE slogger_precedence (
+            cluster {dialect.TextType(ClusterLength)} NOT NULL,
+            shard BIGINT NOT NULL,
+            through_version BIGINT NOT NULL,
+            after_version BIGINT NOT NULL,
+            world_line BIGINT NOT NULL,
+            dependencies {dialect.LongTextType} NOT NULL,
+            PRIMARY KEY (cluster, shard, through_version))
         """,
     ];
 

@@ -94,12 +94,14 @@ internal sealed class SqlServerDialect : SqlDialect
     public override string TextType(int length) =>
         string.Create(CultureInfo.InvariantCulture, $"NVARCHAR({length}) COLLATE Latin1_General_BIN2");
 
+    public override string LongTextType => "NVARCHAR(MAX)";
+
     // One plan for all lengths.
     public override void Refine(DbParameter parameter)
     {
         if (parameter.Value is string)
         {
-            parameter.Size = 4000;
+            parameter.Size = parameter.ParameterName.EndsWith(SqlSession.Unbounded, StringComparison.Ordinal) ? -1 : 4000;
         }
     }
 

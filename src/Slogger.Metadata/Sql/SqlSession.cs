@@ -7,6 +7,9 @@ namespace Slogger.Metadata.Sql;
 
 internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : IAsyncDisposable
 {
+    /// <summary>How the names of text parameters end that may be longer than any column of a bounded type.</summary>
+    public const string Unbounded = "_list";
+
     private readonly Dictionary<string, DbCommand> commands = new(StringComparer.Ordinal);
     private DbTransaction? transaction;
     private bool suspect;

@@ -24,6 +24,9 @@ public enum OptionCommands
 
     /// <summary>slogger restore.</summary>
     Restore = 2,
+
+    /// <summary>slogger recover.</summary>
+    Recover = 4,
 }
 
 /// <summary>One option.</summary>
@@ -54,13 +57,14 @@ public sealed record OptionDefinition(string Name, string Group, string ValueNam
     public string EnvironmentVariable => OptionCatalog.EnvironmentPrefix + Name.ToUpperInvariant().Replace('-', '_');
 }
 
-/// <summary>All options of serve and restore.</summary>
+/// <summary>All options of serve, restore and recover.</summary>
 public static class OptionCatalog
 {
     /// <summary>How the environment variables of all options begin.</summary>
     public const string EnvironmentPrefix = "SLOGGER_";
 
     private const OptionCommands Both = OptionCommands.Serve | OptionCommands.Restore;
+    private const OptionCommands Every = Both | OptionCommands.Recover;
     private const string Clients = "Clients";
     private const string Store = "Redis (one of --redis and --redis-server)";
     private const string Durability = "Versions and durability";
@@ -92,11 +96,12 @@ public static class OptionCatalog
         new("redis-tls-key", Store, "FILE", "Private key (PEM) of --redis-tls-cert.", "none", "RedisTls.KeyFile") { Commands = Both },
         new("redis-tls-insecure", Store, "", "Take any certificate from Redis. Protects against eavesdropping only.", "false", "RedisTls.Insecure") { Shape = OptionShape.Flag, Commands = Both },
 
-        new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Both },
-        new("metadata", Durability, "SPEC", "Where cuts and world-lines are recorded: sqlite:FILE, postgres:CONNSTRING or sqlserver:CONNSTRING. Keep a password off the command line: use the environment or --config.", "sqlite:DATA/metadata.db", nameof(ServeOptions.Metadata)) { Commands = Both, IsSecret = true },
-        new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)),
-        new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)),
+        new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Every },
+        new("metadata", Durability, "SPEC", "Where cuts and world-lines are recorded: sqlite:FILE, postgres:CONNSTRING or sqlserver:CONNSTRING. Keep a password off the command line: use the environment or --config.", "sqlite:DATA/metadata.db", nameof(ServeOptions.Metadata)) { Commands = Every, IsSecret = true },
+        new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
+        new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
         new("shards", Durability, "N", "How many shards the cluster has. Needed where the cluster is made, by the first of its proxies; a later one may leave it out.", "1 when the cluster is made", nameof(ServeOptions.Shards)),
+        new("finder", Durability, "approximate|exact|hybrid", "How the cluster finds what is committed; decided where it is made, and kept. approximate: one version at all shards, in the order of real time. exact and hybrid: each shard as far as its sessions' dependencies allow, so that a slow shard holds up only who depends on it; for clients that send DPR.BATCH with DEP alone, since the order of plain clients across shards is not kept by a recovery.", "approximate when the cluster is made", nameof(ServeOptions.Finder)),
         new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
         new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs.", "5ms", nameof(ServeOptions.VersionInterval)),
         new("clock-error", Durability, "DURATION", "How far the clocks of any two machines of the cluster may be apart, at most half a version; the same at every shard. Replies wait until that long after the beginning of their version, so that cuts keep the order that clients saw across machines.", "0ms: all shards on one machine", nameof(ServeOptions.ClockError)),
@@ -104,9 +109,9 @@ public static class OptionCatalog
         new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up. With restore only from-log has a meaning: the data of the Redis may be replaced.", "none, refuse", nameof(ServeOptions.Seed)) { Commands = Both },
 
-        new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Both },
+        new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Every },
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every system, slower).", "auto", nameof(ServeOptions.Transport)),
-        new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info", nameof(ServeOptions.LogLevel)) { Commands = Both },
+        new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info", nameof(ServeOptions.LogLevel)) { Commands = Every },
     ];
 
     /// <summary>The restore-only options; they have no environment variable and no place in the configuration file.</summary>

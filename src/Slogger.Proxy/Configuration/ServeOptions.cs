@@ -3,6 +3,7 @@
 // option's name and help for each property (a test keeps the two complete).
 using System.Collections.Immutable;
 using System.Text.Json.Serialization;
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
@@ -66,6 +67,11 @@ public sealed record ServeOptions
 
     /// <summary>This shard's number in its cluster, from 0. Default: 0.</summary>
     public ShardId Shard { get; init; } = new(0);
+
+    /// <summary>Who finds the cut of a cluster of several shards. Decided where the cluster is made, by the first of its proxies, and kept.
+    /// Default: null, as the cluster was made; approximate when it is made. With another one cuts respect the order of
+    /// sessions only.</summary>
+    public FinderKind? Finder { get; init; }
 
     /// <summary>How many shards the cluster has, 1 to 1024: 0 to one less. Needed where the cluster is made, by the first of its
     /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>

@@ -1,6 +1,7 @@
 // From layers of option texts to ServeOptions or RestoreOptions: types, bounds, and the rules between options. All problems
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -10,7 +11,7 @@ namespace Slogger.Proxy.Configuration;
 public sealed record OptionsResult<T>(T? Options, IReadOnlyList<OptionError> Errors, IReadOnlyList<string> Warnings)
     where T : class;
 
-/// <summary>Reads the options of slogger serve and slogger restore.</summary>
+/// <summary>Reads the options of slogger serve, slogger restore and slogger recover.</summary>
 public static class ServeOptionsReader
 {
     /// <summary>Name of the data directory where none is given.</summary>
@@ -58,6 +59,7 @@ public static class ServeOptionsReader
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
+            Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
@@ -118,6 +120,26 @@ public static class ServeOptionsReader
             RedisTls = ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
+            LogLevel = reader.Value("log-level", Level, LogLevel.Info),
+        };
+        return Result(reader, options);
+    }
+
+    /// <summary>Reads recover's options.</summary>
+    public static OptionsResult<RecoverOptions> ReadRecover(OptionLayer commandLine, OptionLayer environment)
+    {
+        OptionReader reader = Open(commandLine, environment);
+        string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
+        if (!reader.IsGiven("shard"))
+        {
+            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: the dead one's number, as slogger status of another shard shows it"));
+        }
+
+        RecoverOptions options = new()
+        {
+            Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
+            Cluster = reader.Value("cluster", OptionText.Name, "default"),
+            Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), 0)),
             LogLevel = reader.Value("log-level", Level, LogLevel.Info),
         };
         return Result(reader, options);

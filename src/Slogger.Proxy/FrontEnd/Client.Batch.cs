@@ -7,6 +7,7 @@
 using System.Buffers.Text;
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -51,7 +52,7 @@ internal sealed unsafe partial class Client
     private void AnswerHello()
     {
         IBatchPort port = _loop.Shard.Batches!;
-        WorldPoint cut = Cut;
+        WorldPoint cut = SessionCut;
         var bytes = new List<byte>();
         void Number(string name, long value)
         {
@@ -64,7 +65,7 @@ internal sealed unsafe partial class Client
             AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
         (Sequence Last, long Version)? done = port.LastDone(new SessionId(_helloSession));
-        AppendHeader(bytes, '*', done is null ? 16 : 20);
+        AppendHeader(bytes, '*', done is null ? 20 : 24);
         Number("protocol", BatchProtocol);
         Word("session", new SessionId(_helloSession).ToString());
         Word("cluster", port.Cluster);
@@ -73,6 +74,8 @@ internal sealed unsafe partial class Client
         Number("open", _loop.Gate.Open);
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
+        Number("shards", port.ShardCount);
+        Word("finder", port.Finder.ToString().ToLowerInvariant());
         if (done is { } known)
         {
             Number("last", known.Last.Number);
@@ -92,7 +95,7 @@ internal sealed unsafe partial class Client
         if (_loop.Shard.Batches is not { } port) { return RefuseBatch(NoVersions); }
         _usesDpr = true;
         if (WhyNoBatch() is { } unfit) { return RefuseBatch(unfit); }
-        if (ReadHeader(out BatchHeader header) is { } wrong) { return RefuseBatch(wrong); }
+        if (ReadHeader(port, out BatchHeader header) is { } wrong) { return RefuseBatch(wrong); }
         // Replies of batches need not be awaited, they are counted; of other requests nobody keeps count.
         if (_progress!.Forwarded.Number - _progress.Answered.Number != (_batches?.Unanswered ?? 0) || _batches is { IsFull: true })
         {
@@ -106,11 +109,12 @@ internal sealed unsafe partial class Client
         switch (decision.Verdict)
         {
             case GateVerdict.Execute:
+                port.OnLetThrough(header, new Version(open));
                 BeginBatch(header);
                 return true;
             case GateVerdict.Rollback:
                 return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
-                    $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} branch={decision.Branch.Version}"));
+                    $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} {BranchText(port, header, decision)}"));
             case GateVerdict.RefuseAhead:
                 return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
                     $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead"));
@@ -128,9 +132,11 @@ internal sealed unsafe partial class Client
             ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
     }
 
-    private string? ReadHeader(out BatchHeader header)
+    private string? ReadHeader(IBatchPort port, out BatchHeader header)
     {
         header = default;
+        bool keepsDependencies = port.Finder != FinderKind.Approximate;
+        int dependencies = 0;
         if (ArgumentCount < HeaderArguments || (ArgumentCount - HeaderArguments) % 3 != 0) { return "ERR wrong number of arguments for 'dpr.batch' command"; }
         if (!ReadSession(1, out UInt128 session)) { return BadSession; }
         if (!ArgumentNumber(2, out long line) || line < 1) { return "ERR SLOGGER the world-line must be a number of 1 or more"; }
@@ -139,14 +145,29 @@ internal sealed unsafe partial class Client
         if (!ArgumentNumber(4, out long first) || first < 1 || first > long.MaxValue - count) { return "ERR SLOGGER the first sequence number must be a number of 1 or more"; }
         for (int i = HeaderArguments; i < ArgumentCount; i += 3)
         {
-            // Only finders that this proxy does not have would use them.
-            bool isDependency = ArgumentIs(i, "DEP"u8) && ArgumentNumber(i + 1, out long shard) && shard is >= 0 and < ClientSession.ShardsMax
-                && ArgumentNumber(i + 2, out long version) && version >= 1;
+            long shard = 0, version = 0;
+            bool isDependency = ArgumentIs(i, "DEP"u8) && ArgumentNumber(i + 1, out shard) && shard is >= 0 and < ClientSession.ShardsMax
+                && ArgumentNumber(i + 2, out version) && version >= 1;
             if (!isDependency) { return "ERR SLOGGER what follows the count must be DEP <shard> <version>, any number of times"; }
+            if (!keepsDependencies) { continue; }
+            if (shard >= port.ShardCount) { return $"ERR SLOGGER there is no shard {shard}: the cluster has {port.ShardCount}, from 0"; }
+            if (version > atLeast) { return $"ERR SLOGGER DEP {shard} {version} is above the version that the session has seen, {atLeast}"; }
+            if (dependencies == _dependencies.Length) { Array.Resize(ref _dependencies, Math.Max(8, 2 * dependencies)); }
+            _dependencies[dependencies++] = new Dependency(new ShardId((int)shard), new Version(version));
         }
-        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count, default);
+        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count, _dependencies.AsMemory(0, dependencies));
         return null;
     }
+
+    // What the header read last names; none for grid cuts, which need none.
+    private Dependency[] _dependencies = [];
+
+    // What sessions are told: committed at every shard.
+    private WorldPoint SessionCut => _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut;
+
+    private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) => port.Finder == FinderKind.Approximate
+        ? string.Create(CultureInfo.InvariantCulture, $"branch={decision.Branch.Version}")
+        : $"branches={port.BranchesSince(header.WorldLine)}";
 
     private bool ReadSession(int index, out UInt128 session)
     {
@@ -262,7 +283,7 @@ internal sealed unsafe partial class Client
             CommandKind.Multi => _batchLeft == 1,
             CommandKind.Client => ArgumentIs(1, "REPLY"u8),
             _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
-                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch,
+                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Coordinate,
         };
         if (!isRefused) { return null; }
         return kind == CommandKind.Multi
@@ -336,7 +357,7 @@ internal sealed unsafe partial class Client
         {
             _corked = true;
             BatchInFlight batch = batches.Take();
-            GiveTrailer(batch.Reply(Cut));
+            GiveTrailer(batch.Reply(SessionCut));
             if (batch.IsInexact) { HoldOutput(batch.Latest); }
             // Who waits for the next one to be let through before sending requests is told; see BeginBatch.
             if (!batches.IsEmpty && batches.Head.Count == _batchLeft) { AnnounceHead(); }

@@ -1,6 +1,8 @@
 // DPR.* and WAITAOF: what a client can ask of versions and commits. See docs/PROTOCOL.md.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Cuts;
+using Slogger.Core.WorldLines;
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -34,7 +36,8 @@ internal sealed unsafe partial class Client
         {
             return RefuseCommand($"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context");
         }
-        if (ArgumentCount != arguments)
+        _ofShards = _question == Question.Cut && ArgumentCount == 2 && ArgumentIs(1, "SHARDS"u8);
+        if (ArgumentCount != arguments && !_ofShards)
         {
             return RefuseCommand($"ERR wrong number of arguments for '{name.ToLowerInvariant()}' command");
         }
@@ -65,6 +68,20 @@ internal sealed unsafe partial class Client
             return true;
         }
         return ForwardProbe(ReplyKind.Probe);
+    }
+
+    private bool _ofShards;
+
+    // Where all shards have the same, that one for each.
+    private void AnswerCutOfShards()
+    {
+        int shards = _loop.Shard.Batches?.ShardCount ?? 1;
+        WorldPoint cut = SessionCut;
+        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedByShard : "";
+        long[] numbers = text.Length > 0
+            ? [.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]
+            : [cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, shards)];
+        AnswerIntegers(numbers);
     }
 
     private bool HandleWaitAof()
@@ -101,7 +118,8 @@ internal sealed unsafe partial class Client
                 AnswerBulk(shard.InfoText(_loop));
                 break;
             case Question.Cut:
-                AnswerIntegers(shard.WorldLine, shard.CommittedVersion);
+                if (_ofShards) { AnswerCutOfShards(); }
+                else { AnswerIntegers(SessionCut.WorldLine.Number, SessionCut.Version.Number); }
                 break;
             case Question.Hello:
                 AnswerHello();

@@ -445,6 +445,9 @@ internal interface IShardPort : IVersionSource
     /// <summary>What decides about batches; <c>null</c> without versions.</summary>
     IBatchPort? Batches => null;
 
+    /// <summary>What speaks with other proxies; <c>null</c> for a shard alone.</summary>
+    ICoordinatorPort? Coordinator => null;
+
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);
 

@@ -30,7 +30,7 @@ internal sealed partial class BgsaveShard
     }
 
     private UsableSnapshot? NewestAtMost(Version version, WorldLine current) =>
-        _snapshots.Latest(current, line => ClusterSeat.LastValid(line, _lines), version);
+        _snapshots.Latest(current, line => _seat.LastValid(line, _lines), version);
 
     private bool IsKnown(RedisFacts facts)
     {

@@ -253,6 +253,6 @@ internal sealed partial class BgsaveShard
             cut = wanted;
             _prune = null;
         }
-        _snapshots.Prune(KeptAtCut, cut, line => ClusterSeat.LastValid(line, _lines));
+        _snapshots.Prune(KeptAtCut, cut, line => _seat.LastValid(line, _lines));
     }
 }

@@ -40,7 +40,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public WorldLine WorldLineAtStart { get; private set; }
 
     /// <summary>Whether the cluster has other shards.</summary>
-    public bool HasPeers { get; private set; }
+    public bool HasPeers => ShardCount > 1;
+
+    /// <summary>How many it has.</summary>
+    public int ShardCount { get; private set; }
+
+    /// <summary>Who finds the cut.</summary>
+    public FinderKind Finder { get; private set; }
+
+    /// <summary>Where clients and other proxies reach this one.</summary>
+    public string Address { get; private set; } = "";
 
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
@@ -65,7 +74,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Grid = [new GridStretch(new(1), now, interval)] };
+        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
         if (options.Shards is { } shards && shards != settings.ShardCount)
         {
@@ -75,7 +84,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
         }
-        HasPeers = settings.ShardCount > 1;
+        (ShardCount, Finder) = (settings.ShardCount, settings.Finder);
+        if (options.Finder is { } finder && finder != Finder)
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {NameOf(Finder)}, not {NameOf(finder)}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
+        }
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {
             throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
@@ -86,12 +99,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
         Grid = new VersionGrid(settings.Grid);
-        ShardRecord record = await Metadata.RegisterShardAsync(
-            Cluster, Shard, (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString(), "redis", stop).ConfigureAwait(false);
+        Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
+        ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(
             Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
         WorldLineAtStart = record.WorldLine;
     }
+
+    private static string NameOf(FinderKind finder) => finder.ToString().ToLowerInvariant();
 
     /// <summary>The version that opens so many microseconds after another.</summary>
     public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
@@ -104,7 +119,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
-            if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut.Cut, lines); }
+            if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut, lines); }
         }
     }
 
@@ -117,22 +132,27 @@ internal sealed class ClusterSeat : IAsyncDisposable
                 return true;
             }, stop).ConfigureAwait(false);
 
-    /// <summary>The shards that have run and have not entered a world-line yet; none if a later one has begun.</summary>
-    public async Task<IReadOnlyList<ShardId>> OutsideAsync(WorldLine line, CancellationToken stop) =>
-        [.. (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false))
-            .Where(s => s.Epoch > 0 && s.WorldLine == line && s.Entered < line).Select(s => s.Shard)];
+    /// <summary>The shards that have run and have not entered a world-line yet, and which one is current.</summary>
+    public async Task<(WorldLine Current, IReadOnlyList<ShardId> Outside)> OutsideAsync(WorldLine line, CancellationToken stop)
+    {
+        IReadOnlyList<ShardRecord> shards = await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false);
+        return (shards[0].WorldLine, [.. shards.Where(s => s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
+    }
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>
-    public static Version LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) =>
-        WorldLineBranches.LastValid(line, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut)));
+    public Version LastValid(WorldLine line, IReadOnlyList<WorldLineRecord> lines) => LastValid(Shard, line, lines);
+
+    /// <summary>The same of another shard.</summary>
+    public static Version LastValid(ShardId shard, WorldLine line, IReadOnlyList<WorldLineRecord> lines) =>
+        WorldLineBranches.LastValid(line, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(shard))));
 
     /// <summary>Starts the world-line after that of what this shard has durable.</summary>
     /// <returns>Where it branches; null if another recovery came first: look again.</returns>
     /// <exception cref="RecoveryRefusedException">The metadata refused it for good.</exception>
-    public async Task<Version?> BeginWorldLineAsync(DurableClaim durable, CancellationToken stop)
+    public async Task<Version?> BeginWorldLineAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
     {
         WorldLine next = durable.Point.WorldLine.Next;
-        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, stop), stop).ConfigureAwait(false);
+        WorldLineResult result = await RetryAsync(() => Metadata.BeginWorldLineAsync(Cluster, Shard, next, durable, Epoch, row, stop), stop).ConfigureAwait(false);
         return result.Outcome switch
         {
             WorldLineOutcome.Started => result.Current.Version,
@@ -174,4 +194,4 @@ internal sealed class ClusterSeat : IAsyncDisposable
 /// <param name="Record">The shard's row.</param>
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Lines">All world-lines, the current one last.</param>
-internal sealed record ClusterView(ShardRecord Record, WorldPoint Cut, IReadOnlyList<WorldLineRecord> Lines);
+internal sealed record ClusterView(ShardRecord Record, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines);

@@ -1,13 +1,18 @@
-// Records in SQL what is durable here, one claim at a time (of several that wait only the newest is recorded), and learns the
+// Has what is durable here recorded, one claim at a time (of several that wait only the newest is), and learns the
 // cluster's cut and world-line from it. While SQL is down operations go on and nothing is reported as committed.
 //
-// A shard alone hears of a new cut when it records. One among others asks too: often while somebody here waits for a commit,
-// now and then otherwise. Whoever waits has the others hurry, by a note that they find when they ask.
+// A shard alone records in SQL. One among others says it to the coordinator of cuts, which answers when a cut is recorded, and
+// records it in SQL besides, now and then: for a coordinator that starts, and for a world-line's branch. While there is no
+// coordinator to be spoken with it records and asks in SQL: often while somebody here waits for a commit, now and then otherwise.
+// Whoever waits has the others hurry, by a note that they find when they ask. With the exact finder each claim goes to SQL first, with what its
+// versions depend on.
+using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Coordination;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -18,13 +23,27 @@ internal interface ICutListener
     /// <summary>Whether a client of this shard waits for a commit.</summary>
     bool IsCommitAwaited { get; }
 
+    /// <summary>Whether an ordered end is under way: what is durable has to be in SQL then.</summary>
+    bool IsStopping { get; }
+
     /// <summary>The version that is open here.</summary>
     Version OpenVersion { get; }
+
+    /// <summary>What versions up to a point depend on; null if the finder does not ask.</summary>
+    /// <param name="through">The point.</param>
+    /// <param name="startsOver">Whether nobody knows what was given out before.</param>
+    PrecedenceRow? RowFor(WorldPoint through, bool startsOver);
+
+    /// <summary>How much of a claim goes into one row of the exact finder.</summary>
+    DurableClaim StepOf(in DurableClaim claim);
 
     /// <summary>A claim was recorded, or not.</summary>
     /// <param name="point">Its point.</param>
     /// <param name="result">Null if SQL could not be reached.</param>
     void OnRecorded(WorldPoint point, DurableResult? result);
+
+    /// <summary>A claim is on its way to the coordinator: the cut will tell that it has come.</summary>
+    void OnSaid(WorldPoint point);
 
     /// <summary>The recorded cut, and the current world-line.</summary>
     void OnCut(ClusterCut cut);
@@ -37,23 +56,38 @@ internal interface ICutListener
 /// <param name="seat">The shard's place in the metadata.</param>
 /// <param name="report">Is told when SQL goes and comes.</param>
 /// <param name="listener">Is told what the metadata says.</param>
-internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListener listener) : IDisposable
+/// <param name="link">To the coordinator; null for a shard alone.</param>
+internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListener listener, CoordinatorLink? link) : IDisposable
 {
     /// <summary>How often the shard's claim is recorded while nobody waits for a commit, in microseconds.</summary>
     public const long IntervalMicroseconds = 50_000;
 
     private static readonly TimeSpan AskPeriod = TimeSpan.FromMicroseconds(IntervalMicroseconds);
     private static readonly TimeSpan AwaitedAskPeriod = TimeSpan.FromMilliseconds(2);
+
+    // What was said to a coordinator is in SQL at the latest after this time.
+    private static readonly TimeSpan SaidPeriod = TimeSpan.FromSeconds(1);
+
+    // Rows of the exact finder are not written more often, however short versions are, and by all shards together not more often than
+    // a database can take.
+    private TimeSpan RowPace => TimeSpan.FromMilliseconds(Math.Max(5, seat.ShardCount / 4.0));
     private const long HurryMicroseconds = 500_000;
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly Lock _lock = new();
     private DurableClaim? _wanted;
+    private DurableClaim? _latest;
     private Version _hurriedUntil;
+    private long _recordedAt;
+    private bool _owesSql;
+    private bool _owesSteps;
+    private int _askedAgain;
 
     private volatile bool _isAvailable = true;
 
     /// <summary>Whether SQL answered at the last attempt.</summary>
     public bool IsMetadataAvailable => _isAvailable;
+
+    private bool IsLinked => link is { IsConnected: true } && !listener.IsStopping;
 
     /// <summary>Has a claim recorded. Any thread.</summary>
     public void Record(in DurableClaim claim)
@@ -75,6 +109,13 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         }
     }
 
+    /// <summary>The coordinator is another, or has forgotten all. Any thread.</summary>
+    public void AskedAgain()
+    {
+        Volatile.Write(ref _askedAgain, 1);
+        Wake();
+    }
+
     /// <summary>Records and asks until stopped.</summary>
     public async Task RunAsync(CancellationToken stop)
     {
@@ -82,8 +123,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         {
             while (true)
             {
-                TimeSpan pause = !seat.HasPeers ? Timeout.InfiniteTimeSpan : listener.IsCommitAwaited ? AwaitedAskPeriod : AskPeriod;
-                await _signal.WaitAsync(pause, stop).ConfigureAwait(false);
+                TimeSpan pause = link is null ? Timeout.InfiniteTimeSpan : listener.IsCommitAwaited && !IsLinked ? AwaitedAskPeriod : AskPeriod;
+                await _signal.WaitAsync(_owesSteps ? TimeSpan.FromMilliseconds(1) : pause, stop).ConfigureAwait(false);
                 await TurnAsync(stop).ConfigureAwait(false);
             }
         }
@@ -101,23 +142,78 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     {
         DurableClaim? claim;
         lock (_lock) { (claim, _wanted) = (_wanted, null); }
-        if (claim is { } durable)
+        bool isLinked = IsLinked;
+        bool startsOver = isLinked && Interlocked.Exchange(ref _askedAgain, 0) != 0;
+        bool isNews = claim is not null;
+        _latest = claim ?? _latest;
+        bool isLate = isLinked ? _owesSql && Stopwatch.GetElapsedTime(_recordedAt) >= SaidPeriod : _owesSql;
+        bool isExact = seat.Finder == FinderKind.Exact && link is not null;
+        if (isExact && _latest is { } all && (isNews || _owesSteps || isLate))
         {
-            DurableResult? result = await TryAsync(() => seat.Metadata.RecordDurableAsync(seat.Cluster, seat.Shard, durable, seat.Epoch, stop)).ConfigureAwait(false);
-            listener.OnRecorded(durable.Point, result);
+            await StepAsync(all, isNews, isLinked, stop).ConfigureAwait(false);
         }
-        if (!seat.HasPeers) { return; }
-        // Asked again when half of the time is over.
-        Version open = listener.OpenVersion;
-        if (listener.IsCommitAwaited && seat.VersionsLater(open, HurryMicroseconds / 2) > _hurriedUntil)
+        else if (_latest is { } durable && (isNews || startsOver || isLate))
         {
-            Version until = seat.VersionsLater(open, HurryMicroseconds);
-            if (await TryAsync(() => HurryAsync(until, stop)).ConfigureAwait(false) is not null) { _hurriedUntil = until; }
+            PrecedenceRow? row = listener.RowFor(durable.Point, startsOver && seat.Finder == FinderKind.Hybrid);
+            bool isRecorded = true;
+            bool needsSql = !isLinked || isLate;
+            if (needsSql) { isRecorded = await RecordAsync(durable, row, stop).ConfigureAwait(false); }
+            else { _owesSql |= isNews; }
+            if (isLinked && isRecorded) { Say(durable, row, isNews && !needsSql); }
         }
-        if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
+        if (link is null) { return; }
+        await HurryAsync(isLinked, stop).ConfigureAwait(false);
+        if (!isLinked && await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
     }
 
-    private async Task<bool> HurryAsync(Version until, CancellationToken stop)
+    // The exact finder's rows: as far at a time as StepOf says, the rest in the next turns; at an ordered end all at once.
+    private async Task StepAsync(DurableClaim all, bool isNews, bool isLinked, CancellationToken stop)
+    {
+        DurableClaim step = listener.IsStopping ? all : listener.StepOf(all);
+        PrecedenceRow? row = listener.RowFor(step.Point, startsOver: false);
+        bool isRecorded = await RecordAsync(step, row, stop).ConfigureAwait(false);
+        _owesSteps = isRecorded && step.Point != all.Point;
+        // What is left of it follows, or is in the next claim.
+        if (isRecorded && _owesSteps && isNews) { listener.OnSaid(all.Point); }
+        if (!isRecorded && step.Point != all.Point && isNews) { listener.OnRecorded(all.Point, null); }
+        if (isLinked && isRecorded) { Say(step, row, isOwed: false); }
+    }
+
+    private async Task<bool> RecordAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
+    {
+        bool isExact = seat.Finder == FinderKind.Exact && row is not null;
+        TimeSpan rest = isExact ? RowPace - Stopwatch.GetElapsedTime(_recordedAt) : TimeSpan.Zero;
+        if (rest > TimeSpan.Zero) { await Task.Delay(rest, stop).ConfigureAwait(false); }
+        DurableResult? result = await TryAsync(() => isExact
+            ? seat.Metadata.RecordDurableRowAsync(seat.Cluster, durable, row!.Value, seat.Epoch, stop)
+            : seat.Metadata.RecordDurableAsync(seat.Cluster, seat.Shard, durable, seat.Epoch, stop)).ConfigureAwait(false);
+        _recordedAt = Stopwatch.GetTimestamp();
+        _owesSql = result is null;
+        // Of a world-line that is over, it is owed to nobody.
+        if (result is { Outcome: not DurableOutcome.Recorded }) { _latest = null; }
+        listener.OnRecorded(durable.Point, result);
+        return result is { Outcome: DurableOutcome.Recorded };
+    }
+
+    private void Say(in DurableClaim durable, PrecedenceRow? row, bool isOwed)
+    {
+        bool isSaid = link!.Say(durable, row?.After ?? durable.Point.Version, row?.Dependencies ?? DependencySet.Empty);
+        if (!isOwed) { return; }
+        if (isSaid) { listener.OnSaid(durable.Point); }
+        else { listener.OnRecorded(durable.Point, null); }
+    }
+
+    // Asked again when half of the time is over.
+    private async Task HurryAsync(bool isLinked, CancellationToken stop)
+    {
+        Version open = listener.OpenVersion;
+        if (!listener.IsCommitAwaited || seat.VersionsLater(open, HurryMicroseconds / 2) <= _hurriedUntil) { return; }
+        Version until = seat.VersionsLater(open, HurryMicroseconds);
+        bool isHeard = isLinked ? link!.SayWaits(until) : await TryAsync(() => NoteAsync(until, stop)).ConfigureAwait(false) is not null;
+        if (isHeard) { _hurriedUntil = until; }
+    }
+
+    private async Task<bool> NoteAsync(Version until, CancellationToken stop)
     {
         await seat.Metadata.AwaitCommitAsync(seat.Cluster, until, stop).ConfigureAwait(false);
         return true;

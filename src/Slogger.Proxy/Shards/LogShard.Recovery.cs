@@ -51,7 +51,7 @@ internal sealed partial class LogShard
         if (_log.IsEmpty) { return (null, null); }
         lock (_logLock) { _log.Sync(); }
         Boundary last = _log.DurableBoundary ?? Base;
-        return (last, last.WorldLine < current ? BoundaryOf(ClusterSeat.LastValid(last.WorldLine, _lines), current) : null);
+        return (last, last.WorldLine < current ? BoundaryOf(_seat.LastValid(last.WorldLine, _lines), current) : null);
     }
 
     // What the log began with.

@@ -3,6 +3,7 @@ using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Metadata;
 using Slogger.Proxy.FrontEnd;
 using Version = Slogger.Core.Versions.Version;
 
@@ -14,6 +15,7 @@ internal abstract partial class VersionedShard : IBatchPort
 
     // As of the last opening of the front end: replaced by the control task, read by the loop.
     private volatile IReadOnlyCollection<WorldLineBranch> _branches = [];
+    private volatile IReadOnlyList<WorldLineRecord> _branchLines = [];
 
     /// <inheritdoc />
     public IBatchPort? Batches => this;
@@ -44,7 +46,8 @@ internal abstract partial class VersionedShard : IBatchPort
     // The world-line that this recovery has begun is not among those that it found.
     private void PublishBranches()
     {
-        List<WorldLineBranch> branches = [.. _lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchCut))];
+        _branchLines = _lines;
+        List<WorldLineBranch> branches = [.. _lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(_options.Shard)))];
         if (branches.TrueForAll(b => b.WorldLine != _cut.WorldLine)) { branches.Add(new(_cut.WorldLine, _cut.Version)); }
         _branches = branches;
     }

@@ -81,7 +81,8 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
-        _cuts = new CutRecorder(_seat, _report, this);
+        JoinCluster();
+        _cuts = new CutRecorder(_seat, _report, this, _link);
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
@@ -99,6 +100,7 @@ internal abstract partial class VersionedShard
         }
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
+        StartBeating();
         return null;
     }
 
@@ -307,7 +309,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder, _watching).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching, _beating).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -320,6 +322,7 @@ internal abstract partial class VersionedShard
 
     public virtual void Dispose()
     {
+        LeaveCluster();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();

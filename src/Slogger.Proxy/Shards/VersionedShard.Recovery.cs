@@ -72,8 +72,9 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
-            _cut = view.Cut;
+            _cut = view.Cut.Of(_options.Shard);
             WorldPoint recorded = view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = await LookAsync(atStart, current, stop).ConfigureAwait(false);
@@ -120,7 +121,7 @@ internal abstract partial class VersionedShard
                     var taken = new WorldPoint(current, takeOver.Branch);
                     if (takeOver.NewWorldLine is { } line)
                     {
-                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), stop).ConfigureAwait(false) is not { } branch) { continue; }
+                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), null, stop).ConfigureAwait(false) is not { } branch) { continue; }
                         _cut = taken = new WorldPoint(line, branch);
                     }
                     _seedUsed = true;
@@ -140,6 +141,7 @@ internal abstract partial class VersionedShard
                     throw new UnreachableException();
             }
             if (!done) { continue; }
+            BeginTrail(isAtBranch: rolledBack is not null);
             await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false);
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             Reopen(rolledBack);
@@ -155,7 +157,7 @@ internal abstract partial class VersionedShard
         if (!restore.Begins) { return restore.Last; }
         DurableClaim claim;
         lock (_machineLock) { claim = _machine?.ClaimOf(restore.Last.Point) ?? new DurableClaim(restore.Last.Point, 1, restore.Last.Version); }
-        if (await _seat.BeginWorldLineAsync(claim, stop).ConfigureAwait(false) is not { } branch) { return null; }
+        if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } branch) { return null; }
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         if (branch == restore.Last.Version) { return restore.Last; }
         RequireBase(branch, current);
@@ -167,8 +169,17 @@ internal abstract partial class VersionedShard
     {
         WorldLine line = new(WorldLine);
         long began = Stopwatch.GetTimestamp();
-        while (_seat.HasPeers && await _seat.OutsideAsync(line, stop).ConfigureAwait(false) is { Count: > 0 } outside)
+        while (_seat.HasPeers)
         {
+            (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(line, stop).ConfigureAwait(false);
+            if (current > line)
+            {
+                // Shards that have not come to this one may never: nobody is let in before this one has followed.
+                _isLeft = true;
+                Suspect($"world-line {current} has begun");
+                return;
+            }
+            if (outside.Count == 0) { return; }
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
             {
                 _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");

@@ -278,22 +278,13 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                 case DurableOutcome.StaleWorldLine:
                     LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);
                     break;
+                case DurableOutcome.Deposed:
+                    OnDeposed("");
+                    break;
                 default:
                     machine.RecordRefused(point, $"the metadata answered {result.Value.Outcome}", _effects);
                     break;
             }
-            Perform();
-        }
-    }
-
-    void ICutListener.OnCut(ClusterCut cut)
-    {
-        lock (_machineLock)
-        {
-            if (_machine is not { } machine) { return; }
-            _peersWaitUntil = cut.AwaitedUntil;
-            if (cut.Cut.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, cut.Cut.WorldLine); }
-            else { machine.CutAdvanced(cut.Cut, _effects); }
             Perform();
         }
     }

@@ -92,6 +92,33 @@ public class ApproximateFinderTests
         Assert.Equal("11 11", finder.After());
     }
 
+    // A late marker has closed 5 to 7 at one place, and another shard stands at 6: a cut there could not be restored to.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Report_Floor_NoCutAtWhatTheShardHasSkipped(bool isMutant)
+    {
+        ApproximateFinder finder = new(Start(2), isMutant ? FinderMutation.FloorIgnored : FinderMutation.None);
+        finder.Report(Report("A(4,7]") with { Floor = new(7) });
+        Assert.Equal(isMutant ? "6 6" : "0 0", finder.After("B(4,6]"));
+        Assert.Equal("7 7", finder.After("B(6,7]"));
+        finder.Report(Report("A(7,9]") with { Floor = new(7) });
+        Assert.Equal("8 8", finder.After("B(7,8]"));
+    }
+
+    // The shard that has skipped it is above it already: it need not go there.
+    [Fact]
+    public void Report_FloorOfAShardThatIsAboveTheGrid_HoldsNobodyBack()
+    {
+        ApproximateFinder finder = new(new(new(1), [new(9), new(3)]));
+        finder.Report(Report("A(9,12]") with { Floor = new(12) });
+        Assert.Equal("9 7", finder.After("B(3,7]"));
+    }
+
+    [Fact]
+    public void Report_FloorAboveTheVersion_IsRefused() =>
+        Assert.Throws<ArgumentException>(() => new ApproximateFinder(Start(2)).Report(Report("A(0,5]") with { Floor = new(6) }));
+
     // The three finders share the checks of what a caller may not do.
     [Theory]
     [InlineData(0)]

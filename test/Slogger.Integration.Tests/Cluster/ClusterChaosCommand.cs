@@ -19,6 +19,7 @@ internal static class ClusterChaosCommand
           --commit log|bgsave           default: log
           --clock-skew US               how far each proxy's clock is ahead of that of the one before; default: 0
           --clock-error DURATION        default: 0ms
+          --finder approximate|exact|hybrid   default: approximate; with the others the writers are sessions
           --fault NAME                  this fault only: {string.Join(", ", ClusterChaosRun.Faults)}
         """;
 
@@ -26,7 +27,7 @@ internal static class ClusterChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "fault"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "finder", "fault"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--cluster-chaos") { continue; }
@@ -48,6 +49,7 @@ internal static class ClusterChaosCommand
         {
             Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--commit", given.GetValueOrDefault("commit", "log"), "--clock-error", given.GetValueOrDefault("clock-error", "0ms")],
             ClockSkew = TimeSpan.FromMicroseconds(Number("clock-skew", 0)),
+            Finder = given.GetValueOrDefault("finder", "approximate"),
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

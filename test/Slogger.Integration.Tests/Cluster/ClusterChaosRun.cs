@@ -12,7 +12,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     public static readonly IReadOnlyList<string> Faults =
     [
         "redis", "two-redis", "redis-then-redis", "proxy", "both", "redis-and-proxy", "pause-proxy", "pause-and-redis",
-        "postgres", "postgres-and-redis", "all", "none",
+        "postgres", "postgres-and-redis", "coordinator", "coordinator-and-redis", "all", "none",
     ];
 
     private readonly Random _random = new(seed);
@@ -156,6 +156,12 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
             case "postgres-and-redis":
                 await WithoutPostgresAsync(() => cluster.KillRedisAsync(a));
                 break;
+            case "coordinator":
+                await KillCoordinatorAsync();
+                break;
+            case "coordinator-and-redis":
+                await Task.WhenAll(KillCoordinatorAsync(), cluster.KillRedisAsync(a));
+                break;
             case "all":
                 for (int i = 0; i < cluster.Shards; i++) { cluster.KillProxy(i); }
                 for (int i = 0; i < cluster.Shards; i++) { await cluster.KillRedisAsync(i); }
@@ -166,6 +172,15 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
             default:
                 throw new ArgumentException($"no fault is called {fault}; there are {string.Join(", ", Faults)}");
         }
+    }
+
+    // Whoever has the role: its shard goes with it.
+    private async Task KillCoordinatorAsync()
+    {
+        int shard = await cluster.CoordinatorAsync() ?? _random.Next(cluster.Shards);
+        cluster.KillProxy(shard);
+        await Task.Delay(_random.Next(1, 300));
+        await cluster.StartProxyAsync(shard);
     }
 
     private async Task PauseAsync(int shard, Func<Task> meanwhile)

@@ -26,6 +26,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>How far the clock of each shard's proxy is ahead of that of the shard before: their machines' clocks differ.</summary>
     public TimeSpan ClockSkew { get; init; }
 
+    /// <summary>Who finds the cut: with another than the approximate finder, only the order of sessions is kept.</summary>
+    public string Finder { get; init; } = "approximate";
+
     public PostgresProcess? Postgres => _postgres;
 
     public EndPoint Endpoint(int shard) => new IPEndPoint(IPAddress.Loopback, _ports[shard]);
@@ -55,7 +58,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
             "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", metadata,
-            "--shards", Text(shards), "--shard", Text(shard), .. Options,
+            "--shards", Text(shards), "--shard", Text(shard), "--finder", Finder, .. Options,
         ],
         new Dictionary<string, string> { ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture) });
     }
@@ -104,6 +107,32 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
             return lines.Count == 1;
         });
         return line;
+    }
+
+    /// <summary>A line of DPR.INFO; null without it.</summary>
+    public async Task<string?> InfoAsync(int shard, string name)
+    {
+        using RespClient client = await ConnectAsync(shard);
+        string info = (await client.DoAsync("DPR.INFO")).Text;
+        return info.Split("\r\n").FirstOrDefault(l => l.StartsWith(name + ":", StringComparison.Ordinal))?[(name.Length + 1)..];
+    }
+
+    /// <summary>The shard whose proxy coordinates the cuts; null if nobody does.</summary>
+    public async Task<int?> CoordinatorAsync()
+    {
+        for (int i = 0; i < shards; i++)
+        {
+            try
+            {
+                if (!IsDown(i) && await InfoAsync(i, "coordinator") == "here") { return i; }
+            }
+            catch (ConnectionLostException)
+            {
+                // Not this one now.
+            }
+        }
+
+        return null;
     }
 
     public string Tail() => string.Join('\n', _proxies.Select(p => p?.Tail()));

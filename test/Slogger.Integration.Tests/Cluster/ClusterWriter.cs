@@ -12,6 +12,8 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     private readonly Random _random = new(seed);
     private readonly List<(long Operation, int Shard)> _sentTo = [];
     private readonly List<(long Operation, ClusterWriter Other, long Seen)> _observed = [];
+    private readonly ClusterSession _session = new(cluster);
+    private readonly List<(long Operation, long Sequence)> _answered = [];
     private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => cluster.Key(s, $"writer{id}"))];
 
     /// <summary>The last operation that was answered; others read it.</summary>
@@ -32,6 +34,12 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     public async Task RunAsync(IReadOnlyList<ClusterWriter> all, CancellationToken stop)
     {
         IsBroken = false;
+        if (cluster.Finder != "approximate")
+        {
+            await RunSessionAsync(all, stop);
+            return;
+        }
+
         var clients = new List<RespClient>();
         try
         {
@@ -64,6 +72,62 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         finally
         {
             foreach (RespClient client in clients) { client.Dispose(); }
+        }
+    }
+
+    // The same with a session: what it sees of others it reads from a shard, as part of the batch.
+    private async Task RunSessionAsync(IReadOnlyList<ClusterWriter> all, CancellationToken stop)
+    {
+        try
+        {
+            await _session.ConnectAsync(_keys);
+            while (!stop.IsCancellationRequested)
+            {
+                long operation = Sent + 1;
+                int shard = _random.Next(cluster.Shards);
+                ClusterWriter? other = _random.Next(4) == 0 ? all[_random.Next(all.Count)] : null;
+                string[] push = ["RPUSH", _keys[shard], operation.ToString(CultureInfo.InvariantCulture)];
+                Sent = operation;
+                _sentTo.Add((operation, shard));
+                if (other is null)
+                {
+                    await _session.ExecuteAsync(shard, push);
+                }
+                else
+                {
+                    IReadOnlyList<RespValue> replies = await _session.ExecuteAsync(shard, ["LINDEX", other._keys[shard], "-1"], push);
+                    if (long.TryParse(replies[0].Text, NumberStyles.None, CultureInfo.InvariantCulture, out long seen) && other != this) { _observed.Add((operation, other, seen)); }
+                }
+
+                Volatile.Write(ref Done, operation);
+                _answered.Add((operation, _session.Begun.Number));
+                if (operation % WaitEvery == 0) { await AwaitCommitAsync(shard, stop); }
+            }
+        }
+        catch (ConnectionLostException)
+        {
+            IsBroken = true;
+        }
+        finally
+        {
+            _session.Dispose();
+        }
+    }
+
+    private async Task AwaitCommitAsync(int shard, CancellationToken stop)
+    {
+        for (int i = 0; i < 60 && !stop.IsCancellationRequested; i++)
+        {
+            await _session.LearnCutAsync(shard);
+            int committed = _answered.FindLastIndex(a => a.Sequence <= _session.Committed.Number);
+            if (committed >= 0)
+            {
+                Committed = Math.Max(Committed, _answered[committed].Operation);
+                _answered.RemoveRange(0, committed + 1);
+            }
+
+            if (_answered.Count == 0) { return; }
+            await Task.Delay(5, CancellationToken.None);
         }
     }
 
@@ -120,6 +184,8 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         Volatile.Write(ref Done, survived);
         Sent = survived;
         _sentTo.RemoveAll(s => s.Operation > survived);
+        // What was answered is in a session's past, or was lost with its world-line.
+        _answered.Clear();
         if (isBranch) { Committed = survived; }
         _observed.RemoveAll(o => o.Operation > survived || o.Operation <= Committed);
     }

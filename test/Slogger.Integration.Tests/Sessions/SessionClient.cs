@@ -40,6 +40,7 @@ internal sealed class SessionClient : IDisposable
     [
         "DPR.BATCH", header.Session.ToString(), header.WorldLine.ToString(), header.AtLeast.ToString(), header.First.ToString(),
         header.Count.ToString(CultureInfo.InvariantCulture),
+        .. header.Dependencies.ToArray().SelectMany(d => (string[])["DEP", d.Shard.ToString(), d.Version.ToString()]),
     ];
 
     /// <summary>The bytes of a batch.</summary>
@@ -84,6 +85,15 @@ internal sealed class SessionClient : IDisposable
         var fields = error.Split(' ').Skip(1).Select(f => f.Split('=')).ToDictionary(f => f[0], f => f[1]);
         long Number(string name) => long.Parse(fields[name], CultureInfo.InvariantCulture);
         return (new WorldLine(Number("abandoned")), new WorldPoint(new WorldLine(Number("worldline")), new Version(Number("branch"))));
+    }
+
+    /// <summary>The fields of a -ROLLBACK error that names the branch of each shard.</summary>
+    public static (WorldLine Abandoned, WorldLine Next, Version[] Branches) RollbackByShard(string error)
+    {
+        Assert.StartsWith("ROLLBACK ", error, StringComparison.Ordinal);
+        var fields = error.Split(' ').Skip(1).Select(f => f.Split('=')).ToDictionary(f => f[0], f => f[1]);
+        long Number(string text) => long.Parse(text, CultureInfo.InvariantCulture);
+        return (new WorldLine(Number(fields["abandoned"])), new WorldLine(Number(fields["worldline"])), [.. fields["branches"].Split(',').Select(v => new Version(Number(v)))]);
     }
 
     public void Dispose() => _wire.Dispose();

@@ -120,6 +120,24 @@ internal sealed class Invariants(Cluster cluster)
         if (claim.Point.WorldLine != cluster.Sql.Line) throw new SimException($"I5: {claim.Point} of shard {shard} is recorded in world-line {cluster.Sql.Line}");
     }
 
+    /// <summary>A deposed owner commits nothing: what goes beyond the rows was said by those who own the shards.</summary>
+    public void OnCoordinatedCut(Cut cut, long[] saidBy)
+    {
+        for (int s = 0; s < saidBy.Length; s++)
+        {
+            SqlShard shard = cluster.Sql.Shards[s];
+            bool isSaid = cut.Versions[s] > shard.Claim.Point.Version && cut.Versions[s] > cluster.Sql.Cut.Versions[s];
+            if (isSaid && saidBy[s] != shard.Epoch) throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is {shard.Epoch}");
+        }
+    }
+
+    /// <summary>The role of the coordinator was taken from one that renewed it last at this time.</summary>
+    public void OnRoleTaken(long renewedAtUs)
+    {
+        cluster.Count("role taken");
+        if (cluster.NowUs - renewedAtUs < Processes.Coordinator.TermUs) throw new SimException($"I6: the coordinator was deposed {cluster.NowUs - renewedAtUs} us after it had renewed its lease");
+    }
+
     // ---- I8: progress ----
 
     public void OnSettled(Cut before)

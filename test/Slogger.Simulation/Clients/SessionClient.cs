@@ -1,4 +1,5 @@
 // A client with the session protocol: the real ClientSession over all shards. What it is told is compared with what is true.
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;

@@ -1,4 +1,5 @@
 // The front end of a proxy: one loop that takes replies, closes versions and forwards what clients sent.
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

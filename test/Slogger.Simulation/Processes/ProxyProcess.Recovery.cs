@@ -286,7 +286,14 @@ internal sealed partial class ProxyProcess
         {
             SqlCall look = Ask("look", Cluster.Sql.Look);
             while (!look.IsDone) yield return true;
-            if (_isSuspect || (look.Result is SqlView view && (view.Line != line || view.AllEntered))) yield break;
+            if (look.Result is SqlView view && view.Line > line && !Is(SimMutation.LaterWorldLineLetsIn))
+            {
+                // Shards that have not come to this one may never: nobody is let in before this one has followed.
+                _isLeft = true;
+                Suspect();
+            }
+
+            if (_isSuspect || (look.Result is SqlView now && (now.Line != line || now.AllEntered))) yield break;
             yield return true;
         }
     }

@@ -181,6 +181,13 @@ internal sealed partial class ProxyProcess : Process
             {
                 _wanted = null;
                 PrecedenceRow? row = RowOf(claim);
+                if (MaySay(claim))
+                {
+                    Say(claim, row);
+                    yield return true;
+                    continue;
+                }
+
                 long epoch = Epoch;
                 SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
                 while (!call.IsDone) yield return true;
@@ -213,7 +220,7 @@ internal sealed partial class ProxyProcess : Process
         {
             case RecordOutcome.Recorded:
                 if (_machine?.WorldLine == point.WorldLine) _reported = Version.Max(_reported, point.Version);
-                if (row is { } told) Cluster.SendReport(new(told.Shard, told.Through, Stride(result.View.Cut), told.After, told.Dependencies));
+                Report(claim, row);
                 Learn(result.View);
                 WorldPoint cut = CutOf(result.View);
                 Do((machine, e) => machine.DurableRecorded(point, cut, e));
@@ -279,15 +286,33 @@ internal sealed partial class ProxyProcess : Process
         return new(new(Shard), claim.Point, after, DependencySet.Of([.. on]));
     }
 
-    /// <summary>For a coordinator: the smallest power of two of which all multiples above the cut can be restored to.</summary>
-    private long Stride(Cut cut)
+    // With the exact finder rows are in SQL before anybody is told; with the others it is mostly enough to tell the coordinator.
+    private bool MaySay(in DurableClaim claim) =>
+        Cluster.HasCoordinators && _settings.Finder != FinderKind.Exact && claim.Point.WorldLine == _machine?.WorldLine && !Cluster.Dice(4);
+
+    private void Say(in DurableClaim claim, PrecedenceRow? row)
     {
-        long known = cut.Versions[Shard].Number, last = _reported.Number;
-        for (long stride = 1; ; stride *= 2)
-        {
-            bool holds = true;
-            for (long v = ((known / stride) + 1) * stride; holds && v <= last; v += stride) holds = _host.Log.Exactly(new(v)) is not null;
-            if (holds) return stride;
-        }
+        Cluster.Count("said, not recorded");
+        Report(claim, row);
+        _reported = Version.Max(_reported, claim.Point.Version);
+        WorldPoint point = claim.Point;
+        Do((machine, e) => machine.DurableRecorded(point, machine.Committed, e));
+    }
+
+    private void Report(in DurableClaim claim, PrecedenceRow? row)
+    {
+        _said = claim;
+        Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty), Epoch);
+    }
+
+    private DurableClaim? _said;
+
+    /// <summary>A coordinator knows nothing of what was said: all since the cut is said again.</summary>
+    public void AskedAgain()
+    {
+        if (!IsRunning || _machine is null || _said is not { } claim || claim.Point.WorldLine != _machine.WorldLine || _settings.Finder == FinderKind.Exact) return;
+        _reported = _machine.Committed.Version;
+        Report(claim, RowOf(claim));
+        _reported = Version.Max(_reported, claim.Point.Version);
     }
 }

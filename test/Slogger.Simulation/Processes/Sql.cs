@@ -1,6 +1,7 @@
 // An oracle of the metadata in SQL: the compare-and-set semantics of the product's store, each method one transaction. With
 // the approximate finder it works out the cut itself, as the product does; with the others a coordinator records it.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -21,7 +22,8 @@ internal sealed record BeginResult(BeginOutcome Outcome, SqlView View);
 internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch);
 
 /// <summary>What a reader sees: all of one moment.</summary>
-internal sealed record SqlView(Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, VersionGrid Grid, bool AllEntered)
+internal sealed record SqlView(
+    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, VersionGrid Grid, bool AllEntered)
 {
     public WorldLine Line => Cut.WorldLine;
 
@@ -56,10 +58,11 @@ internal sealed class Sql
     private SqlView? _view;
     private long _epochLast;
     private long _coordinator;
+    private long _renewedAt;
 
     public Sql(Cluster cluster, SimSettings settings, int shards, VersionGrid grid)
     {
-        (_cluster, _settings, Grid) = (cluster, settings, grid);
+        (_cluster, _settings, ClockGrid) = (cluster, settings, grid);
         Shards = [.. Enumerable.Range(0, shards).Select(_ => new SqlShard())];
         Cut = Cut.Uniform(WorldLine.First, shards, Version.Zero);
         _lines = [new(WorldLine.First, Cut, 0)];
@@ -71,13 +74,13 @@ internal sealed class Sql
 
     public Cut Cut { get; private set; }
 
-    public VersionGrid Grid { get; private set; }
+    public VersionGrid ClockGrid { get; private set; }
 
     public WorldLine Line => Cut.WorldLine;
 
     public IReadOnlyList<SqlLine> Lines => _lines;
 
-    public SqlView Look() => _view ??= new(Cut, _lines, [.. Shards.Select(s => s.Claim)], Grid, Shards.All(s => s.Epoch == 0 || s.Entered == Line));
+    public SqlView Look() => _view ??= new(Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, ClockGrid, Shards.All(s => s.Epoch == 0 || s.Entered == Line));
 
     public object TakeEpoch(int shard)
     {
@@ -111,23 +114,58 @@ internal sealed class Sql
             if (next > now && Is(SimMutation.CutOneTooFar)) next = next with { Version = next.Version.Next };
             if (next > now) Record(Cut.Uniform(Line, Shards.Length, next.Version));
         }
+        else if (_settings.Finder == FinderKind.Hybrid && GridOverCut() is { } grid)
+        {
+            Record(grid);
+        }
 
         return Look();
     }
 
-    public object TakeCoordinator() => ++_coordinator;
+    /// <summary>The coordinator's lease.</summary>
+    public LeaseState Role { get; private set; }
+
+    /// <summary>Takes the role of the coordinator, if its lease is as it was seen.</summary>
+    public object TakeCoordinator(LeaseState seen)
+    {
+        if (Role != seen) return 0L;
+        if (Role.Epoch > 0) _cluster.Checks.OnRoleTaken(_renewedAt);
+        Role = new(_coordinator = ++_epochLast, 0);
+        _renewedAt = _cluster.NowUs;
+        Changed();
+        return _coordinator;
+    }
+
+    public object RenewCoordinator(long epoch)
+    {
+        if (_coordinator != epoch) return false;
+        Role = Role with { Renewals = Role.Renewals + 1 };
+        _renewedAt = _cluster.NowUs;
+        Changed();
+        return true;
+    }
 
     /// <summary>A coordinator's cut.</summary>
-    public RecordResult RecordCut(Cut cut, long coordinator)
+    /// <param name="cut">The cut.</param>
+    /// <param name="coordinator">Its epoch.</param>
+    /// <param name="owners">The last epoch given out when it looked who owns the shards.</param>
+    /// <param name="saidBy">The epochs of those from whom it has heard of each shard.</param>
+    public RecordResult RecordCut(Cut cut, long coordinator, long owners, long[] saidBy)
     {
         if (!Is(SimMutation.CutNotCompared))
         {
             if (coordinator != _coordinator) return new(RecordOutcome.Deposed, Look());
+            if (owners != _epochLast && !Is(SimMutation.OwnersNotCompared)) return new(RecordOutcome.StaleWorldLine, Look());
             if (cut.WorldLine != Line) return new(RecordOutcome.StaleWorldLine, Look());
             if (!cut.IsAtLeast(Cut)) return new(RecordOutcome.NotMonotone, Look());
         }
 
-        if (!cut.Equals(Cut)) Record(cut);
+        if (!cut.Equals(Cut))
+        {
+            _cluster.Checks.OnCoordinatedCut(cut, saidBy);
+            Record(cut);
+        }
+
         return new(RecordOutcome.Recorded, Look());
     }
 
@@ -144,7 +182,7 @@ internal sealed class Sql
         }
 
         if (Shards[shard].Epoch != epoch) return new(BeginOutcome.Deposed, Look());
-        if (durable.Point.Version < Shards[shard].Claim.Point.Version) return new(BeginOutcome.BelowRecorded, Look());
+        if (durable.Point.Version < Raised(shard, Shards[shard].Claim).Point.Version) return new(BeginOutcome.BelowRecorded, Look());
         Shards[shard].Claim = durable;
         if (row is { } added) AddRow(Shards[shard], added);
         Cut branch = Is(SimMutation.BranchBeforeTransaction) ? readBefore : Provable();
@@ -172,7 +210,7 @@ internal sealed class Sql
 
     public object ChangeInterval(long intervalUs, long notBeforeUs)
     {
-        Grid = Grid.WithInterval(intervalUs, notBeforeUs);
+        ClockGrid = ClockGrid.WithInterval(intervalUs, notBeforeUs);
         Changed();
         return this;
     }
@@ -189,14 +227,25 @@ internal sealed class Sql
                 return exact.Current;
             default:
                 // What the versions depend on was in the coordinator's memory: the grid is what is left.
-                WorldPoint lowest = new(Line, Cut.Versions.ToArray().Min());
-                Version grid = GridCut.Advance(lowest, Claims()).Version;
-                return new(Line, Cut.Versions.ToArray().Select(v => Version.Max(v, grid)).ToArray());
+                return GridOverCut() ?? Cut;
         }
+    }
+
+    // By the grid alone; null if it moves nothing.
+    private Cut? GridOverCut()
+    {
+        ApproximateFinder finder = new(Cut, _settings.FinderFault);
+        DurableClaim[] claims = Claims();
+        for (int s = 0; s < claims.Length; s++) finder.Report(VersionReport.Of(new(s), claims[s], claims[s].Point.Version, DependencySet.Empty));
+        return finder.Advance() ? finder.Current : null;
     }
 
     private DurableClaim[] Claims() =>
         [.. Shards.Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
+
+    // A coordinator is told of versions sooner than the rows of the shards: whatever is in the cut is durable there.
+    private DurableClaim Raised(int shard, DurableClaim claim) =>
+        claim.Point.Version < Cut.Versions[shard] ? new(new(Line, Cut.Versions[shard]), 1, Cut.Versions[shard]) : claim;
 
     private static void AddRow(SqlShard shard, in PrecedenceRow row) => shard.Rows.Add(row);
 

@@ -1,4 +1,5 @@
 // Many seeded clusters with every finder: nothing that the design promises may break, and everything that can go wrong must have.
+using Slogger.Core.Cuts;
 namespace Slogger.Simulation.Tests;
 
 public class ClusterTests
@@ -27,7 +28,7 @@ public class ClusterTests
 
     private static readonly string[] OfCoordinators =
     [
-        "coordinator died", "coordinator taken over", "coordinator deposed", "coordinator starts from SQL", "coordinator goes on in a world-line",
+        "coordinator died", "role taken", "coordinator deposed", "coordinator starts from SQL", "coordinator goes on in a world-line",
         "report lost",
     ];
 

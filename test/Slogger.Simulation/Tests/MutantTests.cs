@@ -1,5 +1,6 @@
 // The tests of the tests: with one rule switched off, some case among the first so many breaks the invariant that the rule is for.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 
@@ -27,8 +28,20 @@ public class MutantTests
     [Theory]
     [InlineData((int)SimMutation.DependenciesForgotten, "I1", 2000)]
     [InlineData((int)SimMutation.CutNotCompared, "I3", 3000)]
+    [InlineData((int)SimMutation.LaterWorldLineLetsIn, "I5", 6000)]
     public void Coordinator_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Mutation = (SimMutation)mutation });
+
+    [Theory]
+    [InlineData((int)FinderKind.Approximate)]
+    [InlineData((int)FinderKind.Hybrid)]
+    public void Coordinator_HearsDeposedOwners_IsCaught(int finder) =>
+        AssertCaught("OwnersNotCompared", "I6", 1000, new() { Seed = 0, Finder = (FinderKind)finder, Mutation = SimMutation.OwnersNotCompared });
+
+    [Theory]
+    [InlineData((int)LeaseMutation.HalfATerm, "I6", 1000)]
+    public void Lease_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((LeaseMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Lease = (LeaseMutation)mutation });
 
     [Theory]
     [InlineData((int)ShardMutation.GapIsNoFloor, "I2", 500)]
@@ -49,7 +62,7 @@ public class MutantTests
         AssertCaught(((GateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Gate = (GateMutation)mutation });
 
     [Theory]
-    [InlineData((int)ClientMutation.SeenIsForgotten, (int)FinderKind.Approximate, "I1", 2000)]
+    [InlineData((int)ClientMutation.SeenIsForgotten, (int)FinderKind.Approximate, "I1", 20000)]
     [InlineData((int)ClientMutation.OneDependency, (int)FinderKind.Exact, "I1", 3000)]
     [InlineData((int)ClientMutation.ToldForEver, (int)FinderKind.Exact, "I1", 3000)]
     [InlineData((int)ClientMutation.UnansweredSurvives, (int)FinderKind.Approximate, "I1", 2000)]
@@ -68,8 +81,9 @@ public class MutantTests
     [InlineData((int)FinderMutation.NoTransitivity, (int)FinderKind.Exact, "I1", 40000)]
     [InlineData((int)FinderMutation.GapIsClosed, (int)FinderKind.Hybrid, "I1", 3000)]
     [InlineData((int)FinderMutation.LostIsTrusted, (int)FinderKind.Hybrid, "I1", 3000)]
-    [InlineData((int)FinderMutation.StrideIgnored, (int)FinderKind.Hybrid, "I2", 500)]
+    [InlineData((int)FinderMutation.StrideIgnored, (int)FinderKind.Hybrid, "I2", 20000)]
     [InlineData((int)FinderMutation.GridOneTooFar, (int)FinderKind.Hybrid, "I2", 500)]
+    [InlineData((int)FinderMutation.FloorIgnored, (int)FinderKind.Hybrid, "I2", 2000)]
     public void Finder_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
         AssertCaught(((FinderMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
 

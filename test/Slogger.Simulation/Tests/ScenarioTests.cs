@@ -239,7 +239,7 @@ public class ScenarioTests
                 Rounds(c, 2);
             }
 
-            Assert.Equal(2, c.Sql.Grid.Stretches.Length);
+            Assert.Equal(2, c.Sql.ClockGrid.Stretches.Length);
         });
     }
 

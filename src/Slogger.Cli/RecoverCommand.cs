@@ -1,0 +1,22 @@
+// slogger recover: options, and then the recovery.
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Cli;
+
+/// <summary>Has a cluster leave what a dead shard had.</summary>
+internal static class RecoverCommand
+{
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        OptionsResult<RecoverOptions> read = ServeOptionsReader.ReadRecover(texts, OptionLayer.FromEnvironment(host.Environment));
+        if (read.Options is not { } options)
+        {
+            return CommandResult.BadOptions(read.Errors);
+        }
+
+        using LineLog log = new(host.Error, options.LogLevel);
+        using StopSignals signals = new(log, host.HandlesSignals);
+        ProxyExit exit = await host.Recover(options, log, signals.Token).ConfigureAwait(false);
+        return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);
+    }
+}

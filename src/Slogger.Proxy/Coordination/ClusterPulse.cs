@@ -1,0 +1,150 @@
+// The heart-beat of a proxy in a cluster of several shards: renews its shard's lease while it has its store, sees which others
+// are alive, finds out where the coordinator is, and takes that role when its lease has run out. All through SQL: who cannot
+// reach it deposes nobody. Core's LeaseWatch says when a lease has run out.
+using System.Diagnostics;
+using Slogger.Core.Leases;
+using Slogger.Core.Shards;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shards;
+
+namespace Slogger.Proxy.Coordination;
+
+/// <summary>How a shard of the cluster looks from here.</summary>
+public enum ShardLife
+{
+    /// <summary>Its lease is renewed, or it was seen too short a time ago to say.</summary>
+    Up,
+
+    /// <summary>Its lease has run out: its proxy is gone, has lost its store, or cannot reach the metadata.</summary>
+    Down,
+
+    /// <summary>It has not run yet.</summary>
+    Never,
+}
+
+/// <summary>What is known of a shard.</summary>
+/// <param name="Shard">Which.</param>
+/// <param name="Life">Whether it lives.</param>
+/// <param name="QuietFor">Since its lease was last seen to change.</param>
+/// <param name="Address">Where clients reach it.</param>
+internal readonly record struct ShardPulse(ShardId Shard, ShardLife Life, TimeSpan QuietFor, string Address);
+
+/// <summary>Who is told. The pulse's task calls.</summary>
+internal interface IPulseListener
+{
+    /// <summary>Whether the shard's store is there: only then its lease is renewed.</summary>
+    bool HasStore { get; }
+
+    /// <summary>The recorded cut, and the current world-line.</summary>
+    void OnCut(ClusterCut cut);
+
+    /// <summary>Another process has taken the shard.</summary>
+    void OnDeposed(string owner);
+
+    /// <summary>A person has to act.</summary>
+    void OnMetadataFailed(ProxyExit exit);
+}
+
+internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, CoordinatorLink link, CutCoordinator coordinator)
+{
+    /// <summary>How long a lease holds without being renewed.</summary>
+    public static readonly TimeSpan Term = TimeSpan.FromSeconds(2);
+
+    /// <summary>How often it is renewed, and looked at.</summary>
+    public static readonly TimeSpan Period = TimeSpan.FromMilliseconds(400);
+
+    private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
+    private readonly LeaseWatch[] _watches = [.. Enumerable.Range(0, seat.ShardCount).Select(_ => new LeaseWatch((long)Term.TotalMicroseconds))];
+    private volatile IReadOnlyList<ShardPulse> _shards = [];
+    private Task _coordinating = Task.CompletedTask;
+
+    /// <summary>The shards, as of the last beat; none before the first.</summary>
+    public IReadOnlyList<ShardPulse> Shards => _shards;
+
+    /// <summary>Beats until stopped.</summary>
+    public async Task RunAsync(CancellationToken stop)
+    {
+        try
+        {
+            while (await BeatAsync(stop).ConfigureAwait(false)) { await Task.Delay(Period, stop).ConfigureAwait(false); }
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            // Stopped.
+        }
+        catch (MetadataException e)
+        {
+            listener.OnMetadataFailed(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+        }
+        await _coordinating.ConfigureAwait(false);
+    }
+
+    // False: this process has nothing more to do here.
+    private async Task<bool> BeatAsync(CancellationToken stop)
+    {
+        try
+        {
+            if (listener.HasStore) { await seat.Metadata.RenewShardAsync(seat.Cluster, seat.Shard, seat.Epoch, stop).ConfigureAwait(false); }
+            long asked = Now();
+            ClusterWatch watch = await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false);
+            long answered = Now();
+            ShardRecord own = watch.Shards[seat.Shard.Number];
+            if (own.Epoch != seat.Epoch)
+            {
+                listener.OnDeposed(own.Owner);
+                return false;
+            }
+            See(watch, asked, answered);
+            listener.OnCut(watch.Cut);
+            coordinator.UseSecret(watch.Secret);
+            bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
+            if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(watch, stop).ConfigureAwait(false); }
+            else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch, watch.Secret); }
+        }
+        catch (MetadataUnavailableException)
+        {
+            _role.Missed();
+            foreach (LeaseWatch watch in _watches) { watch.Missed(); }
+        }
+        return true;
+    }
+
+    private void See(ClusterWatch watch, long asked, long answered)
+    {
+        var shards = new ShardPulse[watch.Shards.Count];
+        for (int i = 0; i < shards.Length; i++)
+        {
+            bool hasRunOut = _watches[i].Look(watch.Leases[i], asked, answered);
+            ShardLife life = watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up;
+            shards[i] = new(watch.Shards[i].Shard, life, TimeSpan.FromMicroseconds(answered - _watches[i].UnchangedSinceUs), watch.Shards[i].Address);
+        }
+        _shards = shards;
+    }
+
+    private async Task TakeRoleAsync(ClusterWatch watch, CancellationToken stop)
+    {
+        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, watch.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
+        _coordinating = Task.Run(
+            async () =>
+            {
+                try
+                {
+                    await coordinator.RunAsync(epoch, stop).ConfigureAwait(false);
+                }
+                catch (MetadataException e)
+                {
+                    listener.OnMetadataFailed(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+                }
+                catch (Exception e)
+                {
+                    // A finder that contradicts itself must not go on.
+                    listener.OnMetadataFailed(ProxyExit.Failed($"shard {seat.Shard}: coordinating the cuts failed: {e}", "report this"));
+                }
+            },
+            CancellationToken.None);
+        link.Aim(seat.Address, epoch, watch.Secret);
+    }
+
+    private static long Now() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+}

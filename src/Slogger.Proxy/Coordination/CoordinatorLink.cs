@@ -1,0 +1,168 @@
+// A shard's connection to the coordinator of cuts, wherever that is: what the shard has durable goes there as soon as it is, and the
+// cut comes back. While there is none (nobody has the role, or it cannot be reached in clear text) SQL is the way, and slower.
+using System.Globalization;
+using System.Net.Sockets;
+using System.Text;
+using Slogger.Core.Cuts;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Coordination;
+
+/// <summary>Who hears what the coordinator says. The link's task calls.</summary>
+internal interface ICoordinatorListener
+{
+    /// <summary>A cut was recorded, or somebody begins to wait.</summary>
+    /// <param name="cut">As far as it was told.</param>
+    /// <param name="own">What is committed of this shard.</param>
+    void OnTold(ClusterCut cut, Version own);
+
+    /// <summary>The coordinator knows nothing of this shard but what SQL has.</summary>
+    void OnAskedAgain();
+}
+
+internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordinatorListener listener) : IDisposable
+{
+    private static readonly TimeSpan ConnectLimit = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(250);
+    private readonly SemaphoreSlim _signal = new(0, 1);
+    private volatile Target? _target;
+    private volatile LineConnection? _connection;
+    private string _warnedOf = "";
+
+    private sealed record Target(string Address, long Epoch, string Secret);
+
+    /// <summary>Whether what is said reaches the coordinator now.</summary>
+    public bool IsConnected => _connection is not null;
+
+    /// <summary>Where the coordinator is. Any thread.</summary>
+    public void Aim(string address, long epoch, string secret)
+    {
+        if (address.Length == 0 || _target == new Target(address, epoch, secret)) { return; }
+        _target = new Target(address, epoch, secret);
+        // The connection before leads to who has the role no more.
+        _connection?.Dispose();
+        try
+        {
+            _signal.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Already awake.
+        }
+    }
+
+    /// <summary>Says what is durable. False if nobody hears.</summary>
+    public bool Say(in DurableClaim claim, Version after, DependencySet dependencies) => _connection?.Send(CoordinationText.Report(claim, after, dependencies)) ?? false;
+
+    /// <summary>Somebody here waits until this version is open.</summary>
+    public bool SayWaits(Version until) => _connection?.Send(CoordinationText.Wait(until)) ?? false;
+
+    /// <summary>Keeps connected until stopped.</summary>
+    public async Task RunAsync(CancellationToken stop)
+    {
+        try
+        {
+            while (true)
+            {
+                if (_target is not { } target)
+                {
+                    await _signal.WaitAsync(stop).ConfigureAwait(false);
+                    continue;
+                }
+                try
+                {
+                    await FollowAsync(target, stop).ConfigureAwait(false);
+                }
+                catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException || (e is OperationCanceledException && !stop.IsCancellationRequested))
+                {
+                    Warn(target, e.Message);
+                }
+                await _signal.WaitAsync(RetryDelay, stop).ConfigureAwait(false);
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopped.
+        }
+    }
+
+    private async Task FollowAsync(Target target, CancellationToken stop)
+    {
+        if (!ListenAddress.TryParse(target.Address, out ListenAddress? address, out _) || address.IsUnix) { return; }
+        using LineConnection connection = new(await ConnectAsync(address, stop).ConfigureAwait(false));
+        Task pump = connection.PumpAsync(stop);
+        try
+        {
+            connection.Send(Hello(target));
+            using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
+            {
+                limit.CancelAfter(ConnectLimit);
+                string? verdict = await connection.ReadAsync(limit.Token).ConfigureAwait(false);
+                if (verdict != "+OK")
+                {
+                    Warn(target, verdict ?? "it closed the connection");
+                    return;
+                }
+            }
+            _warnedOf = "";
+            if (_target != target) { return; }
+            _connection = connection;
+            listener.OnAskedAgain();
+            while (await connection.ReadAsync(stop).ConfigureAwait(false) is { } line)
+            {
+                if (line + "\n" == CoordinationText.Again) { listener.OnAskedAgain(); }
+                else if (CoordinationText.ReadCut(line) is { } told) { listener.OnTold(told.Cut, told.Own); }
+                else { throw new IOException("it says what no coordinator says"); }
+            }
+        }
+        finally
+        {
+            _connection = null;
+            connection.Dispose();
+            await pump.ConfigureAwait(false);
+        }
+    }
+
+    private static async Task<Socket> ConnectAsync(ListenAddress address, CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(ConnectLimit);
+        var socket = new Socket(SocketType.Stream, ProtocolType.Tcp);
+        try
+        {
+            await socket.ConnectAsync(address.Host!, address.Port, limit.Token).ConfigureAwait(false);
+            return socket;
+        }
+        catch
+        {
+            socket.Dispose();
+            throw;
+        }
+    }
+
+    private string Hello(Target target)
+    {
+        string[] words = ["DPR.COORDINATE", target.Secret, seat.Shard.ToString(), seat.Epoch.ToString(CultureInfo.InvariantCulture)];
+        var text = new StringBuilder();
+        text.Append(CultureInfo.InvariantCulture, $"*{words.Length}\r\n");
+        foreach (string word in words) { text.Append(CultureInfo.InvariantCulture, $"${word.Length}\r\n{word}\r\n"); }
+        return text.ToString();
+    }
+
+    // Once for each: a coordinator that has died is no news while another takes over.
+    private void Warn(Target target, string why)
+    {
+        if (_warnedOf == target.Address) { return; }
+        _warnedOf = target.Address;
+        report.Warn($"shard {seat.Shard}: the coordinator at {target.Address} cannot be spoken with ({why}): what is durable is recorded in SQL until it can. Its --announce must name an address in clear text that the other proxies reach");
+    }
+
+    public void Dispose()
+    {
+        _connection?.Dispose();
+        _signal.Dispose();
+    }
+}

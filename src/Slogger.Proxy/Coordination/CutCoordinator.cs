@@ -1,0 +1,327 @@
+// The role that finds the cuts of a cluster (design, section 7): any proxy of it can have it, by a lease (ClusterPulse). It hears from
+// the shards what they have durable, has one of Core's finders work out the cut, records that in SQL, and tells the shards: one
+// statement a turn, however many shards and versions there are. What it knows it can lose: another starts from SQL.
+//
+// Why it may go by what it is told: SQL takes a cut only from the holder of the role, only in the current world-line, and only
+// if no shard has changed hands since this process last looked who owns them (RecordCutAsync). So what a deposed owner of a shard says can be
+// in no cut that is recorded after its successor took the shard.
+using System.Diagnostics;
+using System.Net.Sockets;
+using System.Security.Cryptography;
+using System.Text;
+using Slogger.Core.Cuts;
+using Slogger.Core.Shards;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Coordination;
+
+internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoordinatorPort, IDisposable
+{
+    // How often SQL is looked at for what shards say there alone, since they cannot connect.
+    private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+    private static readonly TimeSpan IdlePace = TimeSpan.FromMilliseconds(50);
+    private const int UnreadReportsMax = 256;
+
+    private readonly Lock _lock = new();
+    private readonly Dictionary<int, ShardVoice> _voices = [];
+    private readonly SemaphoreSlim _signal = new(0, 1);
+    private readonly CancellationTokenSource _ended = new();
+    private volatile string _secret = "";
+    private long _epoch;
+    private Version _awaitedUntil;
+    private bool _awaitedIsNews;
+
+    // The turn's own: what it goes by, and what was recorded last.
+    private IDprFinder? _finder;
+    private CoordinatorView? _view;
+    private Cut? _told;
+
+    /// <summary>Whether this process has the role.</summary>
+    public bool IsActive => Volatile.Read(ref _epoch) != 0;
+
+    /// <summary>What proxies of the cluster show each other.</summary>
+    public void UseSecret(string secret) => _secret = secret;
+
+    // ---- Connections (the loop's thread, then a task each) ----
+
+    string? ICoordinatorPort.RefusalOf(ReadOnlySpan<byte> secret)
+    {
+        byte[] known = Encoding.ASCII.GetBytes(_secret);
+        if (known.Length == 0 || !CryptographicOperations.FixedTimeEquals(known, secret)) { return "ERR SLOGGER DPR.COORDINATE is for the proxies of the cluster: this is not its secret"; }
+        return IsActive ? null : $"ERR SLOGGER shard {seat.Shard} does not coordinate the cluster now";
+    }
+
+    void ICoordinatorPort.Take(Socket socket, ShardId from, long epoch)
+    {
+        var voice = new ShardVoice(new LineConnection(socket), from, epoch);
+        _ = Task.Run(() => ListenAsync(voice, _ended.Token));
+    }
+
+    private async Task ListenAsync(ShardVoice voice, CancellationToken stop)
+    {
+        Task pump = voice.Connection.PumpAsync(stop);
+        try
+        {
+            if (voice.Shard.Number >= seat.ShardCount) { return; }
+            voice.Connection.Send("+OK\n");
+            lock (_lock)
+            {
+                if (_voices.Remove(voice.Shard.Number, out ShardVoice? before)) { before.Connection.Dispose(); }
+                _voices[voice.Shard.Number] = voice;
+                voice.IsNew = true;
+            }
+            Wake();
+            while (await voice.Connection.ReadAsync(stop).ConfigureAwait(false) is { } line)
+            {
+                if (!Hear(voice, line)) { break; }
+                Wake();
+            }
+        }
+        catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException or OperationCanceledException)
+        {
+            // It connects again.
+        }
+        finally
+        {
+            lock (_lock)
+            {
+                if (_voices.GetValueOrDefault(voice.Shard.Number) == voice) { _voices.Remove(voice.Shard.Number); }
+            }
+            voice.Connection.Dispose();
+            await pump.ConfigureAwait(false);
+        }
+    }
+
+    // False: it says what no shard says.
+    private bool Hear(ShardVoice voice, string line)
+    {
+        if (CoordinationText.ReadWait(line) is { } until)
+        {
+            lock (_lock)
+            {
+                if (until > _awaitedUntil) { (_awaitedUntil, _awaitedIsNews) = (until, true); }
+            }
+            return true;
+        }
+        if (CoordinationText.ReadReport(voice.Shard, line) is not { } said || !Fits(said)) { return false; }
+        lock (_lock)
+        {
+            if (voice.Reports.Count == UnreadReportsMax)
+            {
+                // The newest says what is durable; what lies between is asked for again.
+                voice.Reports.Clear();
+                voice.Connection.Send(CoordinationText.Again);
+            }
+            voice.Reports.Enqueue(said);
+        }
+        return true;
+    }
+
+    private bool Fits(in VersionReport said)
+    {
+        foreach (Dependency d in said.Dependencies.Items)
+        {
+            if (d.Shard.Number >= seat.ShardCount) { return false; }
+        }
+        return said.Stride >= 1 && said.Floor <= said.Durable.Version && said.After <= said.Durable.Version;
+    }
+
+    private void Wake()
+    {
+        try
+        {
+            _signal.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Already awake.
+        }
+    }
+
+    // ---- The role (one task) ----
+
+    /// <summary>Coordinates until stopped, or until another process has the role.</summary>
+    /// <param name="epoch">With which the role was taken.</param>
+    /// <param name="stop">Ends it.</param>
+    /// <exception cref="MetadataException">A person has to act.</exception>
+    public async Task RunAsync(long epoch, CancellationToken stop)
+    {
+        report.Info($"shard {seat.Shard}: this proxy coordinates the cuts of cluster \"{seat.Cluster}\" (epoch {epoch})");
+        Volatile.Write(ref _epoch, epoch);
+        try
+        {
+            long lookedAt = 0;
+            while (!stop.IsCancellationRequested)
+            {
+                long began = Stopwatch.GetTimestamp();
+                try
+                {
+                    if (_finder is null || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
+                    {
+                        if (!await seat.Metadata.RenewCoordinatorAsync(seat.Cluster, epoch, stop).ConfigureAwait(false)) { break; }
+                        TakeIn(await seat.Metadata.CoordinatorViewAsync(seat.Cluster, stop).ConfigureAwait(false));
+                        lookedAt = Stopwatch.GetTimestamp();
+                    }
+                    if (!await TurnAsync(epoch, stop).ConfigureAwait(false)) { break; }
+                }
+                catch (MetadataUnavailableException)
+                {
+                    // Whether the last cut was recorded is not known: nothing may be built upon it.
+                    _finder = null;
+                    await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                    continue;
+                }
+                if (_finder is null) { continue; }
+                await _signal.WaitAsync(LookPeriod, stop).ConfigureAwait(false);
+                TimeSpan rest = Pace - Stopwatch.GetElapsedTime(began);
+                if (rest > TimeSpan.Zero) { await Task.Delay(rest, stop).ConfigureAwait(false); }
+            }
+            if (!stop.IsCancellationRequested) { report.Info($"shard {seat.Shard}: another proxy coordinates the cuts now"); }
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            // Stopped.
+        }
+        finally
+        {
+            Volatile.Write(ref _epoch, 0);
+            _finder = null;
+            lock (_lock)
+            {
+                foreach (ShardVoice voice in _voices.Values) { voice.Connection.Dispose(); }
+                _voices.Clear();
+            }
+        }
+    }
+
+    // While somebody waits, twice in a version and at most once a millisecond: reports of one boundary come close together.
+    private TimeSpan Pace
+    {
+        get
+        {
+            bool isAwaited;
+            lock (_lock) { isAwaited = _told is { } told && _awaitedUntil >= told.Versions[0]; }
+            return isAwaited ? TimeSpan.FromMicroseconds(Math.Clamp(seat.Grid.Stretches[^1].IntervalUs / 4, 1000, 25_000)) : IdlePace;
+        }
+    }
+
+    // False: another has the role.
+    private async Task<bool> TurnAsync(long epoch, CancellationToken stop)
+    {
+        bool isIncomplete = Gather(out List<ShardVoice> fresh, out Version until, out bool isNews);
+        bool moved = _finder!.Advance();
+        Cut cut = _finder.Current;
+        if (moved)
+        {
+            CutOutcome outcome = await seat.Metadata.RecordCutAsync(seat.Cluster, cut, epoch, _view!.Owners, stop).ConfigureAwait(false);
+            if (outcome == CutOutcome.Deposed) { return false; }
+            if (outcome != CutOutcome.Recorded)
+            {
+                _finder = null;
+                return true;
+            }
+            _told = cut;
+        }
+        // Shards that cannot connect look in SQL for whether somebody waits.
+        if (isNews && isIncomplete) { await seat.Metadata.AwaitCommitAsync(seat.Cluster, until, stop).ConfigureAwait(false); }
+        // What the finder started from was recorded by others.
+        if (moved || isNews) { Tell(cut, until, null); }
+        else if (fresh.Count > 0) { Tell(cut, until, fresh); }
+        return true;
+    }
+
+    // Takes what the shards have said to the finder. True if not all are connected.
+    private bool Gather(out List<ShardVoice> fresh, out Version until, out bool isNews)
+    {
+        fresh = [];
+        lock (_lock)
+        {
+            (until, isNews, _awaitedIsNews) = (_awaitedUntil, _awaitedIsNews, false);
+            foreach (ShardVoice voice in _voices.Values)
+            {
+                // Who owns a shard is known as of the last look; one that has just been taken is heard after the next.
+                if (voice.Epoch != _view!.Shards[voice.Shard.Number].Epoch) { continue; }
+                if (voice.IsNew)
+                {
+                    voice.IsNew = false;
+                    voice.Connection.Send(CoordinationText.Again);
+                    fresh.Add(voice);
+                }
+                while (voice.Reports.TryDequeue(out VersionReport said)) { _finder!.Report(said); }
+            }
+            return _voices.Count < seat.ShardCount;
+        }
+    }
+
+    private void Tell(Cut cut, Version until, List<ShardVoice>? only)
+    {
+        Version lowest = cut.Versions[0];
+        foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
+        lock (_lock)
+        {
+            foreach (ShardVoice voice in only ?? [.. _voices.Values]) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
+        }
+    }
+
+    // What SQL says. A finder that it contradicts, or has outrun, is made anew.
+    private void TakeIn(CoordinatorView view)
+    {
+        Cut recorded = view.Cut.Whole(view.Shards.Count);
+        bool ownersChanged = _view?.Owners != view.Owners;
+        _view = view;
+        lock (_lock)
+        {
+            if (view.Cut.AwaitedUntil > _awaitedUntil) { (_awaitedUntil, _awaitedIsNews) = (view.Cut.AwaitedUntil, true); }
+            foreach (ShardVoice voice in _voices.Values)
+            {
+                // A deposed owner, which may sleep: it must not be taken for a shard that is heard.
+                if (voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.Connection.Dispose(); }
+                else if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine) { voice.IsNew = true; }
+            }
+        }
+        if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine || !_finder.Current.IsAtLeast(recorded))
+        {
+            _finder = seat.Finder switch
+            {
+                FinderKind.Exact => new ExactFinder(recorded, view.Rows),
+                FinderKind.Hybrid => new HybridFinder(recorded),
+                _ => new ApproximateFinder(recorded),
+            };
+            _told = recorded;
+        }
+        else if (seat.Finder == FinderKind.Exact)
+        {
+            foreach (PrecedenceRow row in view.Rows) { _finder.Report(new VersionReport(row.Shard, row.Through, 1, row.After, row.Dependencies)); }
+        }
+        // The exact finder goes by rows alone.
+        if (seat.Finder == FinderKind.Exact) { return; }
+        foreach (ShardRecord shard in view.Shards) { _finder.Report(VersionReport.Of(shard.Shard, shard.Claim, shard.Durable.Version, DependencySet.Empty)); }
+    }
+
+    public void Dispose()
+    {
+        _ended.Cancel();
+        _ended.Dispose();
+        _signal.Dispose();
+    }
+
+    /// <summary>A shard that is connected.</summary>
+    private sealed class ShardVoice(LineConnection connection, ShardId shard, long epoch)
+    {
+        public LineConnection Connection => connection;
+
+        public ShardId Shard => shard;
+
+        public long Epoch => epoch;
+
+        /// <summary>It has to be asked for what it has said before.</summary>
+        public bool IsNew { get; set; }
+
+        public Queue<VersionReport> Reports { get; } = [];
+    }
+}

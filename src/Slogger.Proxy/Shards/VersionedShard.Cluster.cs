@@ -1,0 +1,225 @@
+// What a shard has among others: the link to the coordinator of cuts, that role itself, the pulse that says who is alive, and what its
+// versions depend on. None of it exists for a shard alone.
+using System.Globalization;
+using Slogger.Core.Cuts;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Coordination;
+using Slogger.Proxy.FrontEnd;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard : ICoordinatorListener, IPulseListener
+{
+    private readonly Lock _trailLock = new();
+    private CoordinatorLink? _link;
+    private CutCoordinator? _coordinator;
+    private ClusterPulse? _pulse;
+    private DependencyTrail? _trail;                 // exact and hybrid; under _trailLock
+    private WorldLine _trailOf;
+    private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
+    private Task _beating = Task.CompletedTask;
+
+    /// <inheritdoc />
+    public ICoordinatorPort? Coordinator => _coordinator;
+
+    private bool HasGridCuts => _seat.Finder == FinderKind.Approximate || !_seat.HasPeers;
+
+    // Before the recorder is made.
+    private void JoinCluster()
+    {
+        if (!_seat.HasPeers) { return; }
+        _link = new CoordinatorLink(_seat, _report, this);
+        _coordinator = new CutCoordinator(_seat, _report);
+        _pulse = new ClusterPulse(_seat, this, _link, _coordinator);
+        if (!HasGridCuts) { _trail = new DependencyTrail(_seat.Shard, _seat.ShardCount); }
+    }
+
+    private void StartBeating()
+    {
+        if (_pulse is null) { return; }
+        _beating = Task.WhenAll(Task.Run(() => _pulse.RunAsync(_ending.Token)), Task.Run(() => _link!.RunAsync(_ending.Token)));
+    }
+
+    private void LeaveCluster()
+    {
+        _link?.Dispose();
+        _coordinator?.Dispose();
+    }
+
+    // ---- What versions depend on ----
+
+    /// <summary>A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.</summary>
+    private void BeginTrail(bool isAtBranch)
+    {
+        if (_trail is null) { return; }
+        WorldPoint cut;
+        Version executed;
+        lock (_machineLock)
+        {
+            cut = _machine!.Committed;
+            executed = isAtBranch ? cut.Version : _machine.OpenVersion.Previous;
+        }
+        lock (_trailLock)
+        {
+            // The same store goes on: so does what is known of it.
+            if (_trailOf == cut.WorldLine) { return; }
+            _trailOf = cut.WorldLine;
+            _trail.Begin(cut.Version, executed);
+        }
+    }
+
+    // Of what this shard proves when it begins a world-line; null where SQL does not ask.
+    private PrecedenceRow? RowForBranch(in DurableClaim claim)
+    {
+        if (_trail is null || _seat.Finder != FinderKind.Exact) { return null; }
+        lock (_trailLock)
+        {
+            if (_trailOf == claim.Point.WorldLine) { return _trail.RowFor(claim.Point); }
+            // Nobody in this process knows what was executed.
+            var unknown = new DependencyTrail(_seat.Shard, _seat.ShardCount);
+            unknown.Begin(_cut.Version, claim.Point.Version);
+            return unknown.RowFor(claim.Point);
+        }
+    }
+
+    PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
+    {
+        if (_trail is null) { return null; }
+        lock (_trailLock)
+        {
+            if (_trailOf != through.WorldLine) { return null; }
+            if (startsOver) { _trail.StartOver(); }
+            return _trail.RowFor(through);
+        }
+    }
+
+    DurableClaim ICutListener.StepOf(in DurableClaim claim)
+    {
+        if (_trail is null) { return claim; }
+        lock (_trailLock) { return _trailOf == claim.Point.WorldLine ? _trail.StepOf(claim) : claim; }
+    }
+
+    FinderKind IBatchPort.Finder => HasGridCuts ? FinderKind.Approximate : _seat.Finder;
+
+    int IBatchPort.ShardCount => _seat.ShardCount;
+
+    void IBatchPort.OnLetThrough(in BatchHeader header, Version open)
+    {
+        if (_trail is null || header.Dependencies.IsEmpty) { return; }
+        lock (_trailLock) { _trail.Add(header.Dependencies.Span, open); }
+    }
+
+    WorldPoint IBatchPort.CommittedEverywhere
+    {
+        get
+        {
+            WorldLine line = new(WorldLine);
+            return _clusterCut is { } cut && cut.WorldLine == line ? new(line, Lowest(cut)) : new(line, Version.Zero);
+        }
+    }
+
+    string IBatchPort.CommittedByShard
+    {
+        get
+        {
+            Cut? cut = _clusterCut;
+            return cut is null ? "" : string.Join(' ', [cut.WorldLine.Number, .. cut.Versions.ToArray().Select(v => v.Number)]);
+        }
+    }
+
+    string IBatchPort.BranchesSince(WorldLine abandoned)
+    {
+        IReadOnlyList<WorldLineRecord> lines = _branchLines;
+        return string.Join(',', Enumerable.Range(0, _seat.ShardCount)
+            .Select(s => ClusterSeat.LastValid(new ShardId(s), abandoned, lines).Number.ToString(CultureInfo.InvariantCulture)));
+    }
+
+    private static Version Lowest(Cut cut)
+    {
+        Version lowest = cut.Versions[0];
+        foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
+        return lowest;
+    }
+
+    // ---- What the cut is ----
+
+    /// <summary>The recorded cut: from SQL, or from the coordinator.</summary>
+    private void OnClusterCut(ClusterCut cut, WorldPoint own)
+    {
+        if (!HasGridCuts)
+        {
+            Cut whole = cut.Whole(_seat.ShardCount);
+            // They come by two ways, and late.
+            if (_clusterCut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine)) { _clusterCut = whole; }
+        }
+        if (_trail is not null)
+        {
+            lock (_trailLock)
+            {
+                if (_trailOf == own.WorldLine) { _trail.Committed(own.Version); }
+            }
+        }
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine) { return; }
+            _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
+            if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
+            else { machine.CutAdvanced(own, _effects); }
+            Perform();
+        }
+    }
+
+    void ICutListener.OnCut(ClusterCut cut) => OnClusterCut(cut, cut.Of(_seat.Shard));
+
+    void IPulseListener.OnCut(ClusterCut cut) => OnClusterCut(cut, cut.Of(_seat.Shard));
+
+    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => OnClusterCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
+
+    void ICoordinatorListener.OnAskedAgain() => _cuts.AskedAgain();
+
+    void ICutListener.OnSaid(WorldPoint point)
+    {
+        lock (_machineLock)
+        {
+            _machine?.DurableRecorded(point, _machine.Committed, _effects);
+            Perform();
+        }
+    }
+
+    bool ICutListener.IsStopping => _isStopping;
+
+    // ---- Who is alive ----
+
+    bool IPulseListener.HasStore => _isAttached && _door.IsOpen;
+
+    void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
+
+    void IPulseListener.OnMetadataFailed(ProxyExit exit) => Fail(exit);
+
+    // Nothing may be promised any more, and nothing that was is broken.
+    private void OnDeposed(string owner)
+    {
+        lock (_machineLock) { _machine?.Deposed(); }
+        Fail(ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
+    }
+
+    private string Deposed(string owner) =>
+        $"shard {_options.Shard} of cluster \"{_options.Cluster}\" has been taken by another proxy{(owner.Length > 0 ? $" ({owner})" : "")}: this one stops";
+
+    private void AppendShards(Action<string, object> line)
+    {
+        if (_pulse is null) { return; }
+        line("finder", _seat.Finder.ToString().ToLowerInvariant());
+        line("coordinator", _coordinator!.IsActive ? "here" : _link!.IsConnected ? "connected" : "none");
+        foreach (ShardPulse shard in _pulse.Shards)
+        {
+            string quiet = shard.Life == ShardLife.Down ? FormattableString.Invariant($",since_s={(long)shard.QuietFor.TotalSeconds}") : "";
+            line($"shard{shard.Shard}", $"{shard.Life.ToString().ToLowerInvariant()}{quiet},address={shard.Address}");
+        }
+    }
+}
