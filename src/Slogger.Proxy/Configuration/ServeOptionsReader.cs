@@ -60,6 +60,7 @@ public static class ServeOptionsReader
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
+            Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)), defaults.Rollback),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             MaxClients = reader.Value("max-clients", OptionText.Number(1, 1_000_000), defaults.MaxClients),

@@ -29,7 +29,7 @@ internal sealed partial class LogShard
 
     private StoreSituation Compare(RedisFacts facts)
     {
-        StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
+        StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : IsNoted(facts) ? StoreSituation.BehindKnownOrigin : StoreSituation.Foreign;
         if (OwnReplicationId is not { } own) { return unknown; }
         long end = _log.EndOffset;
         if (facts.ReplicationId == own)
@@ -140,7 +140,7 @@ internal sealed partial class LogShard
         {
             AddCheckpoint(file, origin, full.ReplicationId, full.Offset, at.WorldLine);
             FailPoint.Pass(FailPoint.CheckpointKept);
-            _log.Begin(origin, at.WorldLine, at.Version.Next);
+            _indexes.ChangeHistory(() => _log.Begin(origin, at.WorldLine, at.Version.Next), full.Offset, origin.Database);
         }
         FailPoint.Pass(FailPoint.HistoryBegun);
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}, {full.RdbBytes} bytes");
@@ -165,10 +165,10 @@ internal sealed partial class LogShard
     {
         Checkpoint checkpoint = BaseOf(branch.Offset);
         string replid = FeedPlan.NewReplicationId();
-        lock (_logLock) { _log.BeginWorldLine(line, branch, replid); }
-        FailPoint.Pass(FailPoint.BranchWritten);
-        _checkpoints.CarryForward(_log);
         Boundary start = branch with { WorldLine = line };
+        NoteStore();
+        if (await RollBackAsync(start, replid, stop).ConfigureAwait(false)) { return true; }
+        BeginWorldLine(start, replid);
         using var history = new LogHistory(_log);
         var plan = new FeedPlan
         {
@@ -192,9 +192,24 @@ internal sealed partial class LogShard
         FailPoint.Pass(FailPoint.Attached);
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         FailPoint.Pass(FailPoint.IdentityWritten);
-        ResumeUnlogged(storeGoesOn: false);
-        Follow(link, start, start.Point, continued.Offset, continued.Offset);
+        GoOn(link, start, continued.Offset);
         return true;
+    }
+
+    // The store is at the branch, and the log goes on with it.
+    private void GoOn(ReplicationLink link, Boundary start, long offset)
+    {
+        ForgetStore();
+        ResumeUnlogged(storeGoesOn: false);
+        Follow(link, start, start.Point, offset, offset);
+    }
+
+    // From now on what is above the branch is void, and until the stream's identity is in the log no start continues with the store.
+    private void BeginWorldLine(Boundary start, string replicationId)
+    {
+        lock (_logLock) { _indexes.ChangeHistory(() => _log.BeginWorldLine(start.WorldLine, start, replicationId), start.Offset, start.Database); }
+        FailPoint.Pass(FailPoint.BranchWritten);
+        _checkpoints.CarryForward(_log);
     }
 
     private void Follow(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)

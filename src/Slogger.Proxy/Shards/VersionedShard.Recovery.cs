@@ -89,7 +89,7 @@ internal abstract partial class VersionedShard
                     _ => SeedChoice.None,
                 },
             };
-            bool done;
+            bool done, hasLeft = false;
             Boundary? rolledBack = null;
             switch (RecoveryPlan.Decide(facts))
             {
@@ -126,6 +126,9 @@ internal abstract partial class VersionedShard
                     long began = Stopwatch.GetTimestamp();
                     if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start) { continue; }
                     _cut = new WorldPoint(restore.WorldLine, start.Version);
+                    // The others need not wait until the store is restored: here nothing of the old world-line is read any more.
+                    await _seat.EnterAsync(restore.WorldLine, stop).ConfigureAwait(false);
+                    hasLeft = true;
                     done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
                     if (!done) { break; }
                     rolledBack = start with { WorldLine = restore.WorldLine };
@@ -135,7 +138,7 @@ internal abstract partial class VersionedShard
                     throw new UnreachableException();
             }
             if (!done) { continue; }
-            await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false);
+            if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             Reopen(rolledBack);
             return;
