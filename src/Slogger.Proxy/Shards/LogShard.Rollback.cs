@@ -30,6 +30,7 @@ internal sealed partial class LogShard
 
     private IEnumerable<(string, long)> RollbackStatus()
     {
+        yield return ("rollback_ready", _indexes.IsReady ? 1 : 0);
         yield return ("rollbacks_in_place", Volatile.Read(ref _rollbacksInPlace));
         yield return ("rollbacks_full", Volatile.Read(ref _rollbacksFull));
         yield return ("rollback_last_keys", Volatile.Read(ref _rollbackKeys));

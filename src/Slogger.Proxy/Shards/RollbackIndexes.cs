@@ -48,6 +48,15 @@ internal sealed class RollbackIndexes : IDisposable
     /// <summary>The commands on top of the checkpoint.</summary>
     public TailIndex Tail => _tail;
 
+    /// <summary>Whether there are indexes to go back with.</summary>
+    public bool IsReady
+    {
+        get
+        {
+            lock (_lock) { return _ready is { } ready && _tail.Flaw is null && _tail.Start <= ready.Checkpoint.Offset && _tail.Position >= ready.Checkpoint.Offset; }
+        }
+    }
+
     /// <summary>The checkpoint with an index that a rollback to an offset can begin with; null if there is none. Both indexes stay as
     /// they are until <see cref="Return"/>.</summary>
     public (Checkpoint Checkpoint, CheckpointIndex Index)? Borrow(long branchOffset)
