@@ -13,7 +13,7 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
     public async Task AnotherShardsRedisDies_TheSurvivorGoesBackInPlace_AndItsLogHoldsWhatItHolds()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Options = ["--redis-directive", "enable-debug-command yes"] };
         await StartAsync(cluster);
         for (int round = 0; round < 4; round++)
         {
