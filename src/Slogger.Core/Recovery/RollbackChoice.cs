@@ -19,7 +19,7 @@ public static class RollbackChoice
     private const long ReadBytesPerMillisecond = 200_000;
     private const int MicrosecondsPerKey = 15;
     private const int MicrosecondsPerCommand = 5;
-    private const int BudgetMax = 500_000;
+    private const int BudgetMax = 250_000;
 
     /// <summary>How long a full restore takes, in microseconds, roughly.</summary>
     /// <param name="checkpointBytes">Size of the checkpoint.</param>

@@ -29,7 +29,8 @@ internal sealed partial class LogShard
 
     private StoreSituation Compare(RedisFacts facts)
     {
-        StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : IsNoted(facts) ? StoreSituation.BehindKnownOrigin : StoreSituation.Foreign;
+        StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
+        if (IsNoted(facts)) { return StoreSituation.BehindKnownOrigin; }
         if (OwnReplicationId is not { } own) { return unknown; }
         long end = _log.EndOffset;
         if (facts.ReplicationId == own)
@@ -166,8 +167,8 @@ internal sealed partial class LogShard
         Checkpoint checkpoint = BaseOf(branch.Offset);
         string replid = FeedPlan.NewReplicationId();
         Boundary start = branch with { WorldLine = line };
-        NoteStore();
-        if (await RollBackAsync(start, replid, stop).ConfigureAwait(false)) { return true; }
+        if (await RollBackAsync(start, stop).ConfigureAwait(false)) { return true; }
+        if (_facts is { } facts && IsOnHistory(facts)) { NoteStore(facts); }
         BeginWorldLine(start, replid);
         using var history = new LogHistory(_log);
         var plan = new FeedPlan
@@ -204,7 +205,7 @@ internal sealed partial class LogShard
         Follow(link, start, start.Point, offset, offset);
     }
 
-    // From now on what is above the branch is void, and until the stream's identity is in the log no start continues with the store.
+    // From now on what is above the branch is void. Until the store is there no start may continue with it: by the log's identity, or by a note.
     private void BeginWorldLine(Boundary start, string replicationId)
     {
         lock (_logLock) { _indexes.ChangeHistory(() => _log.BeginWorldLine(start.WorldLine, start, replicationId), start.Offset, start.Database); }

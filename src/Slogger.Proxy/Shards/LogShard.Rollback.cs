@@ -5,7 +5,8 @@
 // filled with something that does nothing. So what was abandoned is in no log, nor is what undid it, and a checkpoint from
 // below the branch with the log on top of it is what Redis holds.
 //
-// What a crash leaves: until the stream's identity is in the log again, the last step, the next start restores everything.
+// What a crash leaves: a note in the data directory says until the last step that Redis is on its way, and then the next start restores
+// everything.
 using System.Diagnostics;
 using System.Text;
 using Slogger.Core.Recovery;
@@ -38,14 +39,14 @@ internal sealed partial class LogShard
     }
 
     // True if it is done: the store is at the branch, and followed.
-    private async Task<bool> RollBackAsync(Boundary start, string feedReplicationId, CancellationToken stop)
+    private async Task<bool> RollBackAsync(Boundary start, CancellationToken stop)
     {
         if (_facts is not { } facts || !IsOnHistory(facts)) { return false; }
         long began = Stopwatch.GetTimestamp();
-        (bool isDone, string reason, int keys) = (false, "", 0);
+        (bool isDone, string how, int keys) = (false, "", 0);
         try
         {
-            (isDone, reason, keys) = await TryInPlaceAsync(facts, start, feedReplicationId, stop).ConfigureAwait(false);
+            (isDone, how, keys) = await TryInPlaceAsync(facts, start, stop).ConfigureAwait(false);
         }
         finally
         {
@@ -57,16 +58,15 @@ internal sealed partial class LogShard
         if (isDone) { Interlocked.Increment(ref _rollbacksInPlace); }
         else { Interlocked.Increment(ref _rollbacksFull); }
         _report.Info(isDone
-            ? $"shard {_options.Shard}: rolled back in place: {keys} keys in {milliseconds} ms"
-            : $"shard {_options.Shard}: the whole store is restored, since a rollback in place is not possible: {reason} ({milliseconds} ms)");
+            ? $"shard {_options.Shard}: rolled back in place: {keys} keys in {milliseconds} ms ({how})"
+            : $"shard {_options.Shard}: the whole store is restored, since a rollback in place is not possible: {how} ({milliseconds} ms)");
         return isDone;
     }
 
     // Whether a store that is alive has all that the log has, and whatever it has beyond that comes in its stream.
     private bool IsOnHistory(RedisFacts facts) => facts.IsMaster && facts.ReplicationId == _log.ReplicationId && facts.Offset >= _log.EndOffset;
 
-    private async Task<(bool IsDone, string Reason, int Keys)> TryInPlaceAsync(
-        RedisFacts facts, Boundary start, string feedReplicationId, CancellationToken stop)
+    private async Task<(bool IsDone, string How, int Keys)> TryInPlaceAsync(RedisFacts facts, Boundary start, CancellationToken stop)
     {
         if (_options.Rollback == RollbackMethod.Full) { return (false, "--rollback full", 0); }
         if (_unlogged != 0 || File.Exists(UnloggedNote)) { return (false, "data was changed past the log, and no checkpoint holds that yet", 0); }
@@ -89,14 +89,19 @@ internal sealed partial class LogShard
                 Planned = () =>
                 {
                     FailPoint.Pass(FailPoint.RollbackPlanned);
-                    return Task.Run(() => BeginWorldLine(start, feedReplicationId), CancellationToken.None);
+                    return Task.Run(
+                        () =>
+                        {
+                            NoteStore(facts);
+                            BeginWorldLine(start, facts.ReplicationId);
+                        }, CancellationToken.None);
                 },
                 Applied = () => FailPoint.Pass(FailPoint.RollbackApplied),
             }, stop).ConfigureAwait(false);
         if (outcome is not RollbackOutcome.Done done) { return (false, ((RollbackOutcome.NotPossible)outcome).Reason, 0); }
         FailPoint.Pass(FailPoint.RolledBack);
         string? reason = await AttachBehindAsync(facts, start, done, stop).ConfigureAwait(false);
-        return (reason is null, reason ?? "", done.Keys);
+        return (reason is null, reason ?? $"{done.Commands} commands; ms: {done.Times}", done.Keys);
     }
 
     private RollbackBudget? BudgetOf(Checkpoint checkpoint, Boundary start)
@@ -122,22 +127,19 @@ internal sealed partial class LogShard
         {
             foreach (ReadOnlyMemory<byte> piece in Filler.Stretch(done.Offset - start.Offset, done.Database)) { _log.Append(piece.Span); }
             _log.SetReplicationId(continued.ReplicationId);
+            _log.Sync();
         }
         FailPoint.Pass(FailPoint.IdentityWritten);
         GoOn(link, start, continued.Offset);
         return null;
     }
 
-    // ---- A store that others run, on its way to a branch ----
+    // ---- A store on its way to a branch ----
 
-    private string StoreNote => Path.Combine(_options.DataDirectory, "restored-store");
+    private string StoreNote => Path.Combine(_options.DataDirectory, "store-on-its-way");
 
-    // It may be overwritten, as what the log knew before the world-line began. A supervised one may be always.
-    private void NoteStore()
-    {
-        if (_store.IsSupervised || _facts is not { } facts || facts.ReplicationId != OwnReplicationId) { return; }
-        DurableFile.Write(StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
-    }
+    // The store with this identity is neither continued nor taken for somebody else's: it is to be restored.
+    private void NoteStore(RedisFacts facts) => DurableFile.Write(StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
 
     private bool IsNoted(RedisFacts facts) => File.Exists(StoreNote) && File.ReadAllText(StoreNote) == facts.ReplicationId;
 

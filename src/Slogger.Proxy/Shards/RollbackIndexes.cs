@@ -32,6 +32,7 @@ internal sealed class RollbackIndexes : IDisposable
     private readonly Lock _lock = new();
     private LogHistory? _history;
     private bool _isBorrowed;
+    private bool _isRehearsed;
     private int _database; // selected in the stream at the checkpoint
     private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
     private Thread? _thread;
@@ -120,6 +121,7 @@ internal sealed class RollbackIndexes : IDisposable
             {
                 FollowCheckpoint();
                 FollowTail();
+                Rehearse();
             }
             catch (OperationCanceledException)
             {
@@ -160,6 +162,18 @@ internal sealed class RollbackIndexes : IDisposable
             ReadTo(Math.Min(end, before + Piece));
             // The end may lie inside a command.
             if (_tail.Position == before) { return; }
+        }
+    }
+
+    private void Rehearse()
+    {
+        const long Enough = 16 << 10;
+        lock (_lock)
+        {
+            if (_isRehearsed || _isBorrowed || _ready is not { } ready || _tail.Position - ready.Checkpoint.Offset < Enough) { return; }
+            _isRehearsed = true;
+            using var history = new LogHistory(_log);
+            RollbackPlanner.Rehearse(new RollbackSources(ready.Index, ready.Checkpoint.Offset, _tail, history, _tail.Position), _database);
         }
     }
 

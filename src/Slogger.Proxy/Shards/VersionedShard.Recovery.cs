@@ -127,9 +127,16 @@ internal abstract partial class VersionedShard
                     if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start) { continue; }
                     _cut = new WorldPoint(restore.WorldLine, start.Version);
                     // The others need not wait until the store is restored: here nothing of the old world-line is read any more.
-                    await _seat.EnterAsync(restore.WorldLine, stop).ConfigureAwait(false);
+                    Task leaving = _seat.EnterAsync(restore.WorldLine, stop);
                     hasLeft = true;
-                    done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
+                    try
+                    {
+                        done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
+                    }
+                    finally
+                    {
+                        await leaving.ConfigureAwait(false);
+                    }
                     if (!done) { break; }
                     rolledBack = start with { WorldLine = restore.WorldLine };
                     _report.Info($"shard {_options.Shard}: restored to version {start.Version} (offset {start.Offset}) in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");

@@ -14,6 +14,7 @@ using System.Buffers;
 using System.Diagnostics;
 using System.Globalization;
 using System.Security.Cryptography;
+using System.Text;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
@@ -73,7 +74,8 @@ public abstract record RollbackOutcome
     /// <param name="Database">The database selected there.</param>
     /// <param name="Keys">How many keys were put back.</param>
     /// <param name="Commands">How many commands that took.</param>
-    public sealed record Done(long Offset, int Database, int Keys, int Commands) : RollbackOutcome;
+    /// <param name="Times">How long its steps took; for a person.</param>
+    public sealed record Done(long Offset, int Database, int Keys, int Commands, string Times) : RollbackOutcome;
 
     /// <summary>It does not.</summary>
     /// <param name="Reason">Why; for a person.</param>
@@ -91,6 +93,8 @@ public sealed class InPlaceRollback
     private readonly UndoneStream _stream;
     private readonly HashSet<StoreKey> _putBack = [];
     private Task _planned = Task.CompletedTask;
+    private readonly StringBuilder _times = new();
+    private long _stepBegan = Stopwatch.GetTimestamp();
     private bool _isPlanned;
     private int _commands;
 
@@ -124,6 +128,7 @@ public sealed class InPlaceRollback
         await using RedisConnection control = await RedisConnection.ConnectAsync(_request.Endpoint, AnswerMax, stop).ConfigureAwait(false);
         IReadOnlyList<RedisReply> alone = await ShutOutAsync(control, stop).ConfigureAwait(false);
         if (Refused(alone) is { } refused) { return refused; }
+        StepEnded("alone");
         if (alone[2].Items is not [{ Text: "master" }, { Kind: RedisReplyKind.Integer } offset, ..]) { return No("Redis is no master"); }
         using History history = new(_request.OpenHistory());
         _stream.Take(history.Source, _request.LogEnd);
@@ -132,14 +137,17 @@ public sealed class InPlaceRollback
         if (!await _stream.ArrivesAsync(offset.Integer, AnswerMax, stop).ConfigureAwait(false)) { return No(_stream.Reason ?? "Redis's stream does not come"); }
         var touched = new HashSet<StoreKey>();
         _stream.Read([], touched);
+        StepEnded("read");
         for (int pass = 0; pass < PassesMax; pass++)
         {
             if (_stream.Reason is { } reason) { return No(reason); }
             if (await PutBackAsync(control, touched, stop).ConfigureAwait(false) is { } failed) { return failed; }
             if (touched.Count > 0) { continue; }
-            var done = new RollbackOutcome.Done(_stream.ReadTo, _stream.Database, _putBack.Count, _commands);
+            (long at, int database) = (_stream.ReadTo, _stream.Database);
             _request.Applied?.Invoke();
-            return await PutExpiriesBackAsync(control, stop).ConfigureAwait(false) ?? done;
+            if (await PutExpiriesBackAsync(control, stop).ConfigureAwait(false) is { } undone) { return undone; }
+            StepEnded("expiries");
+            return new RollbackOutcome.Done(at, database, _putBack.Count, _commands, _times.ToString());
         }
         return No("others keep writing to Redis");
     }
@@ -169,6 +177,7 @@ public sealed class InPlaceRollback
             plan = new RollbackPlanner(sources, _request.Limits).Make(touched, out reason);
         }
         if (plan is null) { return No(reason); }
+        StepEnded("plan");
         if (!_isPlanned && _request.Planned is { } planned) { _planned = planned(); }
         _isPlanned = true;
         touched.Clear();
@@ -191,7 +200,8 @@ public sealed class InPlaceRollback
             return No(e.Message);
         }
         if (failed is not null) { return failed; }
-        byte[] message = System.Text.Encoding.ASCII.GetBytes(mark);
+        StepEnded("execute");
+        byte[] message = Encoding.ASCII.GetBytes(mark);
         while (!_stream.Read(message, touched))
         {
             if (_stream.Reason is { } ended) { return No(ended); }
@@ -251,6 +261,13 @@ public sealed class InPlaceRollback
             if (reply.Items.FirstOrDefault(i => i.IsError) is { } inner) { return No($"Redis answered {inner.Text}"); }
         }
         return null;
+    }
+
+    private void StepEnded(string step)
+    {
+        long now = Stopwatch.GetTimestamp();
+        _times.Append(CultureInfo.InvariantCulture, $"{(_times.Length > 0 ? ", " : "")}{step} {Stopwatch.GetElapsedTime(_stepBegan, now).TotalMilliseconds:0.0}");
+        _stepBegan = now;
     }
 
     private static RollbackOutcome.NotPossible No(string reason) => new(reason);

@@ -83,6 +83,26 @@ public sealed class RollbackPlanner
         return reason.Length > 0 ? null : new RollbackPlan(_output.WrittenMemory, _count, _keys);
     }
 
+    /// <summary>Plans for the first keys of the tail, to no end but that the code is compiled and the files are in memory when it
+    /// matters: the first rollback takes twice as long otherwise.</summary>
+    public static void Rehearse(RollbackSources sources, int database)
+    {
+        ArgumentNullException.ThrowIfNull(sources);
+        const int RehearsedBytes = 64 << 10;
+        var bytes = new byte[RehearsedBytes];
+        var effect = new Effect();
+        var places = new List<EffectKey>();
+        var touched = new HashSet<StoreKey>();
+        int have = sources.History.Read(sources.BaseOffset, bytes);
+        for (int at = 0; effect.TryRead(bytes, at, have); at = effect.End)
+        {
+            EffectReach reach = EffectScope.Find(effect, database, places);
+            if (reach == EffectReach.Select) { database = EffectScope.DatabaseOf(effect) ?? database; }
+            foreach (EffectKey place in places) { touched.Add(new StoreKey(place.Database, effect[place.Argument].ToArray())); }
+        }
+        new RollbackPlanner(sources, new RollbackLimits()).Make(touched, out _);
+    }
+
     // All keys that depend on each other by commands of the tail, and those commands.
     private string? Close(IReadOnlyCollection<StoreKey> touched)
     {
