@@ -108,7 +108,11 @@ internal sealed class RollbackIndexes : IDisposable
     {
         _ending.Cancel();
         _thread?.Join();
-        lock (_lock) { _ready?.Index.Dispose(); }
+        lock (_lock)
+        {
+            // A recovery that is given up may still look into it.
+            if (!_isBorrowed) { _ready?.Index.Dispose(); }
+        }
         _history?.Dispose();
         _ending.Dispose();
     }
