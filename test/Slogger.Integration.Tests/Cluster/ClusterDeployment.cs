@@ -25,6 +25,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
 
+    /// <summary>The options that name a shard's store; default a Redis that its proxy runs.</summary>
+    public Func<int, string[]> Store { get; init; } = _ => ["--redis-server", RedisProcess.Executable];
+
     public PostgresProcess? Postgres => _postgres;
 
     public EndPoint Endpoint(int shard) => new IPEndPoint(IPAddress.Loopback, _ports[shard]);
@@ -54,7 +57,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         string metadata = _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
-            "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", metadata,
+            .. Store(shard), "--data", Data(shard), "--metadata", metadata,
             "--shards", Text(shards), "--shard", Text(shard), .. Options,
         ], environment);
         _rollbacksSeen[shard] = 0;

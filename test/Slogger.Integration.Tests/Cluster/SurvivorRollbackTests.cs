@@ -71,6 +71,40 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
         await CheckAsync(cluster, writers);
     }
 
+    [Theory]
+    [InlineData("in-place", "branch-written")]
+    [InlineData("in-place", "rolled-back")]
+    [InlineData("full", "branch-written")]
+    [InlineData("full", "origin-recorded")]
+    public async Task AttachedAndProxyDiesWithinARollback_ItsRedisIsTakenForItsOwn(string method, string point)
+    {
+        using var workspace = new Workspace();
+        using RedisProcess first = await RedisProcess.StartAsync(workspace.Folder("redis0")), second = await RedisProcess.StartAsync(workspace.Folder("redis1"));
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false)
+        {
+            Store = shard => ["--redis", $"127.0.0.1:{(shard == 0 ? first : second).Port}"], Options = ["--rollback", method],
+        };
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        cluster.KillProxy(1);
+        await cluster.StartProxyAsync(1, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point });
+        await cluster.ServingAsync();
+        if (method == "in-place") { await cluster.RollbackReadyAsync(1); }
+        ClusterWriter[] writers = [.. Enumerable.Range(0, 2).Select(i => new ClusterWriter(i, cluster, i))];
+        using (var stop = new CancellationTokenSource())
+        {
+            Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(writers, stop.Token)))];
+            await Task.Delay(300);
+            first.KillHard();
+            await first.RestartAsync();
+            Assert.Equal(Killed, await cluster.ProxyExitAsync(1));
+            await stop.CancelAsync();
+            await Task.WhenAll(running);
+        }
+        await cluster.StartProxyAsync(1);
+        await CheckAsync(cluster, writers);
+    }
+
     [Fact]
     public async Task RedisDiesWithinARollbackInPlace_EverythingIsRestored()
     {
