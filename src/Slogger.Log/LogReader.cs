@@ -57,6 +57,21 @@ public sealed class LogReader : IDisposable
         return count;
     }
 
+    /// <summary>Moves on to a later offset without reading what lies between.</summary>
+    /// <param name="offset">At or above <see cref="Position"/>.</param>
+    public void SkipTo(long offset)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(offset, Position);
+        Position = offset;
+        if (_segment is not { } segment) { return; }
+        int index = CurrentView().ExtentAt(offset);
+        if (index < 0 || CurrentView().Extents[index].Segment != segment) { return; }
+        long nearest = segment.FindOffset(offset).FilePosition;
+        if (nearest <= _nextBlock) { return; }
+        _nextBlock = nearest;
+        _hasBlock = false;
+    }
+
     /// <summary>Closes the file.</summary>
     public void Dispose() => _blocks?.Dispose();
 

@@ -136,7 +136,7 @@ public interface IMetadataStore : IAsyncDisposable
         string cluster, ShardId shard, WorldLine next, DurableClaim durable, long expectedEpoch, PrecedenceRow? row = null,
         CancellationToken cancellation = default);
 
-    /// <summary>Notes that a shard has left all older world-lines: its store holds what is at the branch of this one. Nothing
+    /// <summary>Notes that a shard has left all older world-lines: nothing of them is read or written there any more. Nothing
     /// happens if the world-line is not current any more, or the epoch is not the shard's newest.</summary>
     Task EnterWorldLineAsync(
         string cluster, ShardId shard, WorldLine entered, long expectedShardEpoch, CancellationToken cancellation = default);

@@ -16,7 +16,8 @@ namespace Slogger.Metadata;
 /// branch cut if it has not recorded anything in this world-line yet.</param>
 /// <param name="Epoch">Its newest epoch; 0 before anyone owned it.</param>
 /// <param name="Owner">Who took that epoch; empty before anyone owned it.</param>
-/// <param name="Entered">The last world-line that the shard has entered: whose branch its store has been brought to.</param>
+/// <param name="Entered">The last world-line that the shard has entered: nothing of the one before is read or written there any more.
+/// Its store may still be on the way to the branch; until it is there the shard serves nobody.</param>
 public sealed record ShardRecord(
     ShardId Shard, string Address, string StoreKind, DurableClaim Claim, long Epoch, string Owner, WorldLine Entered)
 {

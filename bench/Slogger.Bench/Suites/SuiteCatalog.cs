@@ -6,7 +6,7 @@ namespace Slogger.Bench.Suites;
 internal static class SuiteCatalog
 {
     private static readonly string[] s_all =
-        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "sessions"];
+        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "rollback", "sessions"];
 
     /// <exception cref="BenchException">No suite has this name, or it cannot run.</exception>
     public static void Run(BenchOptions options, Results results)
@@ -65,6 +65,9 @@ internal static class SuiteCatalog
                 break;
             case "restore":
                 new RestoreSuite(options, results).Run();
+                break;
+            case "rollback":
+                new RollbackSuite(options, results).Run();
                 break;
             default:
                 throw new BenchException($"no suite is called '{suite}'\n\n{BenchOptions.Help}");

@@ -95,6 +95,9 @@ public sealed record ServeOptions
     /// <summary>What plain clients see after a recovery. Default: close.</summary>
     public RollbackAction OnRollback { get; init; } = RollbackAction.Close;
 
+    /// <summary>How a Redis that is alive goes back when another shard has lost its own. Default: in place, where that is possible.</summary>
+    public RollbackMethod Rollback { get; init; } = RollbackMethod.InPlace;
+
     /// <summary>What wins when Redis holds data of unknown origin. Default: null, refuse to start.</summary>
     public SeedSource? Seed { get; init; }
 
@@ -180,6 +183,16 @@ public enum RollbackAction
 
     /// <summary>Their next command is answered with an error; then they go on.</summary>
     Error,
+}
+
+/// <summary>How a Redis that is alive goes back to the branch of a world-line.</summary>
+public enum RollbackMethod
+{
+    /// <summary>Only the keys that were written since are put back, where that is possible and faster; else everything is restored.</summary>
+    InPlace,
+
+    /// <summary>Everything is restored.</summary>
+    Full,
 }
 
 /// <summary>Which side wins when Redis holds data that the log does not know.</summary>

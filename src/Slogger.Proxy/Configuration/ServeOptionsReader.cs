@@ -63,6 +63,7 @@ public static class ServeOptionsReader
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
+            Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)), defaults.Rollback),
             OnRollback = reader.Value("on-rollback", OptionText.Choice(("close", RollbackAction.Close), ("error", RollbackAction.Error)), defaults.OnRollback),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
             MaxClients = reader.Value("max-clients", OptionText.Number(1, 1_000_000), defaults.MaxClients),

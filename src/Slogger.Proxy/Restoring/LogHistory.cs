@@ -12,12 +12,13 @@ internal sealed class LogHistory(VersionLog log) : IHistorySource, IDisposable
 
     public int Read(long offset, Span<byte> destination)
     {
-        if (offset != _next)
+        if (_reader is not null && offset >= _next) { _reader.SkipTo(offset); }
+        else
         {
             _reader?.Dispose();
             _reader = log.OpenReader(offset);
         }
-        int count = _reader!.Read(destination);
+        int count = _reader.Read(destination);
         _next = offset + count;
         return count;
     }

@@ -123,7 +123,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
-    /// <summary>Notes that this shard's store is at the branch of a world-line, or beyond it.</summary>
+    /// <summary>Notes that this shard has left all older world-lines: nobody is served before its store is at the branch, or beyond it.</summary>
     public async Task EnterAsync(WorldLine line, CancellationToken stop) =>
         await RetryAsync(
             async () =>

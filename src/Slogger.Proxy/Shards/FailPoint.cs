@@ -15,6 +15,9 @@ internal static class FailPoint
 
     public const string WorldLineRecorded = "world-line-recorded";
     public const string BranchWritten = "branch-written";
+    public const string RollbackPlanned = "rollback-planned";
+    public const string RollbackApplied = "rollback-applied";
+    public const string RolledBack = "rolled-back";
     public const string OriginRecorded = "origin-recorded";
     public const string NoteWritten = "note-written";
     public const string RestoreRunning = "restore-running";

@@ -30,6 +30,7 @@ internal sealed partial class LogShard
     private StoreSituation Compare(RedisFacts facts)
     {
         StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
+        if (IsNoted(facts)) { return StoreSituation.BehindKnownOrigin; }
         if (OwnReplicationId is not { } own) { return unknown; }
         long end = _log.EndOffset;
         if (facts.ReplicationId == own)
@@ -145,7 +146,11 @@ internal sealed partial class LogShard
             AddCheckpoint(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, at.WorldLine);
             FailPoint.Pass(FailPoint.CheckpointKept);
             // What the log has is still needed: the cut of all shards may be in it.
-            if (isGap) { _log.BeginGap(full.Offset); } else { _log.Begin(origin, at.WorldLine, at.Version.Next); }
+            _indexes.ChangeHistory(
+                () =>
+                {
+                    if (isGap) { _log.BeginGap(full.Offset); } else { _log.Begin(origin, at.WorldLine, at.Version.Next); }
+                }, full.Offset, origin.Database);
         }
         FailPoint.Pass(FailPoint.HistoryBegun);
         _report.Info($"shard {_options.Shard}: {_store.Name} is taken over with {what}: world-line {at.WorldLine}, {full.RdbBytes} bytes");
@@ -171,10 +176,10 @@ internal sealed partial class LogShard
     {
         Checkpoint checkpoint = BaseOf(branch.Offset);
         string replid = FeedPlan.NewReplicationId();
-        lock (_logLock) { _log.BeginWorldLine(line, branch, replid); }
-        FailPoint.Pass(FailPoint.BranchWritten);
-        _checkpoints.CarryForward(_log);
         Boundary start = branch with { WorldLine = line };
+        if (await RollBackAsync(start, stop).ConfigureAwait(false)) { return true; }
+        if (_facts is { } facts && IsOnHistory(facts)) { NoteStore(facts); }
+        BeginWorldLine(start, replid);
         using var history = new LogHistory(_log);
         var plan = new FeedPlan
         {
@@ -198,10 +203,25 @@ internal sealed partial class LogShard
         FailPoint.Pass(FailPoint.Attached);
         lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); }
         FailPoint.Pass(FailPoint.IdentityWritten);
+        GoOn(link, start, continued.Offset);
+        return true;
+    }
+
+    // The store is at the branch, and the log goes on with it.
+    private void GoOn(ReplicationLink link, Boundary start, long offset)
+    {
+        ForgetStore();
         ResumeUnlogged(storeGoesOn: false);
         _marks.Reset(_log);
-        Follow(link, start, start.Point, continued.Offset, continued.Offset);
-        return true;
+        Follow(link, start, start.Point, offset, offset);
+    }
+
+    // From now on what is above the branch is void. Until the store is there no start may continue with it: by the log's identity, or by a note.
+    private void BeginWorldLine(Boundary start, string replicationId)
+    {
+        lock (_logLock) { _indexes.ChangeHistory(() => _log.BeginWorldLine(start.WorldLine, start, replicationId), start.Offset, start.Database); }
+        FailPoint.Pass(FailPoint.BranchWritten);
+        _checkpoints.CarryForward(_log);
     }
 
     private void Follow(ReplicationLink link, Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)

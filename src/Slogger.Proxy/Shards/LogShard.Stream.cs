@@ -96,6 +96,8 @@ internal sealed partial class LogShard
     {
         _syncing = new Thread(SyncLoop) { Name = "log sync", IsBackground = true };
         _syncing.Start();
+        // A shard alone never has to go back with a store that is alive.
+        if (_seat.HasPeers && _options.Rollback == RollbackMethod.InPlace) { _indexes.Start(); }
     }
 
     private void SyncLoop()
@@ -125,6 +127,7 @@ internal sealed partial class LogShard
         _link?.Dispose();
         _syncWanted.Set();
         _syncing?.Join(TimeSpan.FromSeconds(5));
+        _indexes.Dispose();
         return Task.CompletedTask;
     }
 

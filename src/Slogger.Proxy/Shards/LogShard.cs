@@ -1,7 +1,7 @@
 // A shard with --commit log. A version ends at a marker: an SPUBLISH that is read again in the replication stream. It is durable
 // when the version log has the stream up to there, and committed when the cut is recorded. LogShard.Stream follows the
 // stream to the disk, LogShard.Recovery restores the store, LogShard.Checkpoints keeps restores short, LogShard.Unlogged looks
-// after changes that the stream does not carry.
+// after changes that the stream does not carry, LogShard.Rollback takes back what lies above a branch.
 //
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
@@ -83,6 +83,7 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
             Epoch = _seat.Epoch,
         });
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
+        _indexes = new RollbackIndexes(_log, _checkpoints, () => new(CommittedVersion), _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
 
@@ -96,6 +97,7 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
         yield return ("log_tail_bytes", TailBytes);
         yield return ("checkpoint_last_unix", newest?.CreatedAt.ToUnixTimeSeconds() ?? 0);
         yield return ("checkpoint_last_bytes", newest?.Bytes ?? 0);
+        foreach ((string, long) line in RollbackStatus()) { yield return line; }
     }
 
     public override void Dispose()

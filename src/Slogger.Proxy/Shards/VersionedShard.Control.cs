@@ -1,5 +1,6 @@
 // How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
 // it blocks the loop.
+using System.Diagnostics;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -231,12 +232,14 @@ internal abstract partial class VersionedShard
             Reopen(rolledBack: null);
             return;
         }
+        long began = Stopwatch.GetTimestamp();
         _state = "recovering";
         _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
         _isAttached = _isLeft = false;
         lock (_machineLock) { _machine?.StoreLost(); }
         await DetachAsync(stop).ConfigureAwait(false);
         await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+        _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that");
     }
 
     private async Task<bool> IsSameStoreAsync(CancellationToken stop)

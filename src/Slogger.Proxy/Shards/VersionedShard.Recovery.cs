@@ -95,7 +95,7 @@ internal abstract partial class VersionedShard
                     _ => SeedChoice.None,
                 },
             };
-            bool done;
+            bool done, hasLeft = false;
             Boundary? rolledBack = null;
             switch (RecoveryPlan.Decide(facts))
             {
@@ -132,7 +132,17 @@ internal abstract partial class VersionedShard
                     long began = Stopwatch.GetTimestamp();
                     if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start) { continue; }
                     _cut = new WorldPoint(restore.WorldLine, start.Version);
-                    done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
+                    // The others need not wait until the store is restored: here nothing of the old world-line is read any more.
+                    Task leaving = _seat.EnterAsync(restore.WorldLine, stop);
+                    hasLeft = true;
+                    try
+                    {
+                        done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
+                    }
+                    finally
+                    {
+                        await leaving.ConfigureAwait(false);
+                    }
                     if (!done) { break; }
                     rolledBack = start with { WorldLine = restore.WorldLine };
                     _report.Info($"shard {_options.Shard}: restored to version {start.Version} (offset {start.Offset}) in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
@@ -142,7 +152,7 @@ internal abstract partial class VersionedShard
             }
             if (!done) { continue; }
             BeginTrail(isAtBranch: rolledBack is not null);
-            await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false);
+            if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             Reopen(rolledBack);
             return;

@@ -85,6 +85,27 @@ public sealed class RedisConnection : IAsyncDisposable
     /// <inheritdoc cref="ExpectAsync(IReadOnlyList{string}, CancellationToken)"/>
     public Task<RedisReply> ExpectAsync(params string[] words) => ExpectAsync((IReadOnlyList<string>)words);
 
+    /// <summary>Sends several commands at once and returns their replies; error replies are values. State that they keep in Redis
+    /// must be over at their end.</summary>
+    /// <param name="commands">The commands' bytes.</param>
+    /// <param name="count">How many they are.</param>
+    /// <param name="cancellation">Gives up.</param>
+    /// <exception cref="RedisException">The connection failed: some of them may have been executed, or all, or none.</exception>
+    public async Task<IReadOnlyList<RedisReply>> PipelineAsync(ReadOnlyMemory<byte> commands, int count, CancellationToken cancellation = default)
+    {
+        await _turn.WaitAsync(cancellation).ConfigureAwait(false);
+        try
+        {
+            if (_socket is null || IsDead(_socket) || _start != _end)
+                await OpenAsync(cancellation).ConfigureAwait(false);
+            return await ExchangeAsync(commands, count, "several commands", cancellation).ConfigureAwait(false);
+        }
+        finally
+        {
+            _turn.Release();
+        }
+    }
+
     /// <summary>A section of INFO as name and value.</summary>
     /// <exception cref="RedisException">The connection failed or INFO is refused.</exception>
     public async Task<Dictionary<string, string>> InfoAsync(string section, CancellationToken cancellation = default)
@@ -144,24 +165,28 @@ public sealed class RedisConnection : IAsyncDisposable
         return new RedisException(RedisProblems.Classify(reply.Text), $"Redis at {Endpoint} refused {name}: {reply.Text}.");
     }
 
-    private async Task<RedisReply> ExchangeAsync(string[] words, CancellationToken cancellation)
+    private async Task<RedisReply> ExchangeAsync(string[] words, CancellationToken cancellation) =>
+        (await ExchangeAsync(RedisTransport.Encode(words), 1, words[0], cancellation).ConfigureAwait(false))[0];
+
+    private async Task<IReadOnlyList<RedisReply>> ExchangeAsync(ReadOnlyMemory<byte> commands, int count, string name, CancellationToken cancellation)
     {
         using var limited = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
         limited.CancelAfter(_timeout);
         try
         {
-            await _stream!.WriteAsync(RedisTransport.Encode(words), limited.Token).ConfigureAwait(false);
-            RedisReply reply = await ReadReplyAsync(limited.Token).ConfigureAwait(false);
+            await _stream!.WriteAsync(commands, limited.Token).ConfigureAwait(false);
+            var replies = new RedisReply[count];
+            for (int i = 0; i < count; i++) { replies[i] = await ReadReplyAsync(limited.Token).ConfigureAwait(false); }
             _fresh = false;
-            return reply;
+            return replies;
         }
         catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException or OperationCanceledException)
         {
             Drop(); // the reply may still come: this connection is out of step
             cancellation.ThrowIfCancellationRequested();
             throw e is OperationCanceledException
-                ? new RedisException(RedisProblem.Timeout, $"Redis at {Endpoint} did not answer {words[0]} within {_timeout.TotalSeconds:0.###} s.", e)
-                : new RedisException(RedisProblem.Closed, $"The connection to Redis at {Endpoint} broke during {words[0]}: {e.Message}.", e);
+                ? new RedisException(RedisProblem.Timeout, $"Redis at {Endpoint} did not answer {name} within {_timeout.TotalSeconds:0.###} s.", e)
+                : new RedisException(RedisProblem.Closed, $"The connection to Redis at {Endpoint} broke during {name}: {e.Message}.", e);
         }
         catch (RedisException)
         {

@@ -4,13 +4,22 @@
 // the length's own digits count (16, 107, 1008 ... bytes of argument): then an empty line of one byte goes before it,
 // which Redis skips and counts. One command becomes one command, so that every offset Redis can stop at is a command
 // boundary of the original, too.
+//
+// A stretch of history that a rollback in place undid is filled in the same way: with a SELECT of what is selected behind it, and such
+// commands for the rest.
 using System.Globalization;
 using System.Text;
 
 namespace Slogger.Redis.Feeding;
 
-internal static class Filler
+/// <summary>Commands that do nothing, of any length.</summary>
+public static class Filler
 {
+    private const int PieceBytesMax = 1 << 20;
+
+    /// <summary>The shortest stretch that can be filled.</summary>
+    public const int StretchBytesMin = 64;
+
     // "*2\r\n$4\r\nPING\r\n" and "$" "\r\n" ... "\r\n" around the digits and the padding.
     private const int FixedBytes = 14 + 3 + 2;
 
@@ -18,6 +27,29 @@ internal static class Filler
     public const int BytesMin = FixedBytes + 1;
 
     private const byte Padding = (byte)'.';
+
+    /// <summary>Fills a stretch of history, piece by piece. They are valid until the next one.</summary>
+    /// <param name="total">Its length in bytes.</param>
+    /// <param name="database">The database selected behind it.</param>
+    public static IEnumerable<ReadOnlyMemory<byte>> Stretch(long total, int database)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(total, StretchBytesMin);
+        string number = database.ToString(CultureInfo.InvariantCulture);
+        byte[] select = Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*2\r\n$6\r\nSELECT\r\n${number.Length}\r\n{number}\r\n"));
+        yield return select;
+        byte[] piece = [];
+        for (long left = total - select.Length; left > 0; left -= piece.Length)
+        {
+            // What is left behind a piece must be enough for another.
+            long length = left <= PieceBytesMax ? left : Math.Min(PieceBytesMax, left - BytesMin - 1);
+            if (piece.Length != length)
+            {
+                piece = new byte[length];
+                Overwrite(piece);
+            }
+            yield return piece;
+        }
+    }
 
     /// <summary>The head of a filler of <paramref name="total"/> bytes; then come <paramref name="padding"/> bytes of padding and CRLF.</summary>
     public static byte[] Head(long total, out long padding)

@@ -34,7 +34,7 @@ public class ServeOptionsTests
             ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
             ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
             ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("commit", "bgsave"), ("version-interval", "1ms"),
-            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
+            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
         Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
         Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
         Assert.Equal("there:2", options.Announce!.ToString());
@@ -43,7 +43,7 @@ public class ServeOptionsTests
         Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
         Assert.Equal((temp.Path, "postgres:Host=h", "c", 3), (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
         Assert.Equal((CommitMode.Bgsave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
-        Assert.Equal((2L << 20, 5L << 20, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Seed));
+        Assert.Equal((2L << 20, 5L << 20, RollbackMethod.Full, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Rollback, options.Seed));
         Assert.Equal((TransportKind.Sockets, LogLevel.Debug), (options.Transport, options.LogLevel));
     }
 

@@ -17,6 +17,8 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
 
     private readonly Random _random = new(seed);
     private readonly Dictionary<string, int> _faults = [];
+    private readonly Dictionary<string, int> _reasons = [];
+    private long _inPlace, _full;
     private long _worldLine = 1, _operations, _rolledBack, _committedChecked, _lostUncommitted;
     private (long WorldLine, long Version) _cut;
 
@@ -54,9 +56,25 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     public string Summary()
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, 0 violations; faults:");
+        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; faults:");
         foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
+    }
+
+    /// <summary>How often a survivor went back in place.</summary>
+    public long InPlace => _inPlace;
+
+    private string Reasons() => _reasons.Count == 0 ? "" : $" ({string.Join("; ", _reasons.OrderByDescending(r => r.Value).Select(r => $"{r.Value} {r.Key}"))})";
+
+    // What the proxies' logs say of how survivors went back.
+    private void CountRollbacks()
+    {
+        foreach ((bool isInPlace, string reason) in cluster.TakeRollbacks())
+        {
+            if (isInPlace) { _inPlace++; continue; }
+            _full++;
+            _reasons[reason] = _reasons.GetValueOrDefault(reason) + 1;
+        }
     }
 
     private string Pick()
@@ -81,6 +99,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         long line = await cluster.ServingAsync();
         await CheckAsync(writers, line, mayLose: line > _worldLine);
         _rolledBack += line - _worldLine;
+        CountRollbacks();
         _worldLine = line;
     }
 

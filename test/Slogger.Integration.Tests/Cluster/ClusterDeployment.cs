@@ -16,6 +16,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     private readonly int[] _ports = [.. Enumerable.Range(0, shards).Select(_ => Workspace.FreePort())];
     private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards];
     private readonly SlotMap _slots = SlotMap.Even(shards);
+    private readonly int[] _rollbacksSeen = new int[shards];
+    private readonly List<(bool IsInPlace, string Reason)> _rollbacks = [];
     private PostgresProcess? _postgres;
 
     public int Shards => shards;
@@ -28,6 +30,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     /// <summary>Who finds the cut: with another than the approximate finder, only the order of sessions is kept.</summary>
     public string Finder { get; init; } = "approximate";
+
+    /// <summary>The options that name a shard's store; default a Redis that its proxy runs.</summary>
+    public Func<int, string[]> Store { get; init; } = _ => ["--redis-server", RedisProcess.Executable];
 
     public PostgresProcess? Postgres => _postgres;
 
@@ -51,16 +56,21 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         for (int i = 0; i < shards; i++) { await StartProxyAsync(i); }
     }
 
-    public async Task StartProxyAsync(int shard)
+    public async Task StartProxyAsync(int shard, IReadOnlyDictionary<string, string>? environment = null)
     {
+        TakeRollbacks(shard);
         _proxies[shard]?.Dispose();
         string metadata = _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
-            "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", metadata,
+            .. Store(shard), "--data", Data(shard), "--metadata", metadata,
             "--shards", Text(shards), "--shard", Text(shard), "--finder", Finder, .. Options,
         ],
-        new Dictionary<string, string> { ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture) });
+        new Dictionary<string, string>(environment ?? new Dictionary<string, string>())
+        {
+            ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture),
+        });
+        _rollbacksSeen[shard] = 0;
     }
 
     public void KillProxy(int shard) => _proxies[shard]!.KillHard();
@@ -70,6 +80,42 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public void SuspendProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigStop);
 
     public void ResumeProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigCont);
+
+    /// <summary>How the proxies say that survivors went back since this was asked last.</summary>
+    public IReadOnlyList<(bool IsInPlace, string Reason)> TakeRollbacks()
+    {
+        for (int i = 0; i < shards; i++) { TakeRollbacks(i); }
+        (bool, string)[] taken = [.. _rollbacks];
+        _rollbacks.Clear();
+        return taken;
+    }
+
+    private void TakeRollbacks(int shard)
+    {
+        const string InPlace = ": rolled back in place: ", Full = "since a rollback in place is not possible: ";
+        string[] lines = [.. (_proxies[shard]?.Tail() ?? "").Split('\n').Where(l => l.Contains(InPlace, StringComparison.Ordinal) || l.Contains(Full, StringComparison.Ordinal))];
+        foreach (string line in lines.Skip(_rollbacksSeen[shard]))
+        {
+            int at = line.IndexOf(Full, StringComparison.Ordinal);
+            _rollbacks.Add((at < 0, at < 0 ? line : line[(at + Full.Length)..line.LastIndexOf(" (", StringComparison.Ordinal)]));
+        }
+        _rollbacksSeen[shard] = lines.Length;
+    }
+
+    /// <summary>The exit code of a proxy that ends by itself.</summary>
+    public Task<int?> ProxyExitAsync(int shard) => _proxies[shard]!.ExitAsync(TimeSpan.FromSeconds(60));
+
+    /// <summary>A number of DPR.INFO.</summary>
+    public async Task<long> InfoAsync(int shard, string field)
+    {
+        using RespClient client = await ConnectAsync(shard);
+        string line = (await client.DoAsync("DPR.INFO")).Text.Split("\r\n").Single(l => l.StartsWith(field + ":", StringComparison.Ordinal));
+        return long.Parse(line[(field.Length + 1)..], CultureInfo.InvariantCulture);
+    }
+
+    /// <summary>Waits until a shard could go back in place.</summary>
+    public Task RollbackReadyAsync(int shard) =>
+        Eventually.AsyncTrue($"shard {shard} has its indexes", ServingLimit, async () => await InfoAsync(shard, "rollback_ready") == 1);
 
     public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
 

@@ -1,0 +1,226 @@
+// Keeps ready what a rollback in place looks its values up in: the index of the newest checkpoint at or below the cut, and that of the
+// log's commands on top of it. A thread of its own follows both, some way behind: neither the log nor a checkpoint waits for it.
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Restoring;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Rdb;
+using Slogger.Redis.Rollback;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+/// <summary>The indexes of one shard. <see cref="Borrow"/>, <see cref="Return"/> and <see cref="ChangeHistory"/> are the recovery's; it
+/// is one task.</summary>
+internal sealed class RollbackIndexes : IDisposable
+{
+    private const string Extension = ".idx";
+    private static readonly TimeSpan Period = TimeSpan.FromMilliseconds(200);
+    private readonly VersionLog _log;
+    private readonly CheckpointStore _checkpoints;
+    private readonly Func<Version> _committed;
+    private readonly ILogSink _report;
+    private readonly string _shard;
+    private readonly TailIndex _tail = new();
+    private readonly HashSet<string> _refused = [];
+    private readonly CancellationTokenSource _ending = new();
+
+    // Held while the tail is read: the log's history does not change meanwhile.
+    private readonly Lock _reading = new();
+    private readonly Lock _lock = new();
+    private LogHistory? _history;
+    private bool _isBorrowed;
+    private bool _isRehearsed;
+    private int _database; // selected in the stream at the checkpoint
+    private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
+    private Thread? _thread;
+
+    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<Version> committed, ILogSink report, string shard)
+    {
+        _log = log;
+        _checkpoints = checkpoints;
+        _committed = committed;
+        _report = report;
+        _shard = shard;
+    }
+
+    /// <summary>The commands on top of the checkpoint.</summary>
+    public TailIndex Tail => _tail;
+
+    /// <summary>Whether there are indexes to go back with.</summary>
+    public bool IsReady
+    {
+        get
+        {
+            lock (_lock) { return _ready is { } ready && _tail.Flaw is null && _tail.Start <= ready.Checkpoint.Offset && _tail.Position >= ready.Checkpoint.Offset; }
+        }
+    }
+
+    /// <summary>The checkpoint with an index that a rollback to an offset can begin with; null if there is none. Both indexes stay as
+    /// they are until <see cref="Return"/>.</summary>
+    public (Checkpoint Checkpoint, CheckpointIndex Index)? Borrow(long branchOffset)
+    {
+        lock (_lock)
+        {
+            _isBorrowed = true;
+            return _ready is { } ready && ready.Checkpoint.Offset <= branchOffset && _checkpoints.All.Any(c => c.FileName == ready.Checkpoint.FileName)
+                && _log.IsInHistory(ready.Checkpoint.Origin, new WorldLine(ready.Checkpoint.WorldLine), ready.Checkpoint.Offset) ? ready : null;
+        }
+    }
+
+    /// <summary>They are not needed any more.</summary>
+    public void Return()
+    {
+        lock (_lock) { _isBorrowed = false; }
+    }
+
+    /// <summary>Reads the tail up to an offset, whatever that takes.</summary>
+    public void ReadTo(long offset)
+    {
+        lock (_reading) { _tail.ReadTo(_history ??= new LogHistory(_log), offset); }
+    }
+
+    /// <summary>Changes the log's history, and forgets with it what is void.</summary>
+    /// <param name="change">Does it.</param>
+    /// <param name="offset">Where the history goes on.</param>
+    /// <param name="database">The database selected there.</param>
+    public void ChangeHistory(Action change, long offset, int database)
+    {
+        lock (_reading)
+        {
+            change();
+            _history?.Dispose();
+            _history = null;
+            _tail.CutAt(offset, database);
+        }
+    }
+
+    /// <summary>Begins to follow.</summary>
+    public void Start()
+    {
+        _thread = new Thread(Follow) { Name = "rollback indexes", IsBackground = true, Priority = ThreadPriority.BelowNormal };
+        _thread.Start();
+    }
+
+    public void Dispose()
+    {
+        _ending.Cancel();
+        _thread?.Join();
+        lock (_lock)
+        {
+            // A recovery that is given up may still look into it.
+            if (!_isBorrowed) { _ready?.Index.Dispose(); }
+        }
+        _history?.Dispose();
+        _ending.Dispose();
+    }
+
+    private void Follow()
+    {
+        while (!_ending.Token.WaitHandle.WaitOne(Period))
+        {
+            try
+            {
+                FollowCheckpoint();
+                FollowTail();
+                Rehearse();
+            }
+            catch (OperationCanceledException)
+            {
+                return;
+            }
+            catch (Exception e) when (e is LogException or RedisException or IOException or ArgumentOutOfRangeException or ObjectDisposedException)
+            {
+                // The history changed, or was trimmed, or ends. Looked at again: without an index a rollback restores fully.
+                lock (_reading)
+                {
+                    _history?.Dispose();
+                    _history = null;
+                }
+            }
+        }
+    }
+
+    private void FollowCheckpoint()
+    {
+        if (_log.IsEmpty || _log.BoundaryAtOrBelow(_committed()) is not { } cut || _checkpoints.Latest(_log, cut.Offset) is not { } newest) { return; }
+        if (_ready?.Checkpoint.FileName != newest.FileName && !_refused.Contains(newest.FileName)) { Index(newest); }
+        lock (_lock)
+        {
+            if (_isBorrowed || _ready is not { } ready) { return; }
+            if (_tail.Start > ready.Checkpoint.Offset || _tail.Position < ready.Checkpoint.Offset) { _tail.Restart(ready.Checkpoint.Offset, _database); }
+            else { _tail.ForgetBelow(ready.Checkpoint.Offset, _database); }
+        }
+    }
+
+    private void FollowTail()
+    {
+        if (_ready is null) { return; }
+        const long Piece = 1 << 20;
+        long end = _log.DurableOffset;
+        while (_tail.Position < end && _tail.Flaw is null && !_ending.IsCancellationRequested)
+        {
+            long before = _tail.Position;
+            ReadTo(Math.Min(end, before + Piece));
+            // The end may lie inside a command.
+            if (_tail.Position == before) { return; }
+        }
+    }
+
+    private void Rehearse()
+    {
+        const long Enough = 16 << 10;
+        lock (_lock)
+        {
+            if (_isRehearsed || _isBorrowed || _ready is not { } ready || _tail.Position - ready.Checkpoint.Offset < Enough) { return; }
+            _isRehearsed = true;
+            using var history = new LogHistory(_log);
+            RollbackPlanner.Rehearse(new RollbackSources(ready.Index, ready.Checkpoint.Offset, _tail, history, _tail.Position), _database);
+        }
+    }
+
+    private void Index(Checkpoint checkpoint)
+    {
+        string rdb = _checkpoints.PathOf(checkpoint);
+        string path = Path.ChangeExtension(rdb, Extension);
+        try
+        {
+            CheckpointIndex? index = CheckpointIndex.Open(rdb, path, checkpoint.Checksum);
+            if (index is null)
+            {
+                CheckpointIndex.Build(rdb, path, checkpoint.Checksum, _ending.Token);
+                index = CheckpointIndex.Open(rdb, path, checkpoint.Checksum);
+            }
+            if (index is null) { return; }
+            lock (_lock)
+            {
+                if (_isBorrowed)
+                {
+                    // Opened again when that is over.
+                    index.Dispose();
+                    return;
+                }
+                _ready?.Index.Dispose();
+                _ready = (checkpoint, index);
+                _database = RdbFile.Inspect(rdb).StreamDatabase ?? 0;
+            }
+            DeleteOthers(path);
+        }
+        catch (RedisException e)
+        {
+            // Not again for this one.
+            _refused.Add(checkpoint.FileName);
+            _report.Warn($"shard {_shard}: rollbacks restore the whole store, since its checkpoint cannot be indexed: {e.Message}");
+        }
+    }
+
+    private static void DeleteOthers(string path)
+    {
+        foreach (string other in Directory.EnumerateFiles(Path.GetDirectoryName(path)!, "*" + Extension))
+        {
+            if (other != path) { File.Delete(other); }
+        }
+    }
+}
