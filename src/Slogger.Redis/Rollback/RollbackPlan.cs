@@ -57,6 +57,8 @@ public sealed class RollbackPlanner
     private readonly List<EffectKey> _places = [];
     private readonly ArrayBufferWriter<byte> _output = new(1 << 16);
     private byte[] _window = new byte[WindowBytes];
+    private long _windowStart;
+    private int _windowFilled;
     private int _count;
     private int _selected = -1;
 
@@ -157,13 +159,18 @@ public sealed class RollbackPlanner
 
     private bool Read(long offset)
     {
-        int have = 0;
+        // What was read for the command before may hold this one, too: the history is read forwards only.
+        long skipped = offset - _windowStart;
+        int have = skipped >= 0 && skipped < _windowFilled ? (int)(_windowFilled - skipped) : 0;
+        if (have > 0) { _window.AsSpan((int)skipped, have).CopyTo(_window); }
+        (_windowStart, _windowFilled) = (offset, have);
+        if (have > 0 && _effect.TryRead(_window, 0, have)) { return true; }
         while (true)
         {
             int read;
             while (have < _window.Length && (read = _sources.History.Read(offset + have, _window.AsSpan(have))) > 0)
             {
-                have += read;
+                _windowFilled = have += read;
                 if (_effect.TryRead(_window, 0, have)) { return true; }
             }
             if (have < _window.Length || _window.Length >= _limits.SentBytesMax) { return false; }
