@@ -106,16 +106,12 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public Task<int?> ProxyExitAsync(int shard) => _proxies[shard]!.ExitAsync(TimeSpan.FromSeconds(60));
 
     /// <summary>A number of DPR.INFO.</summary>
-    public async Task<long> InfoAsync(int shard, string field)
-    {
-        using RespClient client = await ConnectAsync(shard);
-        string line = (await client.DoAsync("DPR.INFO")).Text.Split("\r\n").Single(l => l.StartsWith(field + ":", StringComparison.Ordinal));
-        return long.Parse(line[(field.Length + 1)..], CultureInfo.InvariantCulture);
-    }
+    public async Task<long> NumberAsync(int shard, string field) =>
+        long.Parse((await InfoAsync(shard, field))!, CultureInfo.InvariantCulture);
 
     /// <summary>Waits until a shard could go back in place.</summary>
     public Task RollbackReadyAsync(int shard) =>
-        Eventually.AsyncTrue($"shard {shard} has its indexes", ServingLimit, async () => await InfoAsync(shard, "rollback_ready") == 1);
+        Eventually.AsyncTrue($"shard {shard} has its indexes", ServingLimit, async () => await NumberAsync(shard, "rollback_ready") == 1);
 
     public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
 

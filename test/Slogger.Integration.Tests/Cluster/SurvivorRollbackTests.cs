@@ -27,7 +27,7 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
             output.WriteLine(what);
             Assert.True(isInPlace, what);
         }
-        Assert.Equal(4, await cluster.InfoAsync(1, "rollbacks_in_place"));
+        Assert.Equal(4, await cluster.NumberAsync(1, "rollbacks_in_place"));
         string before = await StateAsync(cluster);
         await cluster.KillRedisAsync(1);
         await cluster.ServingAsync();
