@@ -147,6 +147,7 @@ internal sealed partial class SqlMetadataStore
             ("@version", branch.Version.Number),
             ("@cluster", cluster));
         await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
+        await RecoverOwnershipAsync(session, cluster, branch, cancellation);
         return new(WorldLineOutcome.Started, branch);
     }
 

@@ -59,6 +59,9 @@ internal interface IPoller : IDisposable
     /// <summary>Stops waiting on a channel and closes it. Events of it that are already collected are dropped.</summary>
     void Close(Channel channel);
 
+    /// <summary>Stops waiting on a channel, and gives its socket to somebody else.</summary>
+    Socket Release(Channel channel);
+
     /// <summary>Collects events and waits for the first at most so long.</summary>
     /// <param name="timeoutMicroseconds">Negative means for ever.</param>
     /// <param name="yields">How often to look again, giving the core away in between, before the thread sleeps: an event

@@ -74,10 +74,11 @@ internal sealed unsafe partial class EpollPoller : IPoller
 
     public void Close(Channel channel)
     {
-        if (channel.IsClosed)
-        {
-            return;
-        }
+        if (!channel.IsClosed) { Release(channel).Dispose(); }
+    }
+
+    public Socket Release(Channel channel)
+    {
         var epollChannel = (EpollChannel)channel;
         channel.IsClosed = true;
         if (epollChannel.IsAdded)
@@ -85,7 +86,7 @@ internal sealed unsafe partial class EpollPoller : IPoller
             Control(ControlDelete, epollChannel.Descriptor, 0);
             _byDescriptor[epollChannel.Descriptor] = null;
         }
-        channel.Socket.Dispose();
+        return channel.Socket;
     }
 
     public int Wait(long timeoutMicroseconds, int yields)

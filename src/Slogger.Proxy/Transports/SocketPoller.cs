@@ -41,10 +41,14 @@ internal sealed unsafe class SocketPoller : IPoller
 
     public void Close(Channel channel)
     {
-        if (channel.IsClosed) { return; }
+        if (!channel.IsClosed) { Release(channel).Dispose(); }
+    }
+
+    public Socket Release(Channel channel)
+    {
         channel.IsClosed = true;
         _channels.Remove(channel.Socket);
-        channel.Socket.Dispose();
+        return channel.Socket;
     }
 
     public int Wait(long timeoutMicroseconds, int yields)

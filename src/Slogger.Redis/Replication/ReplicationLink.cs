@@ -134,6 +134,9 @@ public sealed class ReplicationLink : IDisposable
     /// <summary>Bytes of history handed to the sink. Any thread.</summary>
     public long Offset => Volatile.Read(ref _handedOver);
 
+    /// <summary>The last end of a command that has been read, in bytes of history. For the sink, during its calls.</summary>
+    public long CommandEnd => _scanner?.CommandStart ?? 0;
+
     /// <summary>Where the stream stands, to resume from in another link. Only after <see cref="Completion"/>.</summary>
     public StreamScanner? Position => _scanner;
 
