@@ -33,7 +33,8 @@ public enum MoveEffectKind
 /// <param name="Kind">What.</param>
 /// <param name="Move">The move, as the table had it.</param>
 /// <param name="Change">With Write: the step.</param>
-public readonly record struct MoveEffect(MoveEffectKind Kind, SlotMove Move, MoveChange Change = default);
+/// <param name="Attempt">With Withhold: to be given back.</param>
+public readonly record struct MoveEffect(MoveEffectKind Kind, SlotMove Move, MoveChange Change = default, long Attempt = 0);
 
 /// <summary>Deliberate faults for the tests of the tests; see ShardMutation.</summary>
 internal enum MoveMutation

@@ -35,6 +35,7 @@ namespace Slogger.Core.Ownership;
 internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine worldLine, SlotMove row, MoveMutation mutation)
 {
     private bool _ready;               // old owner: the copy lacks the last changes only, and its way is open
+    private long _attempt;             // old owner: counts how often that was said
     private Version? _copied;          // new owner: open when the copy was complete
     private MapRevision _copiedOf;     // new owner: the row that it was complete for
     private Version? _discarded;       // loser: open when the deletion was complete
@@ -81,17 +82,18 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
         if (!IsOld || Row.State != MoveState.Planned || _pending is not null) return false;
         if (_ready) return true;
         _ready = true;
-        effects.Add(new(MoveEffectKind.Withhold, Row));
+        effects.Add(new(MoveEffectKind.Withhold, Row, Attempt: ++_attempt));
         if (mutation == MoveMutation.LeavesBeforeWithheld) Write(MoveState.Leaving, new(1), effects);
         return true;
     }
 
     /// <summary>Old owner: all that was forwarded before the slots were withheld has been answered.</summary>
+    /// <param name="attempt">For which of the effects; what was withheld for one before may have been served again since.</param>
     /// <param name="open">The version open then.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Withheld(Version open, List<MoveEffect> effects)
+    public void Withheld(long attempt, Version open, List<MoveEffect> effects)
     {
-        if (_ready && Row.State == MoveState.Planned && _pending is null) Write(MoveState.Leaving, open, effects);
+        if (_ready && attempt == _attempt && Row.State == MoveState.Planned && _pending is null) Write(MoveState.Leaving, open, effects);
     }
 
     /// <summary>Old owner: the copy has come to nothing; another may begin.</summary>
@@ -119,7 +121,7 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     /// <param name="effects">Receives what is to be done.</param>
     public void Copied(MapRevision row, Version open, List<MoveEffect> effects)
     {
-        if (!IsNew || !_importing || Row.State is not (MoveState.Planned or MoveState.Leaving)) return;
+        if (!IsNew || !_importing || Row.State is not (MoveState.Planned or MoveState.Leaving) || row < _copiedOf) return;
         _copied = open;
         _copiedOf = row;
         if (mutation == MoveMutation.LandsBeforeBoundary) Land(open, effects);

@@ -118,11 +118,12 @@ public sealed class ShardOwnership
 
     /// <summary>Old owner: all that was forwarded before the slots were withheld has been answered.</summary>
     /// <param name="id">The move.</param>
+    /// <param name="attempt"><see cref="MoveEffect.Attempt"/>.</param>
     /// <param name="open">The version open then, in the timeline in which they were withheld.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Withheld(MoveId id, WorldPoint open, List<MoveEffect> effects)
+    public void Withheld(MoveId id, long attempt, WorldPoint open, List<MoveEffect> effects)
     {
-        if (IsOfNow(open.WorldLine)) Find(id)?.Withheld(open.Version, effects);
+        if (IsOfNow(open.WorldLine)) Find(id)?.Withheld(attempt, open.Version, effects);
     }
 
     /// <summary>Old owner: the copy has come to nothing, or it takes too long to withhold the slots.</summary>

@@ -111,7 +111,7 @@ internal sealed partial class SlotMoves
         }
     }
 
-    private async Task WithholdAsync(Work work, SlotMove move, CancellationToken stop)
+    private async Task WithholdAsync(Work work, SlotMove move, long attempt, CancellationToken stop)
     {
         var withholding = new Withholding(FrontEndLoop.Microseconds() + WithholdMicroseconds, connections => _ = EndBlockedAsync(connections, stop));
         try
@@ -132,7 +132,7 @@ internal sealed partial class SlotMoves
             await shard.StreamReadAsync(stop).ConfigureAwait(false);
             FailPoint.Pass(FailPoint.MoveWithheld);
             WorldPoint open = shard.OpenPoint;
-            Do(w => w.Ownership.Withheld(move.Id, open, _effects));
+            Do(w => w.Ownership.Withheld(move.Id, attempt, open, _effects));
         }
         catch (Exception e) when (e is MoveException or RedisException)
         {

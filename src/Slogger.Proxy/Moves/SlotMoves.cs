@@ -174,7 +174,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
                     work.Writes.Writer.TryWrite(effect.Change);
                     break;
                 case MoveEffectKind.Withhold:
-                    Start(work, stop => WithholdAsync(work, effect.Move, stop));
+                    Start(work, stop => WithholdAsync(work, effect.Move, effect.Attempt, stop));
                     break;
                 case MoveEffectKind.Import:
                     var ending = CancellationTokenSource.CreateLinkedTokenSource(work.Life.Token);

@@ -39,6 +39,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
+    /// <summary>How many shards the cluster has.</summary>
+    public int ShardCount { get; private set; }
+
     /// <summary>Whether the cluster has other shards.</summary>
     public bool HasPeers { get; private set; }
 
@@ -75,6 +78,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
         }
+        ShardCount = settings.ShardCount;
         HasPeers = settings.ShardCount > 1;
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {

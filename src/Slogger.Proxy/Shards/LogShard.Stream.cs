@@ -52,6 +52,8 @@ internal sealed partial class LogShard
         }
     }
 
+    void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
+
     void IStreamSink.OnKeepalive(long offset)
     {
         lock (_machineLock) { _machine?.StreamRead(offset); }

@@ -134,7 +134,7 @@ internal abstract partial class VersionedShard
             Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
             return;
         }
-        if (_slots is not null) { _watching = _slots.RunAsync(stop); }
+        if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
         Reopen(rolledBack: null);
         await ControlAsync(stop).ConfigureAwait(false);
     }

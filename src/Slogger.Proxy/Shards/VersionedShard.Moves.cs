@@ -7,6 +7,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Moves;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Shards;
 
@@ -14,11 +15,14 @@ internal abstract partial class VersionedShard : IMovingShard
 {
     private SlotMoves? _moves;
     private PeerSecret? _peerSecret;
+    private PeerMessages? _messages;
+    private readonly List<(int Offset, int Length)> _publishedArguments = [];
 
     private async Task StartMovesAsync(CancellationToken stop)
     {
         _peerSecret = new PeerSecret(await _seat.RetryAsync(() => _seat.Metadata.PeerSecretAsync(_seat.Cluster, stop), stop).ConfigureAwait(false));
         _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false);
+        _messages = new PeerMessages(_seat.Shard, Enumerable.Range(0, _seat.ShardCount).Select(i => new ShardId(i)).Where(s => s != _seat.Shard), _slots.AddressOf, _peerSecret, _report);
         var moves = new SlotMoves(_seat, _slots, _report, this, _peerSecret);
         lock (_machineLock) { _moves = moves; }
     }
@@ -48,6 +52,22 @@ internal abstract partial class VersionedShard : IMovingShard
     /// <summary>The stream has ended.</summary>
     protected void FollowingEnded() => _moves?.OnStreamEnded();
 
+    /// <summary>The store has published a message. The link's thread.</summary>
+    protected unsafe void OnPublished(ReadOnlySpan<byte> command)
+    {
+        if (_messages is not { } messages) { return; }
+        fixed (byte* start = command)
+        {
+            if (command.IsEmpty || CommandScanner.ReadArguments(start, start + command.Length, _publishedArguments) <= 0 || _publishedArguments.Count != 3)
+            {
+                messages.CountLost();
+                return;
+            }
+        }
+        ReadOnlySpan<byte> Argument(ReadOnlySpan<byte> of, int index) => of.Slice(_publishedArguments[index].Offset, _publishedArguments[index].Length);
+        messages.Publish(Argument(command, 1), Argument(command, 2));
+    }
+
     // ---- Other proxies: DPR.PEER protocol secret to-shard from-shard purpose ----
 
     public string? PeerRefusal(IReadOnlyList<byte[]> introduction)
@@ -71,7 +91,9 @@ internal abstract partial class VersionedShard : IMovingShard
         {
             await using (peer)
             {
-                await new MoveSource(_moves!, peer, () => _store.Endpoint).RunAsync(stop).ConfigureAwait(false);
+                await (purpose == PeerPurpose.Copy
+                    ? new MoveSource(_moves!, peer, () => _store.Endpoint).RunAsync(stop)
+                    : PeerMessages.DeliverAsync(peer, () => _store.Endpoint, stop)).ConfigureAwait(false);
             }
         }
         catch (Exception e) when (e is OperationCanceledException or IOException or ObjectDisposedException)

@@ -320,6 +320,10 @@ public sealed class ReplicationLink : IDisposable
                     _hurried = false;
                     _sink!.OnMarker(new StreamMarker(payload, _scanner.Offset, _scanner.Database));
                     break;
+                case StreamEvent.Publish:
+                    long start = _scanner.EventStart - (_handedOver - handed);
+                    _sink!.OnPublish(start < 0 ? default : unread[(int)start..position]);
+                    break;
                 case StreamEvent.ReplicationConfig:
                     Hand(unread, ref handed, position);
                     SendAck();

@@ -104,8 +104,8 @@ internal sealed partial class MoveWorld
                 case MoveEffectKind.Write: _writes.Add((process, effect.Change)); break;
                 case MoveEffectKind.Import: Import(process, effect.Move); break;
                 case MoveEffectKind.Withhold:
-                    Withhold(process, effect.Move);
-                    _failsSoon |= _random.Next(25) == 0;
+                    Withhold(process, effect.Move, effect.Attempt);
+                    _failsSoon |= _random.Next(20) == 0;
                     break;
                 case MoveEffectKind.Discard: Discard(process, effect.Move); break;
             }
@@ -216,7 +216,7 @@ internal sealed partial class MoveWorld
     private readonly List<(MoveProcess Asker, MoveProcess Asked, MoveId Move, WorldLine Line)> _ways = [];
 
     // What was forwarded before has been executed when this comes back; or the caller has lost patience.
-    private void Withhold(MoveProcess process, SlotMove move)
+    private void Withhold(MoveProcess process, SlotMove move, long attempt)
     {
         MoveShard shard = _shards[process.Shard.Number];
         WorldLine line = shard.WorldLine;
@@ -227,7 +227,7 @@ internal sealed partial class MoveWorld
             Report(process, e =>
             {
                 if (impatient) process.Ownership.NotReady(move.Id, line, e);
-                else process.Ownership.Withheld(move.Id, open, e);
+                else process.Ownership.Withheld(move.Id, attempt, open, e);
             });
         }));
     }

@@ -15,7 +15,7 @@ namespace Slogger.Core.Tests.Ownership;
 /// <summary>Faults of the callers, which the properties have to notice as well.</summary>
 internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked }
 
-internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 1500);
+internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 4000);
 
 internal sealed partial class MoveWorld
 {

@@ -52,7 +52,7 @@ public class MoveWorldTests
     [InlineData((int)MoveMutation.ServesByAnyTable)]
     public void Mutant_OfTheMove_IsCaught(int mutation) =>
         // Rare things need longer worlds.
-        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.CopiesForAnyRow or MoveMutation.ServesBeforeTakenBack or MoveMutation.FinishesBeforeBoundary ? 8000 : 1500), ((MoveMutation)mutation).ToString());
+        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.CopiesForAnyRow or MoveMutation.ServesBeforeTakenBack or MoveMutation.FinishesBeforeBoundary ? 12000 : 4000), ((MoveMutation)mutation).ToString());
 
     [Theory]
     [InlineData((int)MoveCallerFault.EpochUnchecked)]

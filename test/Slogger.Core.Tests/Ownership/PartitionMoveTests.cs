@@ -19,6 +19,7 @@ public class PartitionMoveTests
     private OwnershipTable _table = new(MapRevision.First, new(1), SlotMap.Even(2), []);
     private ShardOwnership _a;
     private ShardOwnership _b;
+    private long _attempt;
     private long _epochA = 1, _epochB = 1;
 
     public PartitionMoveTests()
@@ -35,9 +36,9 @@ public class PartitionMoveTests
         Assert.Equal("Withhold", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
         Assert.Equal(("TryAgain", "Moved"), Verdicts);
         Assert.Equal("", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
-        Assert.Equal("Write Leaving 10", Do(e => _a.Withheld(Id, new(new(1), new(10)), e)));
+        Assert.Equal("Write Leaving 10", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e)));
         Perform();
-        Assert.Equal("", Do(e => _a.Withheld(Id, new(new(1), new(11)), e)));
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(11)), e)));
         Assert.Equal("", Read(_b));
         Assert.Equal("", Read(_a));
         Assert.Equal(("TryAgain", "Moved"), Verdicts);
@@ -80,14 +81,14 @@ public class PartitionMoveTests
     public void OldOwnerCrashes_BeforeItsRenunciationIsWritten_ServesAgainAndBeginsAnew(bool wasOnItsWay)
     {
         Do(e => _a.Ready(Id, new(1), e));
-        Do(e => _a.Withheld(Id, new(new(1), new(10)), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
         MoveChange late = _effects[^1].Change;
         _a = Start(A, ++_epochA);
         Assert.Equal(("Serve", "Moved"), Verdicts);
         // What the dead process had on its way must not count: its successor serves.
         if (wasOnItsWay) Assert.Equal(ChangeOutcome.Deposed, _table.Apply(late, new(_epochA)).Outcome);
         Assert.Equal("Withhold", Do(e => _a.Ready(Id, new(1), e)));
-        Assert.Equal("Write Leaving 12", Do(e => _a.Withheld(Id, new(new(1), new(12)), e)));
+        Assert.Equal("Write Leaving 12", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
         Perform();
         Assert.Equal(MoveState.Leaving, _table.Moves[0].State);
     }
@@ -133,7 +134,7 @@ public class PartitionMoveTests
     public void Copy_ComesToNothing_TheOldOwnerServesAgain(bool isWritten)
     {
         Do(e => _a.Ready(Id, new(1), e));
-        Do(e => _a.Withheld(Id, new(new(1), new(10)), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
         MoveChange leaving = _effects[^1].Change;
         if (isWritten) Perform();
         // Not before it is known what became of the renunciation.
@@ -153,12 +154,24 @@ public class PartitionMoveTests
     }
 
     [Fact]
+    public void Withheld_ForAnAttemptBefore_DoesNotCount()
+    {
+        Do(e => _a.Ready(Id, new(1), e));
+        long before = _attempt;
+        Do(e => _a.NotReady(Id, new(1), e));
+        Assert.Equal("Withhold", Do(e => _a.Ready(Id, new(1), e)));
+        // Served in between: what was forwarded then may still be under way.
+        Assert.Equal("", Do(e => _a.Withheld(Id, before, new(new(1), new(10)), e)));
+        Assert.Equal("Write Leaving 12", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
+    }
+
+    [Fact]
     public void NotReady_BeforeTheRenunciation_TheOldOwnerServesAtOnce()
     {
         Do(e => _a.Ready(Id, new(1), e));
         Assert.Equal("", Do(e => _a.NotReady(Id, new(1), e)));
         Assert.Equal(("Serve", "Moved"), Verdicts);
-        Assert.Equal("", Do(e => _a.Withheld(Id, new(new(1), new(10)), e)));
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e)));
     }
 
     [Fact]
@@ -231,7 +244,7 @@ public class PartitionMoveTests
         Assert.Equal("Import", Do(e => _b.EnterWorldLine(new(2), e)));
         Assert.Equal(("Serve", "Moved"), Verdicts);
         Do(e => _a.Ready(id, new(2), e));
-        Do(e => _a.Withheld(id, new(new(2), new(30)), e));
+        Do(e => _a.Withheld(id, _attempt, new(new(2), new(30)), e));
         Perform();
         Assert.Equal("", Read(_b));
         // The copy of before the recovery was complete; this one is not.
@@ -264,10 +277,10 @@ public class PartitionMoveTests
     public void Write_AnswerLost_IsRepeatedAndNothingElseIsDone()
     {
         Do(e => _a.Ready(Id, new(1), e));
-        Do(e => _a.Withheld(Id, new(new(1), new(10)), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
         Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
         Perform();
-        Assert.Equal("", Do(e => _a.Withheld(Id, new(new(1), new(12)), e)));
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
         Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
         Assert.Equal(ChangeOutcome.AlreadyApplied, _table.Apply(_effects[0].Change, new(_epochA)).Outcome);
         Read(_a);
@@ -356,7 +369,7 @@ public class PartitionMoveTests
     private void Leave(long boundary)
     {
         Do(e => _a.Ready(Id, new(1), e));
-        Do(e => _a.Withheld(Id, new(new(1), new(boundary)), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(boundary)), e));
         Perform();
         Read(_a);
         Read(_b);
@@ -384,6 +397,8 @@ public class PartitionMoveTests
     {
         _effects.Clear();
         input(_effects);
+        foreach (MoveEffect effect in _effects)
+            if (effect.Kind == MoveEffectKind.Withhold) _attempt = effect.Attempt;
         return Text();
     }
 
