@@ -105,7 +105,7 @@ internal sealed partial class MoveWorld
                 case MoveEffectKind.Import: Import(process, effect.Move); break;
                 case MoveEffectKind.Withhold:
                     Withhold(process, effect.Move, effect.Attempt);
-                    _failsSoon |= _random.Next(20) == 0;
+                    _failsSoon |= _random.Next(40) == 0;
                     break;
                 case MoveEffectKind.Discard: Discard(process, effect.Move); break;
             }
@@ -180,7 +180,7 @@ internal sealed partial class MoveWorld
 
             int value = from.State.GetValueOrDefault(key);
             MapRevision of = complete = row.Changed;
-            breaksNow = !_calm && _random.Next(5) == 0;
+            breaksNow = !_calm && _random.Next(3) == 0;
             Later(
                 () =>
                 {
@@ -203,6 +203,16 @@ internal sealed partial class MoveWorld
         Begin();
     }
 
+    private readonly Dictionary<MoveProcess, Action<List<MoveEffect>>> _toldBefore = [];
+    private readonly List<(MoveProcess To, Action<List<MoveEffect>> Input)> _again = [];
+
+    private void TellAgain()
+    {
+        foreach ((MoveProcess to, Action<List<MoveEffect>> input) in _again.ToArray())
+            if (to.IsCurrent) Do(to, input);
+        _again.Clear();
+    }
+
     // The old owners hear at once that a process from which they were asked has ended, or has given up.
     private void HangUp(MoveProcess asker, MoveId? move = null)
     {
@@ -221,9 +231,12 @@ internal sealed partial class MoveWorld
         MoveShard shard = _shards[process.Shard.Number];
         WorldLine line = shard.WorldLine;
         bool impatient = _random.Next(6) == 0;
+        // What was told of an attempt before may be told again, at the worst moment.
+        if (_toldBefore.TryGetValue(process, out Action<List<MoveEffect>>? again) && _random.Next(2) == 0) _again.Add((process, again));
         shard.Forwarded.Enqueue(new(NoEntry, 0, false, shard.Open, () =>
         {
             WorldPoint open = new(line, shard.Open);
+            _toldBefore[process] = e => process.Ownership.Withheld(move.Id, attempt, open, e);
             Report(process, e =>
             {
                 if (impatient) process.Ownership.NotReady(move.Id, line, e);

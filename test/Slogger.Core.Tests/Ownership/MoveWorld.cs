@@ -58,9 +58,9 @@ internal sealed partial class MoveWorld
         _settings = settings;
         _random = new(settings.Seed);
         _slow = 1 << _random.Next(5);
-        _rare = 4 << _random.Next(4);
+        _rare = 16 << _random.Next(4);
         _late = 2 + _random.Next(3);
-        _lag = 1 << (2 * _random.Next(4));
+        _lag = 1 << _random.Next(4);
         _breaks = 8 << _random.Next(5);
         _skew = 4 * _random.Next(5);
         foreach (MoveShard shard in _shards) StartProcess(shard);
@@ -79,6 +79,7 @@ internal sealed partial class MoveWorld
         _nowUs += _random.Next(20);
         MoveShard shard = _shards[_random.Next(ShardCount)];
         if (shard.WorldLine != _table.WorldLine && _random.Next(20) == 0) EnterWorldLine(shard);
+        TellAgain();
         if (_failsSoon && !_calm)
         {
             // Between two steps of a move, where it matters.
@@ -104,7 +105,7 @@ internal sealed partial class MoveWorld
             case 14: if (shard.Process is { } p) Do(p, e => p.Ownership.Unanswered(e)); break;
             case 15: if (shard.Process is { } q) Do(q, e => q.Ownership.CutRecorded(new(_table.WorldLine, _cut), e)); break;
             case 16 when _random.Next(2) == 0: Plan(); break;
-            case 17 when _random.Next(25) == 0: Cancel(); break;
+            case 17 when _random.Next(60) == 0: Cancel(); break;
             case 18 when _random.Next(_rare) == 0: EndProcess(shard); break;
             case 19 when _random.Next(_rare) == 0: Recover(); break;
         }
@@ -231,7 +232,7 @@ internal sealed partial class MoveWorld
         OwnerEpoch newest = _settings.Fault == MoveCallerFault.EpochUnchecked ? change.Epoch : _shards[by.Shard.Number].Epoch;
         (ChangeOutcome outcome, _table) = _table.Apply(change, newest);
         Count($"{outcome} {change.Next}");
-        _failsSoon |= outcome == ChangeOutcome.Applied && _random.Next(change.Next == MoveState.Landed ? 2 : 25) == 0;
+        _failsSoon |= outcome == ChangeOutcome.Applied && _random.Next(change.Next == MoveState.Landed ? 8 : 40) == 0;
         if (_random.Next(4) == 0) return;
         if (outcome == ChangeOutcome.Deposed) return;
         if (by.IsCurrent) Do(by, e => by.Ownership.Read(_table, e));

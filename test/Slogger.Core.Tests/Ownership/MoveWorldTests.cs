@@ -64,11 +64,14 @@ public class MoveWorldTests
 
     private static void AssertCaught(Func<int, MoveWorldSettings> settings, string name)
     {
+        Dictionary<string, int> happened = [];
         for (int seed = 1; seed <= 4 * Worlds; seed++)
         {
             try
             {
-                new MoveWorld(settings(seed)).Run();
+                MoveWorld world = new(settings(seed));
+                world.Run();
+                foreach ((string what, int n) in world.Happened) happened[what] = happened.GetValueOrDefault(what) + n;
             }
             catch (Exception e) when (e is ModelException or ArgumentException)
             {
@@ -77,6 +80,6 @@ public class MoveWorldTests
             }
         }
 
-        throw new ModelException($"The mutant {name} survived {4 * Worlds} worlds.");
+        throw new ModelException($"The mutant {name} survived {4 * Worlds} worlds, in which happened: {string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
     }
 }
