@@ -17,9 +17,10 @@ internal static class CommandLine
         Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs", OptionCatalog.For(OptionCommands.Restore));
         Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed", OptionCatalog.For(OptionCommands.Recover));
         Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);
+        Command move = Build(MoveCommand.Name, "Move hash slots from one shard to another", MoveOptions.All);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
-        RootCommand root = new("Slogger") { serve, status, restore, recover };
+        RootCommand root = new("Slogger") { serve, status, restore, move, recover };
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
@@ -43,6 +44,7 @@ internal static class CommandLine
 
         OptionLayer texts = LayerOf(parsed, command);
         return command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);
@@ -58,7 +60,7 @@ internal static class CommandLine
                 Description = definition.Help,
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
-                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name == StatusCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
+                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name is StatusCommand.Name or MoveCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             });
         }

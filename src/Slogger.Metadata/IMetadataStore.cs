@@ -5,8 +5,10 @@
 // so a deposed owner's late write fails; every method may be called again after a failure whose outcome is unknown.
 // Callers: the shard (cuts, epochs, origins), the recovery manager (world-lines), the command line (settings, status).
 // Thread safety: all members may be called from any thread; calls of one store run one after the other.
+using System.Collections.Immutable;
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -39,6 +41,30 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>Who owns which hash slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
     /// <exception cref="MetadataException">There is no such cluster, or its rows are no map.</exception>
     Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Who owns which hash slot, and the moves that are not finished, of one moment.</summary>
+    /// <exception cref="MetadataException">There is no such cluster, or its rows are not right.</exception>
+    Task<OwnershipTable> OwnershipAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Plans a move of slots, by <see cref="OwnershipTable.Plan"/>.</summary>
+    /// <returns>Its name, or why there is none. After a lost answer read the table: the same plan again is refused.</returns>
+    Task<MovePlan> PlanMoveAsync(string cluster, ImmutableArray<SlotRange> slots, ShardId to, CancellationToken cancellation = default);
+
+    /// <summary>Calls off a move that has not landed.</summary>
+    /// <returns>Whether it is called off, now or before.</returns>
+    Task<bool> CancelMoveAsync(string cluster, MoveId move, CancellationToken cancellation = default);
+
+    /// <summary>Makes a step of a move, by <see cref="OwnershipTable.Apply"/>.</summary>
+    Task<ChangeOutcome> ChangeMoveAsync(string cluster, MoveChange change, CancellationToken cancellation = default);
+
+    /// <summary>Says for people how far a move is. Nothing depends on it.</summary>
+    Task NoteMoveAsync(string cluster, MoveId move, string note, CancellationToken cancellation = default);
+
+    /// <summary>What was said last of each unfinished move.</summary>
+    Task<IReadOnlyDictionary<MoveId, string>> MoveNotesAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>The secret by which proxies of a cluster know each other; drawn when it is first asked for.</summary>
+    Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default);
 
     /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
     /// after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>

@@ -33,6 +33,11 @@ public sealed record ShardRecord(
 /// <param name="Revision">Every change makes the next.</param>
 public sealed record SlotOwners(SlotMap Map, MapRevision Revision);
 
+/// <summary>What became of planning a move.</summary>
+/// <param name="Move">Its name; null if it was refused.</param>
+/// <param name="Error">For a person: why.</param>
+public sealed record MovePlan(MoveId? Move, string? Error);
+
 /// <summary>A world-line and where it began.</summary>
 /// <param name="WorldLine">Its number.</param>
 /// <param name="BranchCut">The last version of the world-line before that is part of this one; 0 for the first.</param>

@@ -1,5 +1,7 @@
 // Hash partitions are the 16384 slots of Redis Cluster, computed as Redis Cluster does, so that its clients find their way
 // with the code that they have. Computed for each key on the proxy's hot path: no allocation, eight bytes per step.
+using System.Collections.Immutable;
+
 namespace Slogger.Core.Ownership;
 
 /// <summary>A hash partition: 0 to 16383. Source: Redis Cluster specification, "Key distribution model".</summary>
@@ -86,6 +88,53 @@ public readonly record struct SlotRange(HashSlot First, HashSlot Last)
 
     /// <summary>Whether both ends are slots, in order.</summary>
     public bool IsValid => First.Number >= 0 && First.Number <= Last.Number && Last.Number < HashSlot.Count;
+
+    /// <summary>Reads ranges as people write them: "0-99,200". Ordered; ranges that touch become one.</summary>
+    /// <param name="text">The text.</param>
+    /// <param name="ranges">The ranges, at least one.</param>
+    /// <param name="problem">What is wrong with it, to be read behind the text.</param>
+    public static bool TryParseList(string text, out ImmutableArray<SlotRange> ranges, out string problem)
+    {
+        ArgumentNullException.ThrowIfNull(text);
+        ranges = [];
+        List<SlotRange> read = [];
+        foreach (string part in text.Split(',', StringSplitOptions.TrimEntries))
+        {
+            string[] ends = part.Split('-');
+            if (ends.Length > 2 || !TryParse(ends[0], out HashSlot first) || !TryParse(ends[^1], out HashSlot last))
+            {
+                problem = $"has \"{part}\", which is no slot and no range: slots are 0 to {HashSlot.Last}, ranges are written 0-99";
+                return false;
+            }
+            if (first.Number > last.Number)
+            {
+                problem = $"has {part}, which ends before it begins";
+                return false;
+            }
+            read.Add(new(first, last));
+        }
+        List<SlotRange> ordered = [];
+        foreach (SlotRange range in read.OrderBy(r => r.First))
+        {
+            if (ordered.Count > 0 && ordered[^1].Overlaps(range))
+            {
+                problem = $"has slot {range.First} twice";
+                return false;
+            }
+            if (ordered.Count > 0 && ordered[^1].Last.Number + 1 == range.First.Number) ordered[^1] = new(ordered[^1].First, range.Last);
+            else ordered.Add(range);
+        }
+        ranges = [.. ordered];
+        problem = "";
+        return true;
+    }
+
+    private static bool TryParse(string text, out HashSlot slot)
+    {
+        bool ok = int.TryParse(text, System.Globalization.NumberStyles.None, System.Globalization.CultureInfo.InvariantCulture, out int number) && number < HashSlot.Count;
+        slot = new(number);
+        return ok;
+    }
 
     /// <summary>As redis-cli prints it: "0-5460", or "7" for one slot.</summary>
     public override string ToString() => First == Last ? First.ToString() : $"{First}-{Last}";

@@ -3,7 +3,7 @@
 // in one transaction by reading the rows, applying it here, and writing the result if the revision is still what it was.
 //
 // A move has two versions. Its boundary v: the old owner has served the slots up to there and no further, and said so. Its
-// landing w > v: a version that the new owner has closed, and which holds the copied data. So the old owner owns in the
+// landing w > v: a version that the new owner has closed, and which holds the whole copy. So the old owner owns in the
 // versions up to v, nobody in those between, the new owner from w on. A recovery to a cut at or above w finds the data at
 // the new owner; to one below w only the old owner has it, and owns again. v alone would not do: the copy takes time, and
 // a cut between v and w has no whole copy.
@@ -25,10 +25,10 @@ public readonly record struct OwnerEpoch(long Number);
 /// <summary>How far a move is. By this alone it is decided who owns its slots.</summary>
 public enum MoveState
 {
-    /// <summary>The old owner owns and serves.</summary>
+    /// <summary>The old owner owns and serves; the data is being copied meanwhile.</summary>
     Planned,
 
-    /// <summary>The old owner owns, but has renounced: nobody serves, the data is being copied.</summary>
+    /// <summary>The old owner owns, but has renounced: nobody serves, the last changes are being copied.</summary>
     Leaving,
 
     /// <summary>The new owner owns and serves; the old one has data to delete, once the cut has passed the landing.</summary>
@@ -49,8 +49,9 @@ public enum MoveState
 /// <param name="State">How far it is.</param>
 /// <param name="Boundary">v: the last version in which the old owner served; set from Leaving on.</param>
 /// <param name="Landed">w: the version of the new owner that holds the data; set in Landed.</param>
+/// <param name="Changed">The revision that brought the row to what it says. A state may come again, a revision does not.</param>
 public sealed record SlotMove(
-    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, Version Boundary, Version Landed)
+    MoveId Id, ImmutableArray<SlotRange> Slots, ShardId From, ShardId To, MoveState State, Version Boundary, Version Landed, MapRevision Changed)
 {
     /// <summary>Who has data of the slots to delete when the move is over.</summary>
     public ShardId Loser => State == MoveState.Cancelled ? To : From;
@@ -59,13 +60,14 @@ public sealed record SlotMove(
 /// <summary>A step of a move as a compare-and-set.</summary>
 /// <param name="Move">Which.</param>
 /// <param name="WorldLine">The timeline in which it was decided.</param>
+/// <param name="Expected">The row's <see cref="SlotMove.Changed"/> when it was decided: it must not have changed since.</param>
 /// <param name="State">What the row has to say.</param>
 /// <param name="Next">What it says then.</param>
 /// <param name="Version">The boundary for Leaving, the landing for Landed, else 0.</param>
 /// <param name="By">The shard whose step it is.</param>
 /// <param name="Epoch">The epoch of the process that decided it.</param>
 public readonly record struct MoveChange(
-    MoveId Move, WorldLine WorldLine, MoveState State, MoveState Next, Version Version, ShardId By, OwnerEpoch Epoch);
+    MoveId Move, WorldLine WorldLine, MapRevision Expected, MoveState State, MoveState Next, Version Version, ShardId By, OwnerEpoch Epoch);
 
 /// <summary>What became of a change.</summary>
 public enum ChangeOutcome
@@ -113,7 +115,7 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
                 if (move.Slots.Any(s => s.Overlaps(range))) error ??= $"Slots {range} are part of move {move.Id.Number} from shard {move.From} to shard {move.To}, which is not finished.";
         }
 
-        SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, Version.Zero, Version.Zero);
+        SlotMove planned = new(new(Revision.Next.Number), slots, from, to, MoveState.Planned, Version.Zero, Version.Zero, Revision.Next);
         return error is null ? this with { Revision = Revision.Next, Moves = Moves.Add(planned) } : null;
     }
 
@@ -137,14 +139,19 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
         SlotMove next = (change.State, change.Next) switch
         {
             (MoveState.Planned, MoveState.Leaving) when byOld => move with { State = MoveState.Leaving, Boundary = change.Version },
+            (MoveState.Leaving, MoveState.Planned) when byOld => move with { State = MoveState.Planned, Boundary = Version.Zero },
             (MoveState.Leaving, MoveState.Landed) when byNew => move with { State = MoveState.Landed, Landed = change.Version },
             (MoveState.Landed, MoveState.Finished) when byOld => move with { State = MoveState.Finished },
             (MoveState.Cancelled, MoveState.Finished) when byNew => move with { State = MoveState.Finished },
             _ => throw new ArgumentException($"Shard {change.By} cannot bring a move from {change.State} to {change.Next}.", nameof(change)),
         };
         if (change.WorldLine != WorldLine) return (ChangeOutcome.Refused, this);
-        if (move.State == change.Next && (change.Next == MoveState.Leaving ? move.Boundary : move.Landed) == change.Version) return (ChangeOutcome.AlreadyApplied, this);
-        if (move.State != change.State) return (ChangeOutcome.Refused, this);
+        if (move.State != change.State || move.Changed != change.Expected)
+        {
+            bool made = move.State == change.Next && move.Changed > change.Expected && (change.Next == MoveState.Landed ? move.Landed : move.Boundary) == change.Version;
+            return (made ? ChangeOutcome.AlreadyApplied : ChangeOutcome.Refused, this);
+        }
+
         if (change.Next == MoveState.Landed && change.Version <= move.Boundary)
             throw new ArgumentException($"A move of the boundary {move.Boundary} cannot land in version {change.Version}.", nameof(change));
         return (ChangeOutcome.Applied, With(move, next));
@@ -173,6 +180,6 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
         Revision = Revision.Next,
         Map = before.State == MoveState.Landed && after.State == MoveState.Planned ? Map.Move(after.Slots, after.From)
             : after.State == MoveState.Landed ? Map.Move(after.Slots, after.To) : Map,
-        Moves = after.State == MoveState.Finished ? Moves.Remove(before) : Moves.Replace(before, after),
+        Moves = after.State == MoveState.Finished ? Moves.Remove(before) : Moves.Replace(before, after with { Changed = Revision.Next }),
     };
 }

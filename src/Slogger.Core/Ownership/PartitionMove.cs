@@ -2,10 +2,12 @@
 // and what it may not do yet. ShardOwnership drives it.
 //
 // Old owner                                         New owner
-//   Planned: serves until the next version opens
-//   Withhold
-//   that version closed:  Write Planned -> Leaving
-//                                                   Leaving: Import
+//   Planned: serves                                 Planned: Import
+//                                                   only the last changes are missing
+//   Ready: Withhold
+//   Withheld, all that it served has been executed:
+//   Write Planned -> Leaving
+//                                                   the last changes are copied: Copied
 //                                                   a version closed that holds the copy, and lies behind the
 //                                                   boundary:  Write Leaving -> Landed; then it serves
 //   Landed, recorded cut at or above the landing:
@@ -14,10 +16,15 @@
 //   cut at or above it:
 //   Write Landed -> Finished                        (Cancelled: the new owner discards and finishes likewise)
 //
-// A crash at any step: a successor of the process, in the same world-line, starts from the row. Planned: it serves, and
-// begins again. Leaving: the old owner does not serve; the new one imports again. Landed or Cancelled: the loser discards
-// again. A crash that costs history starts a world-line, and OwnershipTable.Recover has decided: the move begins again, or
-// it had landed within the cut. What a predecessor still had on its way to the metadata fails by its epoch.
+// Between Leaving and Landed nobody serves. That must not last: an old owner that hears no more of the copy (NotReady; its own
+// restart) takes its renunciation back, Leaving -> Planned, and serves again. The new owner may be about to land all the same: of
+// the two writes the metadata takes one. A row that was taken back has another revision when it is Leaving again, so that
+// nothing of the attempt before counts for it.
+//
+// A crash at any step: a successor of the process, in the same world-line, starts from the row. Planned: it serves, and the copy
+// begins again. Leaving: the old owner takes it back. Landed or Cancelled: the loser discards again. A crash that costs history
+// starts a world-line, and OwnershipTable.Recover has decided: the move begins again, or it had landed within the cut. What a
+// predecessor still had on its way to the metadata fails by its epoch.
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -27,8 +34,10 @@ namespace Slogger.Core.Ownership;
 /// <summary>One shard's part in one move, in one world-line. Not thread-safe.</summary>
 internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine worldLine, SlotMove row, MoveMutation mutation)
 {
-    private Version? _lastServed;      // old owner: the last version in which it served
+    private bool _ready;               // old owner: the copy lacks the last changes only, and its way is open
+    private long _attempt;             // old owner: counts how often that was said
     private Version? _copied;          // new owner: open when the copy was complete
+    private MapRevision _copiedOf;     // new owner: the row that it was complete for
     private Version? _discarded;       // loser: open when the deletion was complete
     private Version? _gone;            // loser: closed since, so that the deletion is before its boundary
     private bool _importing;
@@ -39,8 +48,9 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     public SlotMove Row { get; private set; } = row;
 
     /// <summary>Whether this shard owns the slots by the row but does not serve them.</summary>
-    public bool IsWithheld => IsOld && mutation != MoveMutation.ServesOn
-        && (Row.State == MoveState.Leaving || (Row.State == MoveState.Planned && _lastServed is not null));
+    public bool IsWithheld => IsOld && mutation != MoveMutation.ServesOn && (Row.State == MoveState.Leaving || (Row.State == MoveState.Planned && (_ready || RenouncesStill)));
+
+    private bool RenouncesStill => _pending is { Next: MoveState.Leaving } && mutation != MoveMutation.ServesBeforeTakenBack;
 
     private bool IsOld => Row.From == self;
 
@@ -49,24 +59,48 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
     /// <summary>The row was read; it may be the same as before.</summary>
     public void Read(SlotMove row, Version cut, List<MoveEffect> effects)
     {
+        bool changed = row.Changed != Row.Changed;
         Row = row;
-        if (_pending is { } pending && pending.State != row.State) _pending = null;
-        if (IsNew && row.State == MoveState.Leaving && !_importing)
+        if (_pending is { } pending && pending.Expected != row.Changed) _pending = null;
+        // Ready was said of the row before: a renunciation follows from it, anything else ends it.
+        if (changed && row.State != MoveState.Leaving) _ready = false;
+        if (IsNew && row.State is MoveState.Planned or MoveState.Leaving && !_importing)
         {
             _importing = true;
             effects.Add(new(MoveEffectKind.Import, row));
         }
 
+        TakeBack(effects);
+        if (mutation == MoveMutation.LandsBeforeBoundary) Land(_copied, effects);
         CutRecorded(cut, effects);
     }
 
-    /// <summary>What is forwarded from here on belongs to another version.</summary>
-    public void VersionOpened(Version open, List<MoveEffect> effects)
+    /// <summary>Old owner: the copy lacks only the last changes.</summary>
+    /// <returns>Whether that is of use: if not, the copy begins again later.</returns>
+    public bool Ready(List<MoveEffect> effects)
     {
-        if (!IsOld || Row.State != MoveState.Planned || _lastServed is not null) return;
-        _lastServed = open.Previous;
-        effects.Add(new(MoveEffectKind.Withhold, Row));
-        if (mutation == MoveMutation.LeavesBeforeBoundary) Write(MoveState.Leaving, open.Previous, effects);
+        if (!IsOld || Row.State != MoveState.Planned || _pending is not null) return false;
+        if (_ready) return true;
+        _ready = true;
+        effects.Add(new(MoveEffectKind.Withhold, Row, Attempt: ++_attempt));
+        if (mutation == MoveMutation.LeavesBeforeWithheld) Write(MoveState.Leaving, new(1), effects);
+        return true;
+    }
+
+    /// <summary>Old owner: all that was forwarded before the slots were withheld has been answered.</summary>
+    /// <param name="attempt">For which of the effects; what was withheld for one before may have been served again since.</param>
+    /// <param name="open">The version open then.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Withheld(long attempt, Version open, List<MoveEffect> effects)
+    {
+        if (_ready && attempt == _attempt && Row.State == MoveState.Planned && _pending is null) Write(MoveState.Leaving, open, effects);
+    }
+
+    /// <summary>Old owner: the copy has come to nothing; another may begin.</summary>
+    public void NotReady(List<MoveEffect> effects)
+    {
+        _ready = false;
+        TakeBack(effects);
     }
 
     /// <summary>A version is closed: all that was forwarded in it, or before, was executed before its boundary.</summary>
@@ -78,21 +112,19 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
             CutRecorded(cut, effects);
         }
 
-        if (_pending is not null) return;
-        if (IsOld && Row.State == MoveState.Planned && _lastServed <= closed)
-            Write(MoveState.Leaving, closed, effects);
-        else if (IsNew && Row.State == MoveState.Leaving && _copied <= closed && (closed > Row.Boundary || mutation == MoveMutation.LandsAnywhere))
-            Write(MoveState.Landed, closed, effects);
+        if (_copied <= closed) Land(closed, effects);
     }
 
-    /// <summary>The import is complete: every write of it was answered.</summary>
+    /// <summary>The copy is complete: every write of it was answered.</summary>
+    /// <param name="row">The revision of the row, Leaving, since which nothing has changed at the old owner.</param>
     /// <param name="open">The version open then.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Copied(Version open, List<MoveEffect> effects)
+    public void Copied(MapRevision row, Version open, List<MoveEffect> effects)
     {
-        if (!_importing || Row.State != MoveState.Leaving) return;
+        if (!IsNew || !_importing || Row.State is not (MoveState.Planned or MoveState.Leaving) || row < _copiedOf) return;
         _copied = open;
-        if (mutation == MoveMutation.LandsBeforeBoundary && open > Row.Boundary) Write(MoveState.Landed, open, effects);
+        _copiedOf = row;
+        if (mutation == MoveMutation.LandsBeforeBoundary) Land(open, effects);
     }
 
     /// <summary>The deletion is complete: every command of it was answered.</summary>
@@ -126,9 +158,22 @@ internal sealed class PartitionMove(ShardId self, OwnerEpoch epoch, WorldLine wo
         if (_pending is { } pending) effects.Add(new(MoveEffectKind.Write, Row, pending));
     }
 
+    private bool IsCopied => _copied is not null && (_copiedOf == Row.Changed || mutation == MoveMutation.CopiesForAnyRow);
+
+    private void Land(Version? version, List<MoveEffect> effects)
+    {
+        if (version is not { } landing || !IsNew || Row.State != MoveState.Leaving || _pending is not null || !IsCopied) return;
+        if (landing > Row.Boundary || mutation == MoveMutation.LandsAnywhere) Write(MoveState.Landed, landing, effects);
+    }
+
+    private void TakeBack(List<MoveEffect> effects)
+    {
+        if (IsOld && Row.State == MoveState.Leaving && !_ready && _pending is null) Write(MoveState.Planned, Version.Zero, effects);
+    }
+
     private void Write(MoveState next, Version version, List<MoveEffect> effects)
     {
-        _pending = new(Row.Id, worldLine, Row.State, next, version, self, epoch);
+        _pending = new(Row.Id, worldLine, Row.Changed, Row.State, next, version, self, epoch);
         effects.Add(new(MoveEffectKind.Write, Row, _pending.Value));
     }
 }

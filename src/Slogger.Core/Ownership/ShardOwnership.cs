@@ -5,9 +5,8 @@
 //
 // Contract with the caller
 // - Calls are serialised; effects are performed in the order in which they are handed out.
-// - VersionOpened is called where the marker is sent, on the front end's thread, with nothing forwarded in between: what is
-//   asked before belongs to the old version, what is asked after to the new one. A command is asked for once, when it is
-//   forwarded; the commands of a transaction once more at its EXEC.
+// - A command is asked for once, when it is forwarded; the commands of a transaction once more at its EXEC. Withheld is called
+//   when all that was asked for and forwarded before the effect has been answered, with the version that is open then.
 // - BoundaryClosed is called when the marker was answered and read, or with the end of a run of empty versions.
 // - All table reads, answers and cuts may be late, doubled or lost. A process starts with nothing but the table.
 // - When the shard has been restored into a world-line the caller stops what it does for moves, then calls EnterWorldLine.
@@ -107,11 +106,31 @@ public sealed class ShardOwnership
         Follow(effects);
     }
 
-    /// <summary>A marker is being sent: what is forwarded from here on belongs to this version.</summary>
-    public void VersionOpened(Version open, List<MoveEffect> effects)
+    /// <summary>Old owner: the copy of a move lacks only the last changes, and whoever copies waits for them.</summary>
+    /// <returns>Whether the slots will be withheld, or are: if not, <see cref="NotReady"/> need not be called.</returns>
+    public bool Ready(MoveId id, WorldLine worldLine, List<MoveEffect> effects)
     {
-        if (_moves.Count == 0) return;
-        foreach (PartitionMove move in _moves) move.VersionOpened(open, effects);
+        if (!IsOfNow(worldLine) || Find(id) is not { } move) return false;
+        bool ready = move.Ready(effects);
+        MarkWithheld();
+        return ready;
+    }
+
+    /// <summary>Old owner: all that was forwarded before the slots were withheld has been answered.</summary>
+    /// <param name="id">The move.</param>
+    /// <param name="attempt"><see cref="MoveEffect.Attempt"/>.</param>
+    /// <param name="open">The version open then, in the timeline in which they were withheld.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void Withheld(MoveId id, long attempt, WorldPoint open, List<MoveEffect> effects)
+    {
+        if (IsOfNow(open.WorldLine)) Find(id)?.Withheld(attempt, open.Version, effects);
+    }
+
+    /// <summary>Old owner: the copy has come to nothing, or it takes too long to withhold the slots.</summary>
+    public void NotReady(MoveId id, WorldLine worldLine, List<MoveEffect> effects)
+    {
+        if (!IsOfNow(worldLine) || Find(id) is not { } move) return;
+        move.NotReady(effects);
         MarkWithheld();
     }
 
@@ -124,11 +143,12 @@ public sealed class ShardOwnership
 
     /// <summary>An import is complete: all of its writes were answered.</summary>
     /// <param name="id">The move.</param>
+    /// <param name="row">The revision of the row, Leaving, for which it is.</param>
     /// <param name="open">The version open then, in the timeline in which the import was handed out.</param>
     /// <param name="effects">Receives what is to be done.</param>
-    public void Copied(MoveId id, WorldPoint open, List<MoveEffect> effects)
+    public void Copied(MoveId id, MapRevision row, WorldPoint open, List<MoveEffect> effects)
     {
-        if (IsOfNow(open.WorldLine)) Find(id)?.Copied(open.Version, effects);
+        if (IsOfNow(open.WorldLine)) Find(id)?.Copied(row, open.Version, effects);
     }
 
     /// <summary>A deletion is complete: all of its commands were answered.</summary>
@@ -157,6 +177,9 @@ public sealed class ShardOwnership
     private bool IsOfNow(WorldLine worldLine) => worldLine == _cut.WorldLine || _mutation == MoveMutation.AnyWorldLine;
 
     private PartitionMove? Find(MoveId id) => _moves.Find(m => m.Row.Id == id);
+
+    /// <summary>Whether this shard owns a slot by the table, and does not serve it for a moment.</summary>
+    public bool IsWithheld(HashSlot slot) => _withheld[slot.Number];
 
     private void Follow(List<MoveEffect> effects)
     {

@@ -79,25 +79,25 @@ internal sealed partial class SqlMetadataStore
     public Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
-        return connection.RunAsync(
-            async session =>
-            {
-                // One statement, so the rows are of one revision.
-                List<(SlotRow Row, long Revision)> rows = await session.QueryAsync(
-                    "SELECT first_slot, last_slot, shard, revision FROM slogger_slots WHERE cluster = @cluster",
-                    r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3)),
-                    cancellation,
-                    ("@cluster", cluster));
-                if (rows.Count == 0)
-                {
-                    throw UnknownCluster(cluster);
-                }
+        return connection.RunAsync(session => SlotsAsync(session, cluster, cancellation), cancellation);
+    }
 
-                SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error)
-                    ?? throw new MetadataException($"The hash slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
-                return new SlotOwners(map, new(rows.Max(r => r.Revision)));
-            },
-            cancellation);
+    private static async Task<SlotOwners> SlotsAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        // One statement, so the rows are of one revision.
+        List<(SlotRow Row, long Revision)> rows = await session.QueryAsync(
+            "SELECT first_slot, last_slot, shard, revision FROM slogger_slots WHERE cluster = @cluster",
+            r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3)),
+            cancellation,
+            ("@cluster", cluster));
+        if (rows.Count == 0)
+        {
+            throw UnknownCluster(cluster);
+        }
+
+        SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error)
+            ?? throw new MetadataException($"The hash slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
+        return new SlotOwners(map, new(rows.Max(r => r.Revision)));
     }
 
     private Task CreateAsync(SqlSession session, string cluster, ClusterSettings settings, CancellationToken cancellation) =>
@@ -132,18 +132,7 @@ internal sealed partial class SqlMetadataStore
                         ("@world_line", WorldLine.First.Number));
                 }
 
-                foreach (SlotRow row in SlotMap.Even(settings.ShardCount).Rows)
-                {
-                    await session.ExecuteAsync(
-                        "INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision) VALUES (@cluster, @first, @last, @shard, @revision)",
-                        cancellation,
-                        ("@cluster", cluster),
-                        ("@first", (long)row.Slots.First.Number),
-                        ("@last", (long)row.Slots.Last.Number),
-                        ("@shard", (long)row.Shard.Number),
-                        ("@revision", MapRevision.First.Number));
-                }
-
+                await InsertSlotsAsync(session, cluster, SlotMap.Even(settings.ShardCount), MapRevision.First, cancellation);
                 return true;
             },
             cancellation);

@@ -78,18 +78,7 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync(
             async session =>
             {
-                ClusterHead head = await HeadAsync(session, cluster, cancellation);
-                if (head.Coordinator.Secret.Length == 0)
-                {
-                    // A cluster that was made before there were secrets: the first to look gives it one.
-                    await session.ExecuteAsync(
-                        "UPDATE slogger_clusters SET secret = @secret WHERE cluster = @cluster AND secret = ''",
-                        cancellation,
-                        ("@secret", NewSecret()),
-                        ("@cluster", cluster));
-                    head = await HeadAsync(session, cluster, cancellation);
-                }
-
+                ClusterHead head = await HeadWithSecretAsync(session, cluster, cancellation);
                 List<(ShardRecord Shard, long Renewals)> shards = await session.QueryAsync(
                     $"SELECT {ShardColumns}, renewals FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
                     r => (ShardOf(r), r.GetInt64(10)),
@@ -104,6 +93,23 @@ internal sealed partial class SqlMetadataStore
                     [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))]);
             },
             cancellation);
+    }
+
+    private static async Task<ClusterHead> HeadWithSecretAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        ClusterHead head = await HeadAsync(session, cluster, cancellation);
+        if (head.Coordinator.Secret.Length > 0)
+        {
+            return head;
+        }
+
+        // A cluster that was made before there were secrets: the first to look gives it one.
+        await session.ExecuteAsync(
+            "UPDATE slogger_clusters SET secret = @secret WHERE cluster = @cluster AND secret = ''",
+            cancellation,
+            ("@secret", NewSecret()),
+            ("@cluster", cluster));
+        return await HeadAsync(session, cluster, cancellation);
     }
 
     private static string NewSecret() => Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(SqlSchema.SecretLength / 2));

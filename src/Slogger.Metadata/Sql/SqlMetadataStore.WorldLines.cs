@@ -133,6 +133,7 @@ internal sealed partial class SqlMetadataStore
         Cut branch = new(next, (await ProvedAsync(session, cluster, head, shard, durable, row, cancellation)).Versions);
         await WriteBranchAsync(session, cluster, branch, cancellation);
         await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
+        await RecoverOwnershipAsync(session, cluster, branch, cancellation);
         return new(WorldLineOutcome.Started, new(next, branch.Of(shard)));
     }
 

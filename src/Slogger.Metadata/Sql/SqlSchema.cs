@@ -5,7 +5,7 @@ namespace Slogger.Metadata.Sql;
 /// <summary>One step: the version it leads to, and its statements for a dialect.</summary>
 internal sealed record SchemaStep(long Version, Func<SqlDialect, IReadOnlyList<string>> Statements);
 
-internal static class SqlSchema
+internal static partial class SqlSchema
 {
     /// <summary>What to do when tables are not as they should be.</summary>
     public const string ShapeAdvice =
@@ -17,7 +17,7 @@ internal static class SqlSchema
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth)];
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
@@ -184,7 +184,7 @@ internal static class SqlSchema
             },
             cancellation);
 
-        foreach (string query in Shape)
+        foreach (string query in Shape.Concat(MovesShape))
         {
             await session.ExecuteOnceAsync(query, cancellation);
         }

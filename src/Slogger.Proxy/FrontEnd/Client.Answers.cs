@@ -112,7 +112,10 @@ internal sealed unsafe partial class Client
                 EndWait();
                 break;
             case ReplyKind.Refused:
-                Answer(Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
+                Answer(_refusal == NoReplyToExec ? NilReply : Encoding.Latin1.GetBytes($"-{_refusal}\r\n"));
+                break;
+            case ReplyKind.Blocked:
+                Pass(reply.StartsWith("-UNBLOCKED"u8) ? AnswerOfUnblocked(reply) : reply);
                 break;
             case ReplyKind.Cluster:
                 OnCluster(upstream, reply);

@@ -47,8 +47,14 @@ internal sealed unsafe partial class Client
             case SlotScope.Unknown:
                 return RefuseCommand(UnknownCommandError());
         }
+        if (slots.IsWithheld(slot))
+        {
+            Wait(Waiting.Slot);
+            return false;
+        }
         if (!slots.Table.Owns(slot)) { return RefuseCommand(slots.Redirection(slot)); }
         if (kind != CommandKind.Watch) { NoteQueued(slot); }
+        NoteServed(kind, slot);
         return null;
     }
 
@@ -60,6 +66,12 @@ internal sealed unsafe partial class Client
         switch (kind)
         {
             case CommandKind.Exec when (_pins & Pins.Multi) != 0 && ArgumentCount == 1:
+                if (_transactionSlot >= 0 && _loop.Slots!.IsWithheld(new HashSlot(_transactionSlot)))
+                {
+                    Wait(Waiting.Slot);
+                    return false;
+                }
+                if (_isWatchBroken && _transactionSlot != SeveralSlots) { return DiscardInstead(NoReplyToExec); }
                 string? misplaced = _transactionSlot switch
                 {
                     SlotTable.None => null,

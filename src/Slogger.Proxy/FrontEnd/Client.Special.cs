@@ -43,6 +43,7 @@ internal sealed unsafe partial class Client
         if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (kind == CommandKind.Batch) { return HandleBatch(); }
         if (kind == CommandKind.Coordinate) { return HandOver(); }
+        if (kind == CommandKind.Peer) { return HandlePeer(); }
         // What speaks of sequence numbers must not speak of those after the rollback to one who has not heard of it.
         bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8);
         if (!asksOfShard && AnswerWithNotice((nint)length, kind)) { return true; }
@@ -85,10 +86,10 @@ internal sealed unsafe partial class Client
             case CommandKind.Module:
                 return Forward(needsDedicated: true, ReplyKind.Module, barrier: true);
             case CommandKind.Blocking:
-                return Forward(needsDedicated: true, ReplyKind.Plain, blocking: true);
+                return Forward(needsDedicated: true, BlockedReply, blocking: true);
             case CommandKind.BlockingStream:
                 bool blocks = HasArgument("BLOCK"u8);
-                return Forward(blocks, ReplyKind.Plain, blocks);
+                return Forward(blocks, blocks ? BlockedReply : ReplyKind.Plain, blocks);
             case CommandKind.Multi:
                 return HandleMulti();
             case CommandKind.Watch:

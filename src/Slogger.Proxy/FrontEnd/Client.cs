@@ -57,6 +57,9 @@ internal enum Waiting : byte
 
     /// <summary>The version, or the world-line, that a batch needs.</summary>
     Batch,
+
+    /// <summary>A slot that moves: who serves it is about to be known.</summary>
+    Slot,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -283,6 +286,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Quiet:
                 _loop.WaitForQuiet(this);
                 break;
+            case Waiting.Slot:
+                _loop.WaitForSlot(this);
+                break;
             case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
                 _loop.WaitForView(this);
                 break;
@@ -296,7 +302,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);

@@ -47,6 +47,9 @@ internal enum CommandKind : byte
     /// <summary>The header of a session's batch.</summary>
     Batch,
 
+    /// <summary>Another proxy of the cluster introduces itself.</summary>
+    Peer,
+
     /// <summary>As any other, but also used by the proxy of its own accord, so spelled so that they can be told apart.</summary>
     Command,
 
@@ -101,6 +104,7 @@ internal static class CommandKinds
         (CommandKind.Wait, "WAIT"),
         (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO"),
         (CommandKind.Batch, "DPR.BATCH"),
+        (CommandKind.Peer, "DPR.PEER"),
         (CommandKind.WaitAof, "WAITAOF"),
         (CommandKind.Command, "COMMAND"),
         (CommandKind.Module, "MODULE"),

@@ -97,6 +97,9 @@ internal enum ReplyKind : byte
 
     /// <summary>Of SCAN, on the search for the keys of a slot.</summary>
     KeysOfSlot,
+
+    /// <summary>Of what may block, among several shards: it is ended when its keys move.</summary>
+    Blocked,
 }
 
 /// <summary>One or more replies that an upstream owes.</summary>

@@ -13,14 +13,25 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Takes what the metadata says. The loop's thread, first before the store is opened.</summary>
     /// <param name="view">The slots and the shards.</param>
     /// <param name="commands">The store's reply to COMMAND, where none has been given before.</param>
-    public void UseSlots(ClusterSlots view, byte[] commands) => Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
+    public void UseSlots(ClusterSlots view, byte[] commands)
+    {
+        Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
+        OnSlotsChanged();
+    }
 }
 
 /// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
 /// <param name="Self">This shard.</param>
 /// <param name="Map">The owners.</param>
 /// <param name="Replies">What clients are told.</param>
-internal sealed record ClusterSlots(ShardId Self, SlotMap Map, ClusterReplies Replies);
+internal sealed record ClusterSlots(ShardId Self, SlotMap Map, ClusterReplies Replies)
+{
+    /// <summary>For each slot whether it is this shard's and not served for a moment, since it moves; null: none is.</summary>
+    public bool[]? Withheld { get; init; }
+
+    /// <summary>Whether this shard serves a slot.</summary>
+    public bool Serves(HashSlot slot) => Map.Owner(slot) == Self && Withheld?[slot.Number] != true;
+}
 
 /// <summary>What the front end knows of slots: the metadata's part, and where the store's commands have their keys. Immutable.</summary>
 internal sealed class ShardSlots
@@ -69,6 +80,9 @@ internal sealed class ShardSlots
         return System.Text.Encoding.Latin1.GetString(bytes[1..(length - 2)]);
     }
 
+    /// <summary>Whether a slot that is not served here is this shard's all the same: it moves, and requests for it wait.</summary>
+    public bool IsWithheld(HashSlot slot) => _view.Map.Owner(slot) == _view.Self && !_view.Serves(slot);
+
     private static bool[] Owned(ClusterSlots view) =>
-        [.. Enumerable.Range(0, HashSlot.Count).Select(slot => view.Map.Owner(new HashSlot(slot)) == view.Self)];
+        [.. Enumerable.Range(0, HashSlot.Count).Select(slot => view.Serves(new HashSlot(slot)))];
 }

@@ -139,6 +139,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
             if (_heldBatches.Count > 0) { CheckHeldBatches(); }
+            if (_withholdings.Count > 0) { CheckWithholdings(); }
             Resume();
             ChangeSharedView();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
@@ -471,6 +472,13 @@ internal interface IShardPort : IVersionSource
     void OnCommitAwaited()
     {
     }
+
+    /// <summary>Whether another proxy of the cluster has shown who it is: the arguments of DPR.PEER behind its name. Null if so;
+    /// else why not.</summary>
+    string? PeerRefusal(IReadOnlyList<byte[]> introduction) => "ERR SLOGGER this shard has no others beside it";
+
+    /// <summary>Takes over the connection of a proxy that was not refused. <c>+OK</c> has been sent.</summary>
+    void AcceptPeer(Socket connection, IReadOnlyList<byte[]> introduction) => connection.Dispose();
 
     /// <summary>Tells the operator.</summary>
     void Warn(string message);

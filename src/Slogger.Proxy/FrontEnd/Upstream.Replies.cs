@@ -162,6 +162,7 @@ internal sealed unsafe partial class Upstream
             _loop.Gate.DedicatedExactInFlight--;
         }
         if (e.Blocking) { BlockingInFlight--; }
+        _answered++;
         e.Client = null;
         _head++;
         if (_head == _tail) { _head = _tail = 0; }

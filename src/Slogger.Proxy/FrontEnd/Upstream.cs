@@ -73,6 +73,14 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>Entries not yet answered.</summary>
     public int InFlight => _tail - _head;
 
+    /// <summary>A place behind all that has been given to it; see <see cref="HasAnswered"/>.</summary>
+    public long Mark => _answered + InFlight;
+
+    /// <summary>Whether all before a place has been answered.</summary>
+    public bool HasAnswered(long mark) => IsClosed || _answered >= mark;
+
+    private long _answered;
+
     /// <summary>Exact entries not yet answered: what a version boundary waits for.</summary>
     public int ExactInFlight { get; private set; }
 

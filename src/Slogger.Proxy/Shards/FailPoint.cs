@@ -30,6 +30,16 @@ internal static class FailPoint
     public const string HistoryBegun = "history-begun";
     public const string ClientsTold = "clients-told";
 
+    public const string MovePurged = "move-purged";
+    public const string MoveCopied = "move-copied";
+    public const string MoveChangesSent = "move-changes-sent";
+    public const string MoveWithheld = "move-withheld";
+    public const string MoveLeaving = "move-leaving";
+    public const string MoveLastChangesSent = "move-last-changes-sent";
+    public const string MoveComplete = "move-complete";
+    public const string MoveLanded = "move-landed";
+    public const string MoveDiscarded = "move-discarded";
+
     private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
 
     /// <summary>Goes on, unless the test wants the process to die here.</summary>

@@ -31,6 +31,7 @@ internal sealed partial class LogShard
             OnLogFailure(e);
             return;
         }
+        FollowChanges(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { MarkChanged(); }
     }
@@ -57,6 +58,8 @@ internal sealed partial class LogShard
 
     protected override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
+    void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
+
     void IStreamSink.OnKeepalive(long offset)
     {
         lock (_machineLock) { _machine?.StreamRead(offset); }
@@ -65,7 +68,20 @@ internal sealed partial class LogShard
     void IStreamSink.OnClosed(LinkClosed reason)
     {
         _isAttached = false;
+        FollowingEnded();
         Suspect($"the replication link ended: {reason.Message}");
+    }
+
+    protected override async Task StreamReadAsync(CancellationToken stop)
+    {
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        long until = (await control.RoleAsync(stop).ConfigureAwait(false)).Offset;
+        while (_link is { } link && link.Offset < until)
+        {
+            if (link.Completion.IsCompleted) { throw new RedisException(RedisProblem.Closed, "The replication stream was interrupted."); }
+            link.Hurry();
+            await Task.Delay(1, stop).ConfigureAwait(false);
+        }
     }
 
     // ---- Under the machine's lock ----

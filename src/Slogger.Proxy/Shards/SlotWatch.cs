@@ -1,8 +1,10 @@
 // A shard's view of the slots and of the other shards, from the metadata: taken at the start, and again about once a second, so
-// that a client is never sent to where a shard was long ago. While the metadata is away the last view holds. Has Redis tell,
-// once, where its commands have their keys. Only for shards among others.
+// that a client is never sent to where a shard was long ago; more often while slots move, and at once when somebody asks. While
+// the metadata is away the last view holds. Has Redis tell, once, where its commands have their keys. Only for shards among others.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -19,7 +21,8 @@ internal sealed class SlotWatch
     private static readonly TimeSpan ShortPeriod = TimeSpan.FromMilliseconds(200);
     private readonly ClusterSeat _seat;
     private readonly ILogSink _report;
-    private readonly byte[] _commands;
+    private readonly SemaphoreSlim _looking = new(1, 1);
+    private Dictionary<ShardId, ListenAddress> _at = [];
     private string _addresses = "";
     private bool _isComplete;
 
@@ -27,9 +30,25 @@ internal sealed class SlotWatch
     {
         _seat = seat;
         _report = report;
-        _commands = commands;
+        Commands = commands;
+        Keys = KeyFinder.FromCommandReply(commands);
         View = view;
     }
+
+    /// <summary>Redis's reply to COMMAND.</summary>
+    public byte[] Commands { get; }
+
+    /// <summary>Where its commands have their keys.</summary>
+    public KeyFinder Keys { get; }
+
+    /// <summary>Owners and moves, as last seen.</summary>
+    public OwnershipTable Table { get; private set; } = null!;
+
+    /// <summary>Called after each look.</summary>
+    public Action Looked { get; set; } = static () => { };
+
+    /// <summary>Where a shard's proxy is; null: it has never run.</summary>
+    public ListenAddress? AddressOf(ShardId shard) => Volatile.Read(ref _at).GetValueOrDefault(shard);
 
     /// <summary>As last seen.</summary>
     public ClusterSlots View { get; private set; }
@@ -53,16 +72,15 @@ internal sealed class SlotWatch
         return watch;
     }
 
-    /// <summary>Has a front end know the view, now and whenever it changes, until stopped.</summary>
-    public async Task RunAsync(FrontEndLoop loop, CancellationToken stop)
+    /// <summary>Looks now and then, until stopped.</summary>
+    public async Task RunAsync(CancellationToken stop)
     {
-        Tell(loop);
         while (!stop.IsCancellationRequested)
         {
             try
             {
-                await Task.Delay(_isComplete ? Period : ShortPeriod, stop).ConfigureAwait(false);
-                if (await LookAsync(stop).ConfigureAwait(false)) { Tell(loop); }
+                await Task.Delay(_isComplete && Table.Moves.IsEmpty ? Period : ShortPeriod, stop).ConfigureAwait(false);
+                await LookAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
             {
@@ -79,19 +97,31 @@ internal sealed class SlotWatch
         }
     }
 
-    private void Tell(FrontEndLoop loop)
+    /// <summary>Looks at once.</summary>
+    /// <returns>True, for callers that want a value.</returns>
+    /// <exception cref="MetadataException">It cannot.</exception>
+    public async Task<bool> LookAsync(CancellationToken stop)
     {
-        ClusterSlots view = View;
-        loop.Post(() => loop.UseSlots(view, _commands));
+        await _looking.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            await LookOnceAsync(stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            _looking.Release();
+        }
+        Looked();
+        return true;
     }
 
-    // True if there is something new.
-    private async Task<bool> LookAsync(CancellationToken stop)
+    private async Task LookOnceAsync(CancellationToken stop)
     {
-        SlotOwners owners = await _seat.Metadata.SlotsAsync(_seat.Cluster, stop).ConfigureAwait(false);
+        OwnershipTable owners = await _seat.Metadata.OwnershipAsync(_seat.Cluster, stop).ConfigureAwait(false);
+        Table = owners;
         IReadOnlyList<ShardRecord> shards = await _seat.Metadata.ShardsAsync(_seat.Cluster, stop).ConfigureAwait(false);
         string addresses = string.Create(CultureInfo.InvariantCulture, $"{owners.Revision} {string.Join(' ', shards.Select(s => s.Address))}");
-        if (addresses == _addresses) { return false; }
+        if (addresses == _addresses) { return; }
         _addresses = addresses;
         var nodes = new List<ClusterNode>();
         foreach (ShardRecord shard in shards)
@@ -100,8 +130,8 @@ internal sealed class SlotWatch
             if (ListenAddress.TryParse(shard.Address, out ListenAddress? at, out _) && !at.IsUnix) { nodes.Add(new ClusterNode(shard.Shard, at.Host, at.Port, IsAlive: true)); }
         }
         _isComplete = nodes.Count == shards.Count;
+        Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _)).ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
         View = new ClusterSlots(_seat.Shard, owners.Map, new ClusterReplies(_seat.Cluster, owners.Map, owners.Revision, nodes, _seat.Shard));
-        return true;
     }
 
     // As it came.

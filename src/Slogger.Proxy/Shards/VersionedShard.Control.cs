@@ -89,7 +89,7 @@ internal abstract partial class VersionedShard
             if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
-            if (_seat.HasPeers) { _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false); }
+            if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
         }
         catch (LogException e)
         {
@@ -109,7 +109,7 @@ internal abstract partial class VersionedShard
     public void Attach(FrontEndLoop loop)
     {
         _loop = loop;
-        if (_slots is not null) { _watching = _slots.RunAsync(loop, _ending.Token); }
+        _moves?.Attach(loop);
         _control = Task.Run(() => OpenAndControlAsync(_ending.Token), CancellationToken.None);
     }
 
@@ -119,6 +119,7 @@ internal abstract partial class VersionedShard
         {
             // Only now, so that shards that are started one after the other do not wait for each other.
             await PeersEnteredAsync(stop).ConfigureAwait(false);
+            if (_moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
         }
         catch (OperationCanceledException)
         {
@@ -129,6 +130,7 @@ internal abstract partial class VersionedShard
             Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
             return;
         }
+        if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
         Reopen(rolledBack: null);
         await ControlAsync(stop).ConfigureAwait(false);
     }
@@ -237,6 +239,7 @@ internal abstract partial class VersionedShard
         _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
         _isAttached = _isLeft = false;
         lock (_machineLock) { _machine?.StoreLost(); }
+        if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
         await DetachAsync(stop).ConfigureAwait(false);
         await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
         _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that");
@@ -308,6 +311,7 @@ internal abstract partial class VersionedShard
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
         }
         if (_stopped.Task.IsCompleted) { await BeforeEndAsync().ConfigureAwait(false); }
+        if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
         await _ending.CancelAsync().ConfigureAwait(false);
         await EndWorkersAsync().ConfigureAwait(false);
         try

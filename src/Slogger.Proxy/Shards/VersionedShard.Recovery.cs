@@ -154,6 +154,7 @@ internal abstract partial class VersionedShard
             BeginTrail(isAtBranch: rolledBack is not null);
             if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
+            if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             Reopen(rolledBack);
             return;
         }

@@ -41,6 +41,11 @@ internal abstract partial class VersionedShard
         Line("lag_record_ms", Milliseconds(status.RecordedLagUs));
         Line("lag_commit_ms", Milliseconds(status.CommittedLagUs));
         foreach ((string name, long value) in KeptStatus()) { Line(name, value); }
+        if (_messages is { } messages)
+        {
+            Line("messages_sent", messages.Sent);
+            Line("messages_dropped", messages.Dropped);
+        }
         Line("clients", loop.Clients.Count);
         Line("clients_dedicated", loop.DedicatedCount);
         Line("ops_per_sec", _rate.PerSecond(loop.Forwarded));

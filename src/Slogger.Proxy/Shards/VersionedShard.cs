@@ -214,6 +214,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     break;
                 case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
                     Append(effect);
+                    _moves?.OnBoundary(effect.Boundary.Point);
                     break;
                 case ShardEffectKind.RequestSync:
                     RequestSync();
@@ -225,6 +226,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     Volatile.Write(ref _worldLine, effect.Point.WorldLine.Number);
                     Volatile.Write(ref _committed, effect.Point.Version.Number);
                     OnCommitted(effect.Point);
+                    _moves?.OnCut(effect.Point);
                     if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
                     break;
                 case ShardEffectKind.Stopped:

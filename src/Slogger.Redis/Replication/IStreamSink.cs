@@ -23,6 +23,12 @@ public interface IStreamSink
     {
     }
 
+    /// <summary>Redis has published a message (PUBLISH), by whomever.</summary>
+    /// <param name="command">The whole command in RESP; empty if it is longer than the link's buffer.</param>
+    void OnPublish(ReadOnlySpan<byte> command)
+    {
+    }
+
     /// <summary>Redis's own heartbeat was read; all bytes up to <paramref name="offset"/> have been handed over.</summary>
     void OnKeepalive(long offset)
     {

@@ -134,6 +134,9 @@ public sealed class ReplicationLink : IDisposable
     /// <summary>Bytes of history handed to the sink. Any thread.</summary>
     public long Offset => Volatile.Read(ref _handedOver);
 
+    /// <summary>The last end of a command that has been read, in bytes of history. For the sink, during its calls.</summary>
+    public long CommandEnd => _scanner?.CommandStart ?? 0;
+
     /// <summary>Where the stream stands, to resume from in another link. Only after <see cref="Completion"/>.</summary>
     public StreamScanner? Position => _scanner;
 
@@ -321,6 +324,10 @@ public sealed class ReplicationLink : IDisposable
                     Hand(unread, ref handed, position);
                     _hurried = false;
                     _sink!.OnMarker(new StreamMarker(payload, _scanner.Offset, _scanner.Database));
+                    break;
+                case StreamEvent.Publish:
+                    long start = _scanner.EventStart - (_handedOver - handed);
+                    _sink!.OnPublish(start < 0 ? default : unread[(int)start..position]);
                     break;
                 case StreamEvent.ReplicationConfig:
                     Hand(unread, ref handed, position);

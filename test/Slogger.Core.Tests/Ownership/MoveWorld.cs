@@ -13,9 +13,9 @@ using Version = Slogger.Core.Versions.Version;
 namespace Slogger.Core.Tests.Ownership;
 
 /// <summary>Faults of the callers, which the properties have to notice as well.</summary>
-internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData }
+internal enum MoveCallerFault { None, EpochUnchecked, LandingOutlivesRecovery, ImportOverOldData, CopiesAgainUnasked }
 
-internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 1500);
+internal sealed record MoveWorldSettings(int Seed, MoveMutation Mutation = MoveMutation.None, MoveCallerFault Fault = MoveCallerFault.None, int Steps = 4000);
 
 internal sealed partial class MoveWorld
 {
@@ -38,8 +38,12 @@ internal sealed partial class MoveWorld
     private long _nowUs = 20_000;
     private int _value;
     private bool _calm;
+    private bool _failsSoon;
     private readonly int _slow;    // one in so many turns an answer gets through
     private readonly int _rare;    // one in so many failures that the dice show does happen
+    private readonly int _breaks;  // one in so many turns the way between two owners breaks
+    private readonly int _late;    // one in so many reports comes late
+    private readonly int _lag;     // one in so many turns something becomes durable, or the cut is recorded
     private readonly int _skew;    // versions between the clocks of two neighbours
 
     private sealed class Write
@@ -54,7 +58,10 @@ internal sealed partial class MoveWorld
         _settings = settings;
         _random = new(settings.Seed);
         _slow = 1 << _random.Next(5);
-        _rare = 4 << _random.Next(4);
+        _rare = 16 << _random.Next(4);
+        _late = 2 + _random.Next(3);
+        _lag = 1 << _random.Next(4);
+        _breaks = 8 << _random.Next(5);
         _skew = 4 * _random.Next(5);
         foreach (MoveShard shard in _shards) StartProcess(shard);
     }
@@ -72,6 +79,14 @@ internal sealed partial class MoveWorld
         _nowUs += _random.Next(20);
         MoveShard shard = _shards[_random.Next(ShardCount)];
         if (shard.WorldLine != _table.WorldLine && _random.Next(20) == 0) EnterWorldLine(shard);
+        TellAgain();
+        if (_failsSoon && !_calm)
+        {
+            // Between two steps of a move, where it matters.
+            _failsSoon = false;
+            Recover();
+        }
+
         switch (_random.Next(_calm ? 16 : 20))
         {
             case 0 or 1 or 2: Operate(); break;
@@ -79,8 +94,8 @@ internal sealed partial class MoveWorld
                 for (int n = _random.Next(8); n > 0; n--) Execute(shard);
                 break;
             case 6 or 7: CloseVersion(shard); break;
-            case 8: shard.Durable = shard.Closed; break;
-            case 9: RecordCut(); break;
+            case 8 when _calm || _random.Next(_lag) == 0: shard.Durable = shard.Closed; break;
+            case 9 when _calm || _random.Next(_lag) == 0: RecordCut(); break;
             case 10: Renew(shard); break;
             case 11 or 12 when _calm || _random.Next(_slow) == 0: DeliverWrite(); break;
             case 13:
@@ -90,7 +105,7 @@ internal sealed partial class MoveWorld
             case 14: if (shard.Process is { } p) Do(p, e => p.Ownership.Unanswered(e)); break;
             case 15: if (shard.Process is { } q) Do(q, e => q.Ownership.CutRecorded(new(_table.WorldLine, _cut), e)); break;
             case 16 when _random.Next(2) == 0: Plan(); break;
-            case 17 when _random.Next(25) == 0: Cancel(); break;
+            case 17 when _random.Next(60) == 0: Cancel(); break;
             case 18 when _random.Next(_rare) == 0: EndProcess(shard); break;
             case 19 when _random.Next(_rare) == 0: Recover(); break;
         }
@@ -166,7 +181,6 @@ internal sealed partial class MoveWorld
         Version next = new((_nowUs / IntervalUs) - (_skew * shard.Id.Number)), closing = shard.Open;
         if (next <= shard.Open) return;
         shard.Open = next;
-        Do(process, e => process.Ownership.VersionOpened(next, e));
         if (_random.Next(5) == 0)
         {
             // The marker is refused: what was forwarded is part of whatever is closed next.
@@ -176,7 +190,7 @@ internal sealed partial class MoveWorld
         }
 
         WorldLine line = shard.WorldLine;
-        shard.Forwarded.Enqueue(new(-1, 0, false, closing, () =>
+        shard.Forwarded.Enqueue(new(MarkerEntry, 0, false, closing, () =>
         {
             shard.CloseBoundary(closing);
             shard.Closed = next.Previous;
@@ -218,6 +232,7 @@ internal sealed partial class MoveWorld
         OwnerEpoch newest = _settings.Fault == MoveCallerFault.EpochUnchecked ? change.Epoch : _shards[by.Shard.Number].Epoch;
         (ChangeOutcome outcome, _table) = _table.Apply(change, newest);
         Count($"{outcome} {change.Next}");
+        _failsSoon |= outcome == ChangeOutcome.Applied && _random.Next(change.Next == MoveState.Landed ? 8 : 40) == 0;
         if (_random.Next(4) == 0) return;
         if (outcome == ChangeOutcome.Deposed) return;
         if (by.IsCurrent) Do(by, e => by.Ownership.Read(_table, e));

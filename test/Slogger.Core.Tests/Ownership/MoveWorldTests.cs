@@ -33,13 +33,15 @@ public class MoveWorldTests
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
         foreach (string what in (string[])["operation", "planned", "cancelled", "process ended", "recovery", "recovery gives slots back", "marker lost",
-                     "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed", "Applied Finished", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
+                     "way broken", "Applied Planned", "Withhold", "Import", "Discard", "Applied Leaving", "Applied Landed", "Applied Finished", "Refused Leaving", "Deposed Leaving", "AlreadyApplied Leaving", "AlreadyApplied Finished"])
             Assert.True(happened.GetValueOrDefault(what) > Worlds / 25, $"'{what}' happened {happened.GetValueOrDefault(what)} times in {Worlds} worlds");
     }
 
     [Theory]
     [InlineData((int)MoveMutation.ServesOn)]
-    [InlineData((int)MoveMutation.LeavesBeforeBoundary)]
+    [InlineData((int)MoveMutation.LeavesBeforeWithheld)]
+    [InlineData((int)MoveMutation.CopiesForAnyRow)]
+    [InlineData((int)MoveMutation.ServesBeforeTakenBack)]
     [InlineData((int)MoveMutation.LandsBeforeBoundary)]
     [InlineData((int)MoveMutation.LandsAnywhere)]
     [InlineData((int)MoveMutation.DiscardsBeforeCut)]
@@ -50,22 +52,26 @@ public class MoveWorldTests
     [InlineData((int)MoveMutation.ServesByAnyTable)]
     public void Mutant_OfTheMove_IsCaught(int mutation) =>
         // Rare things need longer worlds.
-        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.FinishesBeforeBoundary ? 8000 : 1500), ((MoveMutation)mutation).ToString());
+        AssertCaught(seed => new(seed, (MoveMutation)mutation, Steps: (MoveMutation)mutation is MoveMutation.AnyWorldLine or MoveMutation.CopiesForAnyRow or MoveMutation.ServesBeforeTakenBack or MoveMutation.FinishesBeforeBoundary ? 12000 : 4000), ((MoveMutation)mutation).ToString());
 
     [Theory]
     [InlineData((int)MoveCallerFault.EpochUnchecked)]
     [InlineData((int)MoveCallerFault.LandingOutlivesRecovery)]
     [InlineData((int)MoveCallerFault.ImportOverOldData)]
+    [InlineData((int)MoveCallerFault.CopiesAgainUnasked)]
     public void Mutant_OfTheCaller_IsCaught(int fault) =>
         AssertCaught(seed => new(seed, Fault: (MoveCallerFault)fault), ((MoveCallerFault)fault).ToString());
 
     private static void AssertCaught(Func<int, MoveWorldSettings> settings, string name)
     {
+        Dictionary<string, int> happened = [];
         for (int seed = 1; seed <= 4 * Worlds; seed++)
         {
             try
             {
-                new MoveWorld(settings(seed)).Run();
+                MoveWorld world = new(settings(seed));
+                world.Run();
+                foreach ((string what, int n) in world.Happened) happened[what] = happened.GetValueOrDefault(what) + n;
             }
             catch (Exception e) when (e is ModelException or ArgumentException)
             {
@@ -74,6 +80,6 @@ public class MoveWorldTests
             }
         }
 
-        throw new ModelException($"The mutant {name} survived {4 * Worlds} worlds.");
+        throw new ModelException($"The mutant {name} survived {4 * Worlds} worlds, in which happened: {string.Join(", ", happened.Select(h => $"{h.Key} {h.Value}"))}");
     }
 }

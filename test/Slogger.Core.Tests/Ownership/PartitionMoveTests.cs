@@ -19,6 +19,7 @@ public class PartitionMoveTests
     private OwnershipTable _table = new(MapRevision.First, new(1), SlotMap.Even(2), []);
     private ShardOwnership _a;
     private ShardOwnership _b;
+    private long _attempt;
     private long _epochA = 1, _epochB = 1;
 
     public PartitionMoveTests()
@@ -32,18 +33,17 @@ public class PartitionMoveTests
     public void Move_NoFailure_GoesStepByStep()
     {
         Assert.Equal(("Serve", "Moved"), Verdicts);
-        Assert.Equal("Withhold", Do(e => _a.VersionOpened(new(11), e)));
+        Assert.Equal("Withhold", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
         Assert.Equal(("TryAgain", "Moved"), Verdicts);
-        Assert.Equal("", Do(e => _a.VersionOpened(new(12), e)));
-        Assert.Equal("", Do(e => _a.BoundaryClosed(new(new(1), new(9)), e)));
-        Assert.Equal("Write Leaving 10", Do(e => _a.BoundaryClosed(new(new(1), new(10)), e)));
+        Assert.Equal("", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
+        Assert.Equal("Write Leaving 10", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e)));
         Perform();
-        Assert.Equal("", Do(e => _a.BoundaryClosed(new(new(1), new(11)), e)));
-        Assert.Equal("Import", Read(_b));
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(11)), e)));
+        Assert.Equal("", Read(_b));
         Assert.Equal("", Read(_a));
         Assert.Equal(("TryAgain", "Moved"), Verdicts);
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(11)), e)));
-        Assert.Equal("", Do(e => _b.Copied(Id, new(new(1), new(15)), e)));
+        Assert.Equal("", Do(e => _b.Copied(Id, Row, new(new(1), new(15)), e)));
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(14)), e)));
         Assert.Equal("Write Landed 15", Do(e => _b.BoundaryClosed(new(new(1), new(15)), e)));
         Assert.Equal(("TryAgain", "Moved"), Verdicts);
@@ -70,7 +70,7 @@ public class PartitionMoveTests
     public void Landing_NewOwnersClockIsBehind_WaitsForAVersionBehindTheBoundary()
     {
         Leave(boundary: 10);
-        Do(e => _b.Copied(Id, new(new(1), new(8)), e));
+        Do(e => _b.Copied(Id, Row, new(new(1), new(8)), e));
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(10)), e)));
         Assert.Equal("Write Landed 11", Do(e => _b.BoundaryClosed(new(new(1), new(11)), e)));
     }
@@ -80,40 +80,115 @@ public class PartitionMoveTests
     [InlineData(true)]
     public void OldOwnerCrashes_BeforeItsRenunciationIsWritten_ServesAgainAndBeginsAnew(bool wasOnItsWay)
     {
-        Do(e => _a.VersionOpened(new(11), e));
-        Do(e => _a.BoundaryClosed(new(new(1), new(10)), e));
+        Do(e => _a.Ready(Id, new(1), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
         MoveChange late = _effects[^1].Change;
         _a = Start(A, ++_epochA);
         Assert.Equal(("Serve", "Moved"), Verdicts);
         // What the dead process had on its way must not count: its successor serves.
         if (wasOnItsWay) Assert.Equal(ChangeOutcome.Deposed, _table.Apply(late, new(_epochA)).Outcome);
-        Assert.Equal("Withhold", Do(e => _a.VersionOpened(new(13), e)));
-        Assert.Equal("Write Leaving 12", Do(e => _a.BoundaryClosed(new(new(1), new(12)), e)));
+        Assert.Equal("Withhold", Do(e => _a.Ready(Id, new(1), e)));
+        Assert.Equal("Write Leaving 12", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
         Perform();
         Assert.Equal(MoveState.Leaving, _table.Moves[0].State);
     }
 
     [Fact]
-    public void OldOwnerCrashes_AfterItsRenunciationIsWritten_DoesNotServe()
+    public void OldOwnerCrashes_AfterItsRenunciationIsWritten_ServesOnlyWhenItIsTakenBack()
+    {
+        Leave(boundary: 10);
+        Do(e => _b.Copied(Id, Row, new(new(1), new(11)), e));
+        Do(e => _b.BoundaryClosed(new(new(1), new(11)), e));
+        MoveChange landing = _effects[^1].Change;
+        _a = Start(A, ++_epochA);
+        Assert.Equal("Write Planned 0", Text());
+        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Perform();
+        Assert.Equal("", Read(_a));
+        Assert.Equal(("Serve", "Moved"), Verdicts);
+        // Of the two writes the metadata took one; and the copy of that time must not count when the slots are withheld again.
+        Assert.Equal(ChangeOutcome.Refused, _table.Apply(landing, new(_epochB)).Outcome);
+        Read(_b);
+        Leave(boundary: 10);
+        Assert.Equal(ChangeOutcome.Refused, _table.Apply(landing, new(_epochB)).Outcome);
+        Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(13)), e)));
+        Land(14);
+        Assert.Equal(("Moved", "Serve"), Verdicts);
+    }
+
+    [Fact]
+    public void OldOwnerCrashes_NewOneLandsFirst_TheTakingBackIsRefused()
     {
         Leave(boundary: 10);
         _a = Start(A, ++_epochA);
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        MoveChange back = _effects[^1].Change;
         Land(11);
+        Assert.Equal(ChangeOutcome.Refused, _table.Apply(back, new(_epochA)).Outcome);
+        Assert.Equal("", Do(_a.Unanswered));
         Assert.Equal(("Moved", "Serve"), Verdicts);
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Copy_ComesToNothing_TheOldOwnerServesAgain(bool isWritten)
+    {
+        Do(e => _a.Ready(Id, new(1), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
+        MoveChange leaving = _effects[^1].Change;
+        if (isWritten) Perform();
+        // Not before it is known what became of the renunciation.
+        Assert.Equal("", Do(e => _a.NotReady(Id, new(1), e)));
+        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        if (!isWritten)
+        {
+            Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
+            Perform();
+        }
+
+        Assert.Equal("Write Planned 0", Read(_a));
+        Perform();
+        Assert.Equal("", Read(_a));
+        Assert.Equal(("Serve", "Moved"), Verdicts);
+        Assert.Equal(ChangeOutcome.Refused, _table.Apply(leaving, new(_epochA)).Outcome);
+    }
+
+    [Fact]
+    public void Withheld_ForAnAttemptBefore_DoesNotCount()
+    {
+        Do(e => _a.Ready(Id, new(1), e));
+        long before = _attempt;
+        Do(e => _a.NotReady(Id, new(1), e));
+        Assert.Equal("Withhold", Do(e => _a.Ready(Id, new(1), e)));
+        // Served in between: what was forwarded then may still be under way.
+        Assert.Equal("", Do(e => _a.Withheld(Id, before, new(new(1), new(10)), e)));
+        Assert.Equal("Write Leaving 12", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
+    }
+
+    [Fact]
+    public void NotReady_BeforeTheRenunciation_TheOldOwnerServesAtOnce()
+    {
+        Do(e => _a.Ready(Id, new(1), e));
+        Assert.Equal("", Do(e => _a.NotReady(Id, new(1), e)));
+        Assert.Equal(("Serve", "Moved"), Verdicts);
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e)));
     }
 
     [Fact]
     public void NewOwnerCrashes_WhileItCopies_CopiesAgain()
     {
         Leave(boundary: 10);
-        Do(e => _b.Copied(Id, new(new(1), new(12)), e));
+        Do(e => _b.Copied(Id, Row, new(new(1), new(12)), e));
         Do(e => _b.BoundaryClosed(new(new(1), new(12)), e));
         MoveChange late = _effects[^1].Change;
         Assert.Equal("Import", StartB());
+        Assert.Equal("Write Planned 0", Do(e => _a.NotReady(Id, new(1), e)));
+        Perform();
         // Its predecessor's copy is being deleted: that it was complete must not count any more.
         Assert.Equal(ChangeOutcome.Deposed, _table.Apply(late, new(_epochB)).Outcome);
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(13)), e)));
+        Read(_a);
+        Leave(boundary: 13);
         Land(14);
         Assert.Equal(("Moved", "Serve"), Verdicts);
     }
@@ -161,20 +236,21 @@ public class PartitionMoveTests
     {
         Leave(boundary: 10);
         MoveId id = Id;
+        MapRevision before = Row;
         _table = _table.Recover(new(2), new(20));
         Read(_a);
         Read(_b);
         Do(e => _a.EnterWorldLine(new(2), e));
-        Do(e => _b.EnterWorldLine(new(2), e));
+        Assert.Equal("Import", Do(e => _b.EnterWorldLine(new(2), e)));
         Assert.Equal(("Serve", "Moved"), Verdicts);
-        Do(e => _a.VersionOpened(new(31), e));
-        Do(e => _a.BoundaryClosed(new(new(2), new(30)), e));
+        Do(e => _a.Ready(id, new(2), e));
+        Do(e => _a.Withheld(id, _attempt, new(new(2), new(30)), e));
         Perform();
-        Assert.Equal("Import", Read(_b));
+        Assert.Equal("", Read(_b));
         // The copy of before the recovery was complete; this one is not.
-        Do(e => _b.Copied(id, new(new(1), new(12)), e));
+        Do(e => _b.Copied(id, before, new(new(1), new(12)), e));
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(2), new(31)), e)));
-        Do(e => _b.Copied(id, new(new(2), new(32)), e));
+        Do(e => _b.Copied(id, Row, new(new(2), new(32)), e));
         Assert.Equal("Write Landed 32", Do(e => _b.BoundaryClosed(new(new(2), new(32)), e)));
     }
 
@@ -182,7 +258,7 @@ public class PartitionMoveTests
     public void Cancel_WhileLeaving_TheOldOwnerServesAndTheNewOneDeletes()
     {
         Leave(boundary: 10);
-        Do(e => _b.Copied(Id, new(new(1), new(11)), e));
+        Do(e => _b.Copied(Id, Row, new(new(1), new(11)), e));
         Do(e => _b.BoundaryClosed(new(new(1), new(11)), e));
         MoveChange late = _effects[^1].Change;
         _table = _table.Cancel(Id)!;
@@ -200,11 +276,11 @@ public class PartitionMoveTests
     [Fact]
     public void Write_AnswerLost_IsRepeatedAndNothingElseIsDone()
     {
-        Do(e => _a.VersionOpened(new(11), e));
-        Do(e => _a.BoundaryClosed(new(new(1), new(10)), e));
+        Do(e => _a.Ready(Id, new(1), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e));
         Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
         Perform();
-        Assert.Equal("", Do(e => _a.BoundaryClosed(new(new(1), new(12)), e)));
+        Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(12)), e)));
         Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
         Assert.Equal(ChangeOutcome.AlreadyApplied, _table.Apply(_effects[0].Change, new(_epochA)).Outcome);
         Read(_a);
@@ -259,18 +335,20 @@ public class PartitionMoveTests
     [Fact]
     public void Apply_StepOfSomebodyElse_IsRefused()
     {
-        MoveChange change = new(Id, new(1), MoveState.Planned, MoveState.Leaving, new(5), A, new(1));
+        MoveChange change = new(Id, new(1), Row, MoveState.Planned, MoveState.Leaving, new(5), A, new(1));
         Assert.Throws<ArgumentException>(() => _table.Apply(change with { By = B }, new(1)));
         Assert.Throws<ArgumentException>(() => _table.Apply(change with { Next = MoveState.Landed }, new(1)));
         Assert.Equal(ChangeOutcome.Refused, _table.Apply(change with { WorldLine = new(2) }, new(1)).Outcome);
         Assert.Equal(ChangeOutcome.Refused, _table.Apply(change with { Move = new(99) }, new(1)).Outcome);
         _table = _table.Apply(change, new(1)).Table;
-        MoveChange landed = new(Id, new(1), MoveState.Leaving, MoveState.Landed, new(5), B, new(1));
+        MoveChange landed = new(Id, new(1), Row, MoveState.Leaving, MoveState.Landed, new(5), B, new(1));
         Assert.Throws<ArgumentException>(() => _table.Apply(landed, new(1)));
         Assert.Equal(ChangeOutcome.Refused, _table.Apply(change with { Version = new(6) }, new(1)).Outcome);
     }
 
     private MoveId Id => _table.Moves[0].Id;
+
+    private MapRevision Row => _table.Moves[0].Changed;
 
     private (string A, string B) Verdicts => ($"{_a.Ask(Slot, 0).Verdict}", $"{_b.Ask(Slot, 0).Verdict}");
 
@@ -290,8 +368,8 @@ public class PartitionMoveTests
 
     private void Leave(long boundary)
     {
-        Do(e => _a.VersionOpened(new(boundary + 1), e));
-        Do(e => _a.BoundaryClosed(new(new(1), new(boundary)), e));
+        Do(e => _a.Ready(Id, new(1), e));
+        Do(e => _a.Withheld(Id, _attempt, new(new(1), new(boundary)), e));
         Perform();
         Read(_a);
         Read(_b);
@@ -299,7 +377,7 @@ public class PartitionMoveTests
 
     private void Land(long version)
     {
-        Do(e => _b.Copied(Id, new(new(1), new(version)), e));
+        Do(e => _b.Copied(Id, Row, new(new(1), new(version)), e));
         Do(e => _b.BoundaryClosed(new(new(1), new(version)), e));
         Perform();
         Read(_a);
@@ -319,6 +397,8 @@ public class PartitionMoveTests
     {
         _effects.Clear();
         input(_effects);
+        foreach (MoveEffect effect in _effects)
+            if (effect.Kind == MoveEffectKind.Withhold) _attempt = effect.Attempt;
         return Text();
     }
 

@@ -2,6 +2,7 @@
 // is read and compared with what every writer did and was told: invariants I1, I2, I3 and I5.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Ownership;
 
 namespace Slogger.Integration.Tests.Cluster;
 
@@ -13,6 +14,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     [
         "redis", "two-redis", "redis-then-redis", "proxy", "both", "redis-and-proxy", "pause-proxy", "pause-and-redis",
         "postgres", "postgres-and-redis", "coordinator", "coordinator-and-redis", "all", "none",
+        "move", "move-and-redis", "move-and-proxy", "move-and-both", "move-and-postgres", "move-and-pause", "move-cancelled",
     ];
 
     private readonly Random _random = new(seed);
@@ -56,7 +58,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     public string Summary()
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; faults:");
+        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; faults:");
         foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }
@@ -82,7 +84,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         while (true)
         {
             string fault = Faults[_random.Next(Faults.Count)];
-            if (cluster.Postgres is not null || !fault.StartsWith("postgres", StringComparison.Ordinal)) { return fault; }
+            if (cluster.Postgres is not null || !fault.Contains("postgres", StringComparison.Ordinal)) { return fault; }
         }
     }
 
@@ -92,7 +94,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(writers, stop.Token)))];
         await Task.Delay(_random.Next(150, 600));
-        await InjectAsync(fault);
+        await InjectAsync(fault, writers);
         await Task.Delay(_random.Next(0, 100));
         await stop.CancelAsync();
         await Task.WhenAll(running);
@@ -132,8 +134,14 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         foreach (ClusterWriter writer in writers) { writer.ContinueFrom(survived[writer], mayLose); }
     }
 
-    private async Task InjectAsync(string fault)
+    private async Task InjectAsync(string fault, IReadOnlyList<ClusterWriter> writers)
     {
+        if (fault.StartsWith("move", StringComparison.Ordinal))
+        {
+            await MoveAsync(fault, writers);
+            return;
+        }
+
         int a = _random.Next(cluster.Shards), b = (a + 1 + _random.Next(cluster.Shards - 1)) % cluster.Shards;
         switch (fault)
         {
@@ -201,6 +209,61 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         await Task.Delay(_random.Next(1, 300));
         await cluster.StartProxyAsync(shard);
     }
+
+    // Moves the slots of some writers' keys, one owner's, to another shard, and has something fail meanwhile.
+    private async Task MoveAsync(string fault, IReadOnlyList<ClusterWriter> writers)
+    {
+        (_, string listed) = await cluster.MoveAsync("--list");
+        string[] keys = [.. writers.SelectMany(w => w.Keys)];
+        int[] slots = [.. keys.Select(k => HashSlot.Of(Encoding.ASCII.GetBytes(k)).Number)];
+        var owners = new int[HashSlot.Count];
+        foreach (string line in listed.Split('\n').Where(l => l.StartsWith("slots ", StringComparison.Ordinal)))
+        {
+            string[] words = line.Split(' ', ':');
+            string[] ends = words[1].Split('-');
+            Array.Fill(owners, int.Parse(line.Split(' ')[^1], CultureInfo.InvariantCulture), int.Parse(ends[0], CultureInfo.InvariantCulture), int.Parse(ends[^1], CultureInfo.InvariantCulture) - int.Parse(ends[0], CultureInfo.InvariantCulture) + 1);
+        }
+
+        int from = owners[slots[_random.Next(slots.Length)]];
+        int[] some = [.. slots.Where(s => owners[s] == from).Distinct().Take(_random.Next(1, 4))];
+        int to = (from + 1 + _random.Next(cluster.Shards - 1)) % cluster.Shards;
+        (int exit, _) = await cluster.MoveAsync("--slots", string.Join(',', some), "--to", to.ToString(CultureInfo.InvariantCulture), "--no-wait");
+        if (exit == 0) { Moves++; }
+        await Task.Delay(_random.Next(0, 300));
+        int victim = _random.Next(2) == 0 ? from : to;
+        switch (fault)
+        {
+            case "move-and-redis":
+                await cluster.KillRedisAsync(victim);
+                break;
+            case "move-and-proxy":
+                cluster.KillProxy(victim);
+                await cluster.StartProxyAsync(victim);
+                break;
+            case "move-and-both":
+                cluster.KillProxy(from);
+                cluster.KillProxy(to);
+                await cluster.KillRedisAsync(victim);
+                await cluster.StartProxyAsync(from);
+                await cluster.StartProxyAsync(to);
+                break;
+            case "move-and-postgres":
+                await WithoutPostgresAsync(() => Task.CompletedTask);
+                break;
+            case "move-and-pause":
+                await PauseAsync(victim, () => Task.CompletedTask);
+                break;
+            case "move-cancelled":
+                await cluster.MoveAsync("--slots", string.Join(',', some), "--cancel");
+                break;
+            default:
+                await Task.Delay(_random.Next(0, 600));
+                break;
+        }
+    }
+
+    /// <summary>How many moves of slots were planned.</summary>
+    public int Moves { get; private set; }
 
     private async Task PauseAsync(int shard, Func<Task> meanwhile)
     {

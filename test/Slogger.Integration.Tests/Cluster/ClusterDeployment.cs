@@ -56,11 +56,26 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         for (int i = 0; i < shards; i++) { await StartProxyAsync(i); }
     }
 
+    /// <summary>The metadata, as the options name it.</summary>
+    public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
+
+    /// <summary>Port of a shard's proxy.</summary>
+    public int Port(int shard) => _ports[shard];
+
+    /// <summary>The shard whose proxy has a port; -1: none.</summary>
+    public int ShardAt(int port) => Array.IndexOf(_ports, port);
+
+    /// <summary>Runs slogger move.</summary>
+    public Task<(int ExitCode, string Output)> MoveAsync(params string[] arguments) => ProxyProcess.CommandAsync(["move", "--metadata", Metadata, .. arguments]);
+
+    /// <summary>Waits until a shard's proxy has ended by itself.</summary>
+    public async Task<int?> ExitAsync(int shard, TimeSpan limit) => await _proxies[shard]!.ExitAsync(limit);
+
     public async Task StartProxyAsync(int shard, IReadOnlyDictionary<string, string>? environment = null)
     {
         TakeRollbacks(shard);
         _proxies[shard]?.Dispose();
-        string metadata = _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
+        string metadata = Metadata;
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
             .. Store(shard), "--data", Data(shard), "--metadata", metadata,
@@ -136,7 +151,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
                 try
                 {
                     using RespClient client = await ConnectAsync(i);
-                    if ((await client.CallAsync("SET", Key(i, "serving"), "1")).Compact != "+OK") { return false; }
+                    // Its slot may have moved: to be sent on shows as well that the shard serves.
+                    RespValue reply = await client.CallAsync("SET", Key(i, "serving"), "1");
+                    if (reply.Compact != "+OK" && !(reply.IsError && reply.Text.StartsWith("MOVED ", StringComparison.Ordinal))) { return false; }
                     lines.Add((await CutAsync(i)).WorldLine);
                 }
                 catch (ConnectionLostException)

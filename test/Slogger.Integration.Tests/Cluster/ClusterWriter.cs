@@ -15,6 +15,13 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     private readonly ClusterSession _session = new(cluster);
     private readonly List<(long Operation, long Sequence)> _answered = [];
     private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => cluster.Key(s, $"writer{id}"))];
+    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Shards)];   // of each key, as last heard
+
+    /// <summary>The keys that it writes; when the cluster was made there was one at each shard.</summary>
+    public IReadOnlyList<string> Keys => _keys;
+
+    /// <summary>How often it was sent to another shard.</summary>
+    public long Redirections { get; private set; }
 
     /// <summary>The last operation that was answered; others read it.</summary>
     public long Done;
@@ -53,10 +60,10 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
                     _observed.Add((operation, other, Volatile.Read(ref other.Done)));
                 }
 
-                int shard = _random.Next(cluster.Shards);
+                int key = _random.Next(_keys.Length);
                 Sent = operation;
+                (RespValue reply, int shard) = await FollowAsync(s => Task.FromResult(clients[s]), key, "RPUSH", _keys[key], operation.ToString(CultureInfo.InvariantCulture));
                 _sentTo.Add((operation, shard));
-                RespValue reply = await clients[shard].CallAsync("RPUSH", _keys[shard], operation.ToString(CultureInfo.InvariantCulture));
                 if (reply.IsError) { throw new ConnectionLostException(reply.Compact); }
                 Volatile.Write(ref Done, operation);
                 if (operation % WaitEvery != 0) { continue; }
@@ -139,17 +146,25 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         var places = new List<string>();
         for (int i = 0; i < cluster.Shards; i++)
         {
-            using RespClient client = await cluster.ConnectAsync(i);
+            var opened = new List<RespClient>();
             long last = 0;
-            foreach (RespValue item in (await client.DoAsync("LRANGE", _keys[i], "0", "-1")).Items)
+            (RespValue list, int shard) = await FollowAsync(
+                async s =>
+                {
+                    opened.Add(await cluster.ConnectAsync(s));
+                    return opened[^1];
+                }, i, "LRANGE", _keys[i], "0", "-1");
+            foreach (RespClient client in opened) { client.Dispose(); }
+            if (list.IsError) { throw new InvalidDataException($"writer {id}: {_keys[i]} cannot be read at shard {shard}: {list.Text}"); }
+            foreach (RespValue item in list.Items)
             {
                 long operation = long.Parse(item.Text, CultureInfo.InvariantCulture);
-                if (operation <= last) { throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {i}"); }
+                if (operation <= last) { throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {shard}"); }
                 if (!found.Add(operation)) { throw new InvalidDataException($"I1: writer {id}: operation {operation} is there twice"); }
                 last = operation;
             }
 
-            places.Add(string.Create(CultureInfo.InvariantCulture, $"shard {i} up to {last}"));
+            places.Add(string.Create(CultureInfo.InvariantCulture, $"{_keys[i]} at shard {shard} up to {last}"));
         }
 
         if (found.Count > 0 && found.Max != found.Count)
@@ -162,6 +177,19 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         if (found.Count > Sent) { throw new InvalidDataException($"I1: writer {id}: {found.Count} operations are there, {Sent} were sent"); }
         if (found.Count < Committed) { throw new InvalidDataException($"I2: writer {id}: {Committed} operations were committed, {found.Count} are there"); }
         return found.Count;
+    }
+
+    // Has a key's owner do a request, wherever it has moved.
+    private async Task<(RespValue Reply, int Shard)> FollowAsync(Func<int, Task<RespClient>> to, int key, params string[] request)
+    {
+        while (true)
+        {
+            int shard = _owners[key];
+            RespValue reply = await (await to(shard)).CallAsync(request);
+            if (!reply.IsError || !reply.Text.StartsWith("MOVED ", StringComparison.Ordinal)) { return (reply, shard); }
+            Redirections++;
+            _owners[key] = cluster.ShardAt(int.Parse(reply.Text.Split(':')[^1], CultureInfo.InvariantCulture));
+        }
     }
 
     /// <summary>What was seen of others must be there too.</summary>

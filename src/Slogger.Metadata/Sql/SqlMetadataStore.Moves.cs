@@ -1,0 +1,270 @@
+// Moves of slots: the table of ownership is read here, changed by OwnershipTable (Core), and written back in the same
+// transaction, under the cluster's lock. Whatever changes raises the revision, which stands in every row of the map.
+using System.Collections.Immutable;
+using System.Data.Common;
+using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed partial class SqlMetadataStore
+{
+    /// <inheritdoc />
+    public Task<OwnershipTable> OwnershipAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                while (true)
+                {
+                    // Several statements: of one revision if nothing has changed between the first and the last.
+                    OwnershipTable table = await TableAsync(session, cluster, cancellation);
+                    if ((await SlotsAsync(session, cluster, cancellation)).Revision == table.Revision)
+                    {
+                        return table;
+                    }
+                }
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<MovePlan> PlanMoveAsync(string cluster, ImmutableArray<SlotRange> slots, ShardId to, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(to);
+        return ChangeAsync<MovePlan>(
+            cluster,
+            async (session, table) =>
+            {
+                long shards = (await session.QueryAsync(
+                    "SELECT shard_count FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster)))[0];
+                if (to.Number >= shards)
+                {
+                    return (new(null, $"Cluster \"{cluster}\" has no shard {to}: its shards are 0 to {shards - 1}."), null);
+                }
+
+                FinderKind finder = (await HeadAsync(session, cluster, cancellation)).Finder;
+                if (finder != FinderKind.Approximate)
+                {
+                    // What is deleted here and what has landed there must be in one cut, and no session's header says so.
+                    return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.ToString().ToLowerInvariant()}, and only cuts of the approximate finder hold a move on both sides."), null);
+                }
+
+                string text = TextOf(slots);
+                OwnershipTable? planned = text.Length > SqlSchema.MoveSlotsLength ? null : table.Plan(slots, to, out _);
+                string? error = null;
+                if (planned is null && text.Length <= SqlSchema.MoveSlotsLength)
+                {
+                    table.Plan(slots, to, out error);
+                }
+
+                return planned is null
+                    ? (new(null, error ?? $"{slots.Length} ranges of slots are too many for one move: name fewer at a time."), null)
+                    : (new(planned.Moves[^1].Id, null), planned);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<bool> CancelMoveAsync(string cluster, MoveId move, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return ChangeAsync<bool>(
+            cluster,
+            (_, table) =>
+            {
+                bool done = table.Moves.Any(m => m.Id == move && m.State == MoveState.Cancelled);
+                OwnershipTable? cancelled = table.Cancel(move);
+                return Task.FromResult((done || cancelled is not null, cancelled));
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ChangeOutcome> ChangeMoveAsync(string cluster, MoveChange change, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(change.By);
+        return ChangeAsync<ChangeOutcome>(
+            cluster,
+            async (session, table) =>
+            {
+                long newest = (await ShardAsync(session, cluster, change.By, cancellation)).Epoch;
+                (ChangeOutcome outcome, OwnershipTable after) = table.Apply(change, new(newest));
+                return (outcome, outcome == ChangeOutcome.Applied ? after : null);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task NoteMoveAsync(string cluster, MoveId move, string note, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        ArgumentNullException.ThrowIfNull(note);
+        string kept = note.Length > SqlSchema.MoveNoteLength ? note[..SqlSchema.MoveNoteLength] : note;
+        return connection.RunAsync(
+            session => session.ExecuteAsync(
+                "UPDATE slogger_moves SET note = @note WHERE cluster = @cluster AND move_id = @id",
+                cancellation,
+                ("@note", kept),
+                ("@cluster", cluster),
+                ("@id", move.Number)),
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<IReadOnlyDictionary<MoveId, string>> MoveNotesAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync<IReadOnlyDictionary<MoveId, string>>(
+            async session => (await session.QueryAsync(
+                "SELECT move_id, note FROM slogger_moves WHERE cluster = @cluster",
+                r => (Id: new MoveId(r.GetInt64(0)), Note: r.GetString(1)),
+                cancellation,
+                ("@cluster", cluster))).ToDictionary(m => m.Id, m => m.Note),
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session => (await HeadWithSecretAsync(session, cluster, cancellation)).Coordinator.Secret,
+            cancellation);
+    }
+
+    // Part of the transaction that starts a world-line.
+    private static async Task RecoverOwnershipAsync(SqlSession session, string cluster, Cut branch, CancellationToken cancellation)
+    {
+        OwnershipTable before = await TableAsync(session, cluster, cancellation);
+        if (before.Moves.Length > 0)
+        {
+            await WriteAsync(session, cluster, before, before.Recover(branch.WorldLine, TextOf(branch).Lowest), cancellation);
+        }
+    }
+
+    private Task<T> ChangeAsync<T>(string cluster, Func<SqlSession, OwnershipTable, Task<(T Result, OwnershipTable? After)>> change, CancellationToken cancellation) =>
+        connection.RunAsync(
+            async session =>
+            {
+                T result = default!;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        OwnershipTable before = await TableAsync(session, cluster, cancellation);
+                        (result, OwnershipTable? after) = await change(session, before);
+                        if (after is not null)
+                        {
+                            await WriteAsync(session, cluster, before, after, cancellation);
+                        }
+
+                        return after is not null;
+                    },
+                    cancellation);
+                return result;
+            },
+            cancellation);
+
+    private static async Task<OwnershipTable> TableAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        SlotOwners owners = await SlotsAsync(session, cluster, cancellation);
+        List<SlotMove> moves = await session.QueryAsync(
+            "SELECT move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision FROM slogger_moves "
+            + "WHERE cluster = @cluster ORDER BY move_id",
+            r => MoveOf(cluster, r),
+            cancellation,
+            ("@cluster", cluster));
+        return new(owners.Revision, (await HeadAsync(session, cluster, cancellation)).Cut.Cut.WorldLine, owners.Map, [.. moves]);
+    }
+
+    // The rows of the map are few, and change rarely: all anew.
+    private static async Task WriteAsync(SqlSession session, string cluster, OwnershipTable before, OwnershipTable after, CancellationToken cancellation)
+    {
+        if (before.Map.Rows.SequenceEqual(after.Map.Rows))
+        {
+            await session.ExecuteAsync(
+                "UPDATE slogger_slots SET revision = @revision WHERE cluster = @cluster", cancellation, ("@revision", after.Revision.Number), ("@cluster", cluster));
+        }
+        else
+        {
+            await session.ExecuteAsync("DELETE FROM slogger_slots WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+            await InsertSlotsAsync(session, cluster, after.Map, after.Revision, cancellation);
+        }
+
+        foreach (SlotMove move in before.Moves.Where(m => !after.Moves.Any(a => a.Id == m.Id)))
+        {
+            await session.ExecuteAsync(
+                "DELETE FROM slogger_moves WHERE cluster = @cluster AND move_id = @id", cancellation, ("@cluster", cluster), ("@id", move.Id.Number));
+        }
+
+        foreach (SlotMove move in after.Moves.Where(m => !before.Moves.Contains(m)))
+        {
+            int rows = await session.ExecuteAsync(
+                "UPDATE slogger_moves SET state = @state, boundary_version = @boundary, landed_version = @landed, revision = @revision "
+                + "WHERE cluster = @cluster AND move_id = @id",
+                cancellation,
+                ("@state", (long)move.State),
+                ("@boundary", move.Boundary.Number),
+                ("@landed", move.Landed.Number),
+                ("@revision", move.Changed.Number),
+                ("@cluster", cluster),
+                ("@id", move.Id.Number));
+            if (rows == 0)
+            {
+                await InsertMoveAsync(session, cluster, move, cancellation);
+            }
+        }
+    }
+
+    private static Task InsertMoveAsync(SqlSession session, string cluster, SlotMove move, CancellationToken cancellation) =>
+        session.ExecuteAsync(
+            "INSERT INTO slogger_moves (cluster, move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision, note) "
+            + "VALUES (@cluster, @id, @slots, @from, @to, @state, @boundary, @landed, @revision, '')",
+            cancellation,
+            ("@cluster", cluster),
+            ("@id", move.Id.Number),
+            ("@slots", TextOf(move.Slots)),
+            ("@from", (long)move.From.Number),
+            ("@to", (long)move.To.Number),
+            ("@state", (long)move.State),
+            ("@boundary", move.Boundary.Number),
+            ("@landed", move.Landed.Number),
+            ("@revision", move.Changed.Number));
+
+    private static async Task InsertSlotsAsync(SqlSession session, string cluster, SlotMap map, MapRevision revision, CancellationToken cancellation)
+    {
+        foreach (SlotRow row in map.Rows)
+        {
+            await session.ExecuteAsync(
+                "INSERT INTO slogger_slots (cluster, first_slot, last_slot, shard, revision) VALUES (@cluster, @first, @last, @shard, @revision)",
+                cancellation,
+                ("@cluster", cluster),
+                ("@first", (long)row.Slots.First.Number),
+                ("@last", (long)row.Slots.Last.Number),
+                ("@shard", (long)row.Shard.Number),
+                ("@revision", revision.Number));
+        }
+    }
+
+    private static string TextOf(ImmutableArray<SlotRange> slots) => slots.IsDefault ? "" : string.Join(',', slots);
+
+    private static SlotMove MoveOf(string cluster, DbDataReader row)
+    {
+        string text = row.GetString(1);
+        long state = row.GetInt64(4);
+        if (!SlotRange.TryParseList(text, out ImmutableArray<SlotRange> slots, out _) || state is < (long)MoveState.Planned or >= (long)MoveState.Finished)
+        {
+            throw new MetadataException(
+                $"Move {row.GetInt64(0)} of cluster \"{cluster}\" in the metadata is not right: slots \"{text}\", state {state}. Restore the table slogger_moves from a backup.");
+        }
+
+        return new(
+            new(row.GetInt64(0)), slots, new((int)row.GetInt64(2)), new((int)row.GetInt64(3)), (MoveState)state, new(row.GetInt64(5)), new(row.GetInt64(6)), new(row.GetInt64(7)));
+    }
+}

@@ -1,0 +1,189 @@
+// PUBLISH among several shards: what is published at one reaches the subscribers of all, as in Redis Cluster. The source is the
+// replication stream: Redis writes every PUBLISH into it, of clients, scripts and transactions alike, in its own order. Each proxy
+// sends what its Redis has published to each other proxy, in that order; that one publishes it at its own Redis by a script whose
+// effects are not replicated, so that it is in no stream again: nothing can go round in circles.
+//
+// As PUBLISH itself this promises nothing: while a proxy cannot be reached, or is too slow, messages for it are dropped and counted.
+using System.Buffers;
+using System.Buffers.Binary;
+using System.Threading.Channels;
+using Slogger.Core.Shards;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Peers;
+
+/// <summary>The messages of one shard to the others. Any thread.</summary>
+/// <param name="self">This shard.</param>
+/// <param name="others">All others.</param>
+/// <param name="addressOf">Where a shard's proxy is; null: not known yet.</param>
+/// <param name="secret">The cluster's.</param>
+/// <param name="report">Is told of messages that are dropped.</param>
+internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Func<ShardId, ListenAddress?> addressOf, PeerSecret secret, ILogSink report)
+{
+    /// <summary>What may wait for one of the others. Unit: bytes.</summary>
+    public const long WaitingBytesMax = 8 << 20;
+
+    private const int FrameBytes = 256 << 10;
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(200);
+    private static readonly TimeSpan DeliveryLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan ReportPeriod = TimeSpan.FromSeconds(10);
+    private static readonly byte[] Eval = "EVAL"u8.ToArray(), NoKeys = "0"u8.ToArray(),
+        Script = "redis.set_repl(redis.REPL_NONE) for i = 1, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end"u8.ToArray();
+    private readonly Outbox[] _outboxes = [.. others.Select(o => new Outbox(o))];
+    private long _sent, _dropped;
+
+    private sealed class Outbox(ShardId to)
+    {
+        public long Bytes;
+
+        public ShardId To => to;
+
+        public Channel<byte[]> Messages { get; } = System.Threading.Channels.Channel.CreateUnbounded<byte[]>(new() { SingleReader = true });
+    }
+
+    /// <summary>Messages given to other proxies, one counted for each.</summary>
+    public long Sent => Volatile.Read(ref _sent);
+
+    /// <summary>Messages that did not reach one of them.</summary>
+    public long Dropped => Volatile.Read(ref _dropped);
+
+    /// <summary>This shard's Redis has published a message. Does not wait.</summary>
+    public void Publish(ReadOnlySpan<byte> channel, ReadOnlySpan<byte> message)
+    {
+        byte[] entry = new byte[8 + channel.Length + message.Length];
+        BinaryPrimitives.WriteInt32BigEndian(entry, channel.Length);
+        channel.CopyTo(entry.AsSpan(4));
+        BinaryPrimitives.WriteInt32BigEndian(entry.AsSpan(4 + channel.Length), message.Length);
+        message.CopyTo(entry.AsSpan(8 + channel.Length));
+        foreach (Outbox outbox in _outboxes)
+        {
+            if (Interlocked.Add(ref outbox.Bytes, entry.Length) > WaitingBytesMax)
+            {
+                Interlocked.Add(ref outbox.Bytes, -entry.Length);
+                Interlocked.Increment(ref _dropped);
+                continue;
+            }
+            outbox.Messages.Writer.TryWrite(entry);
+        }
+    }
+
+    /// <summary>A message could not be read from the stream.</summary>
+    public void CountLost() => Interlocked.Add(ref _dropped, _outboxes.Length);
+
+    /// <summary>Sends until stopped.</summary>
+    public Task RunAsync(CancellationToken stop) => Task.WhenAll(_outboxes.Select(o => SendAsync(o, stop)).Append(ReportAsync(stop)));
+
+    private async Task SendAsync(Outbox outbox, CancellationToken stop)
+    {
+        while (!stop.IsCancellationRequested)
+        {
+            try
+            {
+                await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false);
+                ListenAddress address = addressOf(outbox.To) ?? throw new PeerException($"shard {outbox.To} has no address yet");
+                await using PeerChannel peer = await PeerChannel.ConnectAsync(address, outbox.To, self, secret, PeerPurpose.Messages, stop).ConfigureAwait(false);
+                while (await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false))
+                {
+                    (byte[] frame, int count) = Take(outbox);
+                    await peer.SendAsync('M', frame, stop).ConfigureAwait(false);
+                    // Answered when it is published: a proxy that is slow holds up its own messages, and no others.
+                    await peer.ReceiveAsync(stop).ConfigureAwait(false);
+                    Interlocked.Add(ref _sent, count);
+                }
+            }
+            catch (OperationCanceledException) when (stop.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (IOException)
+            {
+                // What was published meanwhile would come late and out of time: as in Redis Cluster it does not come.
+                Drop(outbox);
+                await Task.WhenAny(Task.Delay(ReconnectPause, stop)).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private static (byte[] Frame, int Count) Take(Outbox outbox)
+    {
+        var frame = new ArrayBufferWriter<byte>();
+        int count = 0;
+        while (frame.WrittenCount < FrameBytes && outbox.Messages.Reader.TryRead(out byte[]? entry))
+        {
+            frame.Write(entry);
+            Interlocked.Add(ref outbox.Bytes, -entry.Length);
+            count++;
+        }
+        return (frame.WrittenSpan.ToArray(), count);
+    }
+
+    private void Drop(Outbox outbox)
+    {
+        // What was sent and not answered may have arrived, or not: it is not counted as either.
+        while (outbox.Messages.Reader.TryRead(out byte[]? entry))
+        {
+            Interlocked.Add(ref outbox.Bytes, -entry.Length);
+            Interlocked.Increment(ref _dropped);
+        }
+    }
+
+    private async Task ReportAsync(CancellationToken stop)
+    {
+        long told = 0;
+        while (!stop.IsCancellationRequested)
+        {
+            await Task.WhenAny(Task.Delay(ReportPeriod, stop)).ConfigureAwait(false);
+            long dropped = Dropped;
+            if (dropped > told) { report.Warn($"shard {self}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
+            told = dropped;
+        }
+    }
+
+    // ---- The other side ----
+
+    /// <summary>Publishes what another proxy sends, until it hangs up.</summary>
+    public static async Task DeliverAsync(PeerChannel peer, Func<RedisEndpoint> store, CancellationToken stop)
+    {
+        RedisPipeline? redis = null;
+        var batch = new RedisBatch();
+        try
+        {
+            while (true)
+            {
+                (_, byte[] frame) = await peer.ReceiveAsync(stop).ConfigureAwait(false);
+                try
+                {
+                    redis ??= await RedisPipeline.ConnectAsync(store(), DeliveryLimit, stop).ConfigureAwait(false);
+                    batch.Clear();
+                    batch.Add([Eval, Script, NoKeys, .. Entries(frame)]);
+                    await redis.RunAsync(batch, stop).ConfigureAwait(false);
+                }
+                catch (RedisException)
+                {
+                    // Redis is away, and so are its subscribers.
+                    if (redis is not null) { await redis.DisposeAsync().ConfigureAwait(false); }
+                    redis = null;
+                }
+                await peer.SendAsync('K', default, stop).ConfigureAwait(false);
+            }
+        }
+        finally
+        {
+            if (redis is not null) { await redis.DisposeAsync().ConfigureAwait(false); }
+        }
+    }
+
+    private static List<byte[]> Entries(byte[] frame)
+    {
+        var parts = new List<byte[]>();
+        for (int at = 0; at + 4 <= frame.Length;)
+        {
+            int length = BinaryPrimitives.ReadInt32BigEndian(frame.AsSpan(at));
+            if (length < 0 || length > frame.Length - at - 4) { throw new PeerException("a frame of messages is cut short"); }
+            parts.Add(frame.AsSpan(at + 4, length).ToArray());
+            at += 4 + length;
+        }
+        return parts.Count % 2 == 0 ? parts : throw new PeerException("a frame of messages is cut short");
+    }
+}

@@ -1,0 +1,128 @@
+// Writers that work on keys whose slots move, each with a cluster-aware client that follows MOVED. Every key is a list of the numbers
+// that were pushed to it, 1, 2, 3...: one that is lost, doubled or out of order shows. A push whose connection broke is looked up.
+using System.Globalization;
+using System.Net;
+using System.Text;
+using Slogger.Core.Ownership;
+using Slogger.Integration.Tests.Cluster;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Moves;
+
+internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDisposable
+{
+    private readonly long[] _pushed = new long[keys.Length];
+    private readonly int[] _owners = new int[keys.Length];
+    private readonly Dictionary<int, RespClient> _clients = [];
+
+    /// <summary>How often a request was sent elsewhere.</summary>
+    public int Redirections { get; private set; }
+
+    public long Pushed => _pushed.Sum();
+
+    /// <summary>Keys in different slots of a range.</summary>
+    public static string[] In(int firstSlot, int lastSlot, int count, string name)
+    {
+        var found = new List<string>();
+        for (int i = 0; found.Count < count; i++)
+        {
+            string key = string.Create(CultureInfo.InvariantCulture, $"{name}{i}");
+            int slot = HashSlot.Of(Encoding.ASCII.GetBytes(key)).Number;
+            if (slot >= firstSlot && slot <= lastSlot) { found.Add(key); }
+        }
+
+        return [.. found];
+    }
+
+    /// <summary>Pushes until told to stop.</summary>
+    public async Task RunAsync(int seed, CancellationToken stop)
+    {
+        var random = new Random(seed);
+        while (!stop.IsCancellationRequested)
+        {
+            int key = random.Next(keys.Length);
+            await PushAsync(key);
+        }
+    }
+
+    /// <summary>Compares every key with what was pushed to it.</summary>
+    public async Task CheckAsync()
+    {
+        for (int key = 0; key < keys.Length; key++)
+        {
+            RespValue list = await DoAsync(key, "LRANGE", keys[key], "0", "-1");
+            Assert.Equal(Enumerable.Range(1, (int)_pushed[key]).Select(n => n.ToString(CultureInfo.InvariantCulture)), list.Items.Select(i => i.Text));
+        }
+    }
+
+    private async Task PushAsync(int key)
+    {
+        while (true)
+        {
+            try
+            {
+                RespValue reply = await DoAsync(key, "RPUSH", keys[key], (_pushed[key] + 1).ToString(CultureInfo.InvariantCulture));
+                Assert.Equal(_pushed[key] + 1, reply.Number);
+                _pushed[key]++;
+                return;
+            }
+            catch (ConnectionLostException)
+            {
+                // Done or not: the list tells.
+                if (await LengthAsync(key) is var length && length == _pushed[key] + 1)
+                {
+                    _pushed[key]++;
+                    return;
+                }
+                else
+                {
+                    Assert.Equal(_pushed[key], length);
+                }
+            }
+        }
+    }
+
+    private async Task<long> LengthAsync(int key)
+    {
+        while (true)
+        {
+            try
+            {
+                return (await DoAsync(key, "LLEN", keys[key])).Number;
+            }
+            catch (ConnectionLostException)
+            {
+                await Task.Delay(20);
+            }
+        }
+    }
+
+    private async Task<RespValue> DoAsync(int key, params string[] request)
+    {
+        for (int i = 0; i < 200; i++)
+        {
+            int shard = _owners[key];
+            try
+            {
+                if (!_clients.TryGetValue(shard, out RespClient? client)) { client = _clients[shard] = await cluster.ConnectAsync(shard); }
+                RespValue reply = await client.CallAsync(request);
+                if (!reply.IsError) { return reply; }
+                Assert.StartsWith("MOVED ", reply.Text, StringComparison.Ordinal);
+                Redirections++;
+                _owners[key] = cluster.ShardAt(int.Parse(reply.Text.Split(':')[^1], CultureInfo.InvariantCulture));
+            }
+            catch (ConnectionLostException)
+            {
+                if (_clients.Remove(shard, out RespClient? lost)) { lost.Dispose(); }
+                throw;
+            }
+        }
+
+        throw new InvalidDataException($"{string.Join(' ', request)} was sent on and on");
+    }
+
+    public void Dispose()
+    {
+        foreach (RespClient client in _clients.Values) { client.Dispose(); }
+    }
+}
