@@ -2,6 +2,7 @@
 //
 //   shard to coordinator   R <world-line> <durable> <stride> <floor> <after> [<shard>:<version>]...
 //                          W <version>                        somebody here waits for commits until this version is open
+//                          L                                  a world-line has begun: look in SQL
 //   coordinator to shard   C <world-line> <awaited until> <lowest version> <version of this shard> [<version of each shard>]...
 //                          A                                  say again what you have said since the cut
 //
@@ -25,6 +26,8 @@ internal static class CoordinationText
     public const int ListedShardsMax = 64;
 
     public const string Again = "A\n";
+
+    public const string Look = "L\n";
 
     public static string Wait(Version until) => Invariant($"W {until}\n");
 

@@ -60,6 +60,9 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
     /// <summary>Somebody here waits until this version is open.</summary>
     public bool SayWaits(Version until) => _connection?.Send(CoordinationText.Wait(until)) ?? false;
 
+    /// <summary>A world-line was begun here: the others need not wait for the coordinator's next look.</summary>
+    public bool SayBegun() => _connection?.Send(CoordinationText.Look) ?? false;
+
     /// <summary>Keeps connected until stopped.</summary>
     public async Task RunAsync(CancellationToken stop)
     {

@@ -30,6 +30,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
     private readonly Lock _lock = new();
     private readonly Dictionary<int, ShardVoice> _voices = [];
     private readonly SemaphoreSlim _signal = new(0, 1);
+    private readonly SemaphoreSlim _lookWanted = new(0, 1);
     private readonly CancellationTokenSource _ended = new();
     private volatile string _secret = "";
     private long _epoch;
@@ -108,6 +109,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             }
             return true;
         }
+        if (line + "\n" == CoordinationText.Look)
+        {
+            Release(_lookWanted);
+            return true;
+        }
         if (CoordinationText.ReadReport(voice.Shard, line) is not { } said || !Fits(said)) { return false; }
         lock (_lock)
         {
@@ -131,11 +137,13 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         return said.Stride >= 1 && said.Floor <= said.Durable.Version && said.After <= said.Durable.Version;
     }
 
-    private void Wake()
+    private void Wake() => Release(_signal);
+
+    private static void Release(SemaphoreSlim signal)
     {
         try
         {
-            _signal.Release();
+            signal.Release();
         }
         catch (SemaphoreFullException)
         {
@@ -156,12 +164,13 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         try
         {
             long lookedAt = 0;
+            bool isLookWanted = false;
             while (!stop.IsCancellationRequested)
             {
                 long began = Stopwatch.GetTimestamp();
                 try
                 {
-                    if (_finder is null || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
+                    if (_finder is null || isLookWanted || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
                     {
                         if (!await seat.Metadata.RenewCoordinatorAsync(seat.Cluster, epoch, stop).ConfigureAwait(false)) { break; }
                         TakeIn(await seat.Metadata.CoordinatorViewAsync(seat.Cluster, stop).ConfigureAwait(false));
@@ -179,7 +188,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
                 if (_finder is null) { continue; }
                 await _signal.WaitAsync(LookPeriod, stop).ConfigureAwait(false);
                 TimeSpan rest = Pace - Stopwatch.GetElapsedTime(began);
-                if (rest > TimeSpan.Zero) { await Task.Delay(rest, stop).ConfigureAwait(false); }
+                isLookWanted = await _lookWanted.WaitAsync(rest > TimeSpan.Zero ? rest : TimeSpan.Zero, stop).ConfigureAwait(false);
             }
             if (!stop.IsCancellationRequested) { report.Info($"shard {seat.Shard}: another proxy coordinates the cuts now"); }
         }
@@ -308,6 +317,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         _ended.Cancel();
         _ended.Dispose();
         _signal.Dispose();
+        _lookWanted.Dispose();
     }
 
     /// <summary>A shard that is connected.</summary>

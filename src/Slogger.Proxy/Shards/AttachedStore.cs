@@ -11,6 +11,8 @@ internal sealed class AttachedStore(RedisEndpoint endpoint) : IStore
 
     public string Name => $"Redis at {endpoint}";
 
+    public bool HasEnded => false;
+
     public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
 
     public Task StopAsync() => Task.CompletedTask;

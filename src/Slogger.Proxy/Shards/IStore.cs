@@ -16,6 +16,9 @@ internal interface IStore
     /// <summary>How a person knows it.</summary>
     string Name { get; }
 
+    /// <summary>Whether a supervised Redis that ran has certainly ended, with all that it held: the next one begins empty.</summary>
+    bool HasEnded { get; }
+
     /// <summary>Has a supervised Redis run: adopts the one that runs, or starts one. Does nothing for an attached one.</summary>
     Task EnsureRunningAsync(CancellationToken stop);
 

@@ -38,6 +38,8 @@ internal sealed class SupervisedStore : IStore
 
     public string Name => "the supervised Redis";
 
+    public bool HasEnded => _supervisor.HasEnded;
+
     public async Task EnsureRunningAsync(CancellationToken stop)
     {
         var pause = TimeSpan.FromMilliseconds(100);

@@ -26,6 +26,9 @@ internal abstract partial class VersionedShard
 
     private bool _seedUsed;
 
+    // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
+    private Task _starting = Task.CompletedTask;
+
     // ---- What the modes know and do ----
 
     /// <summary>Whether a replica is one that a restore of ours left so.</summary>
@@ -70,14 +73,17 @@ internal abstract partial class VersionedShard
         while (true)
         {
             stop.ThrowIfCancellationRequested();
-            await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
+            // A store that has ended is lost, whatever the next one takes to start: the others need not wait for it.
+            bool isGone = !atStart && _store.HasEnded;
+            if (_starting.IsCompleted) { _starting = _store.EnsureRunningAsync(stop); }
+            if (!isGone) { await _starting.ConfigureAwait(false); }
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
             _cut = view.Cut.Of(_options.Shard);
             WorldPoint recorded = view.Record.Durable;
             WorldLine current = recorded.WorldLine;
-            (StoreSituation situation, string text) = await LookAsync(atStart, current, stop).ConfigureAwait(false);
+            (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
             (Boundary? last, Boundary? belowBranch) = Proved(current);
             RecoveryFacts facts = new()
             {
@@ -97,7 +103,9 @@ internal abstract partial class VersionedShard
             };
             bool done, hasLeft = false;
             Boundary? rolledBack = null;
-            switch (RecoveryPlan.Decide(facts))
+            RecoveryDecision decision = RecoveryPlan.Decide(facts);
+            if (isGone && decision is not RecoveryDecision.RestoreFromLog) { await _starting.ConfigureAwait(false); }
+            switch (decision)
             {
                 case RecoveryDecision.WaitForStore wait:
                     if (atStart && !_store.IsSupervised) { throw new RecoveryRefusedException(text.Length > 0 ? text : wait.Text); }
@@ -130,13 +138,19 @@ internal abstract partial class VersionedShard
                 case RecoveryDecision.RestoreFromLog restore:
                     _seedUsed = true;
                     long began = Stopwatch.GetTimestamp();
-                    if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start) { continue; }
+                    if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start)
+                    {
+                        await _starting.ConfigureAwait(false);
+                        continue;
+                    }
                     _cut = new WorldPoint(restore.WorldLine, start.Version);
                     // The others need not wait until the store is restored: here nothing of the old world-line is read any more.
                     Task leaving = _seat.EnterAsync(restore.WorldLine, stop);
                     hasLeft = true;
                     try
                     {
+                        await _starting.ConfigureAwait(false);
+                        if (isGone) { await ProbeAsync(stop).ConfigureAwait(false); }
                         done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
                     }
                     finally
@@ -169,6 +183,7 @@ internal abstract partial class VersionedShard
         DurableClaim claim;
         lock (_machineLock) { claim = _machine?.ClaimOf(restore.Last.Point) ?? new DurableClaim(restore.Last.Point, 1, restore.Last.Version); }
         if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } branch) { return null; }
+        _link?.SayBegun();
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         if (branch == restore.Last.Version) { return restore.Last; }
         RequireBase(branch, current);

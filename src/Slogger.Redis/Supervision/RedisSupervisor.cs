@@ -48,6 +48,9 @@ public sealed class RedisSupervisor : IAsyncDisposable
     /// <summary>Its process; 0 if it does not run.</summary>
     public int ProcessId { get; private set; }
 
+    /// <summary>Whether the one that ran last has certainly ended.</summary>
+    public bool HasEnded => ProcessId != 0 && !ProcessWatch.IsRunning(ProcessId);
+
     /// <summary>Ends when the running Redis ends, for whatever reason. Renewed by each successful start.</summary>
     public Task Exited { get; private set; } = Task.CompletedTask;
 
