@@ -256,8 +256,9 @@ internal sealed unsafe partial class Client
     {
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
-        upstream.Write(_input.Head, (nint)_requestBytes);
-        upstream.Expect(this, Math.Max(0, ArgumentCount - 1), kind == CommandKind.Subscribe ? ReplyKind.Subscribe : ReplyKind.Unsubscribe);
+        // No effect on data, so no version boundary holds it back: it would be overtaken by others' messages.
+        upstream.Write(_input.Head, (nint)_requestBytes, inexact: true);
+        upstream.Expect(this, Math.Max(0, ArgumentCount - 1), kind == CommandKind.Subscribe ? ReplyKind.Subscribe : ReplyKind.Unsubscribe, inexact: true);
         _input.Consume((nint)_requestBytes);
         _pins |= Pins.PubSub;
         _subscribing++;
