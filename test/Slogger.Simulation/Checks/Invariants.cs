@@ -145,6 +145,9 @@ internal sealed class Invariants(Cluster cluster)
         if (cluster.IsTraced)
             foreach (PrecedenceRow row in cluster.Sql.Rows())
                 cluster.Note($"SQL has: shard {row.Shard} ({row.After}, {row.Through.Version}] depends on {string.Join(' ', row.Dependencies.Items.ToArray())}");
+        if (cluster.IsTraced)
+            foreach (Processes.ShardHost host in cluster.Hosts)
+                foreach (Processes.ProxyProcess p in host.Proxies) cluster.Note($"at the end: {p.Describe()}");
         foreach (SessionClient s in cluster.Sessions)
             if (!s.IsAllTold) throw new SimException($"I8: long after the last failure: {s}");
         foreach (PlainClient p in cluster.Plains)

@@ -26,6 +26,11 @@ internal sealed partial class ProxyProcess
 
     public bool IsOpen => _isOpen && !IsDead;
 
+    /// <summary>For a trace.</summary>
+    public string Describe() =>
+        $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, open {_isOpen} {_isOpenToPlain}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
+        + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight {_machine?.MarkerInFlight} {_awaitsMarker}, holds {_holding}";
+
     public bool IsOpenToPlain => _isOpenToPlain && !IsDead;
 
     public SessionLink Accept(SessionClient client)

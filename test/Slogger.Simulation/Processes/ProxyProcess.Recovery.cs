@@ -94,7 +94,7 @@ internal sealed partial class ProxyProcess
             _host.Log.Sync(_host.Log.Appended);
             RecoveryDecision decision = RecoveryPlan.Decide(Facts(view));
             Cluster.Count($"plan: {decision.GetType().Name}");
-            if (Cluster.IsTraced) Cluster.Note($"{Name} looks: log {_host.Log.Last.Point}, store {Situation()}, claim {view.Claims[Shard].Point}, cut {view.Cut}: {decision.GetType().Name}");
+            if (Cluster.IsTraced) Cluster.Note($"{Name} looks: log {_host.Log.Last.Point} of {_host.Log.End}, store {Situation()} at {store.History.Count}, claim {view.Claims[Shard].Point}, cut {view.Cut}: {decision.GetType().Name}");
             yield return true;
             if (!store.IsUp || !store.Admits(Epoch) || !_host.Log.Admits(Epoch)) continue;
             switch (decision)
@@ -173,7 +173,13 @@ internal sealed partial class ProxyProcess
         // A connection that broke by itself was noticed before; one that is closed here carries on in the store until that is restored.
         _shared = null;
         LoseMarker();
-        foreach (var link in _plains) link.Own = null;
+        foreach (var link in _plains)
+        {
+            // Nobody answers it any more, and no boundary may wait for it.
+            link.Own = null;
+            link.ExactInFlight = 0;
+        }
+
         foreach (var link in _sessions.ToArray())
             if (link.InFlight > 0) Close(link);
     }

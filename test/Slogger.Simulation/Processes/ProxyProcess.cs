@@ -147,6 +147,7 @@ internal sealed partial class ProxyProcess : Process
 
         Command command = store.History[_streamed++];
         _host.Log.AppendBytes(command);
+        if (Cluster.IsTraced && command.Marker is { } read) Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
         long offset = _streamed;
         if (command.Marker is { } m) Do((machine, e) => machine.MarkerRead(m, offset, 0, e));
         else _busy = true;
