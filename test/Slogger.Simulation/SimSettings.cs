@@ -88,6 +88,9 @@ internal enum SimMutation
     /// <summary>Plain clients are let in, although not all have entered the world-line, as soon as a later one has begun.</summary>
     LaterWorldLineLetsIn,
 
+    /// <summary>A process does not continue the clock of the one before it: a wall clock that was set back opens versions again.</summary>
+    ClockForgotten,
+
     /// <summary>A taker does not shut its predecessor out of the store.</summary>
     StoreNotFenced,
 

@@ -87,6 +87,8 @@ internal abstract partial class VersionedShard
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
+            if (_clockMemory.Recall(MonotonicMicroseconds()) is { } noted) { _clock.Resume(noted, MonotonicMicroseconds(), WallMicroseconds()); }
+            NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
             if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
@@ -182,6 +184,7 @@ internal abstract partial class VersionedShard
             {
                 await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
                 if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
+                NoteClock();
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -212,6 +215,18 @@ internal abstract partial class VersionedShard
             }
         }
     }
+
+    // At most about once a second: the control task looks as often when nothing happens.
+    private void NoteClock()
+    {
+        long now = MonotonicMicroseconds();
+        if (now < _clockNoteDue) { return; }
+        _clockNoteDue = now + ClockNoteMicroseconds;
+        _clockMemory.Note(Now(), now);
+    }
+
+    private const long ClockNoteMicroseconds = 1_000_000;
+    private long _clockNoteDue = long.MinValue;
 
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {

@@ -35,6 +35,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
     private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
+    private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
     private FrontEndLoop? _loop;
@@ -51,6 +52,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _store = store;
         _connectors = connectors;
         _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+        _clockMemory = new ClockMemory(options.DataDirectory);
         _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
         _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
     }

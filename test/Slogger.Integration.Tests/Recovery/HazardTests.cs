@@ -97,6 +97,29 @@ public sealed class HazardTests
         await list.CheckAsync("written again");
     }
 
+    // No version was closed, so the log shows none: only what the proxy has noted of its clock.
+    [Fact]
+    public async Task Clock_SetBackWhileTheProxyIsAway_OpensNoVersionAgain()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(VersionInterval: "60s")
+        {
+            Environment = new Dictionary<string, string> { ["SLOGGER_TEST_CLOCK_OFFSET_US"] = "600000000" },
+        });
+        await deployment.StartAsync();
+        long before = await OpenAsync();
+        deployment.Proxy.KillHard();
+        await deployment.StartProxyAsync(new Dictionary<string, string>());
+        Assert.InRange(await OpenAsync(), before, before + 1);
+
+        async Task<long> OpenAsync()
+        {
+            using var client = await deployment.ConnectAsync();
+            string line = (await client.DoAsync("DPR.INFO")).Text.Split("\r\n").Single(l => l.StartsWith("open_version:", StringComparison.Ordinal));
+            return long.Parse(line.Split(':')[1], System.Globalization.CultureInfo.InvariantCulture);
+        }
+    }
+
     [Fact]
     public async Task Backlog_OverflowsWhileTheProxyRuns_ItGoesOnFromACheckpointWithoutARollback()
     {

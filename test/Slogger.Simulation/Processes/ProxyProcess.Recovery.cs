@@ -3,6 +3,7 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -43,6 +44,11 @@ internal sealed partial class ProxyProcess
         }
 
         _clock.Resume(_host.Log.Last.Time, Cluster.NowUs, WallUs);
+        if (!Is(SimMutation.ClockForgotten))
+        {
+            (long atUs, HybridTimestamp noted) = _host.Clock;
+            _clock.Resume(HybridTimestamp.Of(noted.Microseconds + Cluster.NowUs - atUs, 0), Cluster.NowUs, WallUs);
+        }
         yield return true;
         while (true)
         {

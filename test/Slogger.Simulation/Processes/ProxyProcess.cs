@@ -57,8 +57,13 @@ internal sealed partial class ProxyProcess : Process
 
     private bool IsOwner => Cluster.Sql.Shards[Shard].Epoch == Epoch;
 
-    private HybridTimestamp Now() =>
-        Is(SimMutation.WallClockTaken) ? HybridTimestamp.Of(WallUs, 0) : _clock.Now(Cluster.NowUs, WallUs);
+    private HybridTimestamp Now()
+    {
+        if (Is(SimMutation.WallClockTaken)) return HybridTimestamp.Of(WallUs, 0);
+        HybridTimestamp now = _clock.Now(Cluster.NowUs, WallUs);
+        if (now > _host.Clock.Time) _host.Clock = (Cluster.NowUs, now);
+        return now;
+    }
 
     private bool Is(SimMutation mutation) => _settings.Mutation == mutation;
 

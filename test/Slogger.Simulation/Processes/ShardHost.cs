@@ -1,4 +1,6 @@
 // A machine with one shard: its store, its log's disk, its clock, and the processes that own the shard or believe so.
+using Slogger.Core.Time;
+
 namespace Slogger.Simulation.Processes;
 
 internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
@@ -11,6 +13,9 @@ internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
 
     /// <summary>How far the wall clock is ahead of true time, in microseconds.</summary>
     public long SkewUs { get; set; }
+
+    /// <summary>What the latest process's clock said, and when by the machine's own clock: the next one continues it.</summary>
+    public (long AtUs, HybridTimestamp Time) Clock { get; set; }
 
     /// <summary>All that are not dead, the newest last.</summary>
     public List<ProxyProcess> Proxies { get; } = [];

@@ -87,6 +87,17 @@ public class MutantTests
     public void Finder_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
         AssertCaught(((FinderMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
 
+    // A clock that is set back just when all markers of a process are refused is rare: the seeds that found it.
+    [Theory]
+    [InlineData(234488, (int)FinderKind.Exact)]
+    [InlineData(424241, (int)FinderKind.Hybrid)]
+    public void Clock_OfTheProcessBeforeIsForgotten_IsCaught(int seed, int finder)
+    {
+        SimSettings settings = new() { Seed = seed, Finder = (FinderKind)finder };
+        Assert.Null(SimRun.Try(settings, out _)?.Text);
+        Assert.StartsWith("I1: said to be lost, but survived", SimRun.Try(settings with { Mutation = SimMutation.ClockForgotten }, out _)?.Text, StringComparison.Ordinal);
+    }
+
     private static void AssertCaught(string name, string by, int seeds, SimSettings settings)
     {
         for (int seed = 1; seed <= seeds; seed++)
