@@ -77,6 +77,8 @@ public sealed partial class ShardMachine
         _floor = start.Last.Version;
         _recorded = start.Recorded;
         _committed = start.Cut;
+        // Where the world-line branched off is not known here: not above its recorded cut.
+        _branch = start.Cut.Version;
         _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
         // What lies behind the last boundary is not known here: only a marker can tell.
         _dirty = true;

@@ -1,6 +1,8 @@
 // A shard among others: what it is durable at is not yet committed, and which of its versions may be in a cut.
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Tests.Shards;
@@ -21,6 +23,20 @@ public sealed class ShardPeersTests
         Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(1, 1), e)));
         Assert.Equal("", h.Do(e => h.Machine.CutAdvanced(P(2, 1), e)));
         Assert.Equal("Committed", h.Do(e => h.Machine.CutAdvanced(P(1, 2), e)));
+    }
+
+    // Told late, to a process that has just begun.
+    [Theory]
+    [InlineData(7, "")]
+    [InlineData(8, "Violation")]
+    public void CutAdvanced_OfAnOlderWorldLine_IsNotAboveTheCutItBeganWith(long version, string expected)
+    {
+        ShardMachine machine = new(
+            new ShardOptions { Shard = new(0), HasPeers = true },
+            new(new VersionGrid(new(1), ShardHarness.Start, 1000), new(new(2), new(9), 100, 0, default), P(2, 8), P(2, 7), HybridTimestamp.Of(ShardHarness.Start, 0)));
+        ShardEffects effects = new();
+        machine.CutAdvanced(P(1, version), effects);
+        Assert.Equal(expected, string.Join(' ', effects.Items.ToArray().Select(e => e.Kind)));
     }
 
     [Fact]
