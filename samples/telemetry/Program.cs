@@ -50,7 +50,7 @@ async Task SenseAsync(int device)
         {
             session.Resume(rollback);
         }
-        catch (UncertainException)
+        catch (Exception e) when (e is UncertainException or ReplyLostException)
         {
             // It is there or not: LLEN tells.
         }
@@ -104,7 +104,7 @@ async Task<bool> AggregateAsync()
             Console.WriteLine(rollback.Message);
             session.Resume(rollback);
         }
-        catch (UncertainException)
+        catch (Exception e) when (e is UncertainException or ReplyLostException)
         {
             // The sum that is there tells.
         }

@@ -67,7 +67,7 @@ async Task StepAsync(string name, string? input, string output)
             Console.WriteLine($"{name}: {rollback.Message}");
             session.Resume(rollback);
         }
-        catch (UncertainException)
+        catch (Exception e) when (e is UncertainException or ReplyLostException)
         {
             // The end of the output tells.
         }
@@ -109,7 +109,7 @@ async Task AnnounceAsync()
         {
             session.Resume(rollback);
         }
-        catch (UncertainException)
+        catch (Exception e) when (e is UncertainException or ReplyLostException)
         {
             // Asked again.
         }

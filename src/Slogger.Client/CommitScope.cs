@@ -1,13 +1,16 @@
 // Commits for applications that keep their own Redis client (StackExchange.Redis or any other) and send plain commands through the
 // proxies. A scope asks every shard by a session of its own, beside that client's connections: a PING at each shard has
 // a version no lower than all that the shard has answered before, to anybody; when the PINGs are committed, so is that. And as a
-// session lives in one world-line, PINGs of the same one before and after say that there was no rollback in between.
+// session lives in one world-line, PINGs of the same one before and after say that there was no rollback in between. That holds with
+// every finder: a cut takes of each shard all versions up to one. Order between shards is another matter, see the type.
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Client;
 
 /// <summary>A stretch of work done by another Redis client, whose commit can be waited for. Made by
 /// <see cref="SloggerClient.BeginScopeAsync"/>. Thread-safe.</summary>
+/// <remarks>With the finders exact and hybrid a commit means the same, but a rollback may keep a later call of the other client and lose
+/// an earlier one at another shard: plain calls do not say what was seen before them. Sessions do.</remarks>
 public sealed class CommitScope : IAsyncDisposable
 {
     private readonly SloggerSession _session;

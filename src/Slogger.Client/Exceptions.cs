@@ -1,7 +1,9 @@
 // Everything that can become of an operation besides an answer. Each says what happened, where, and what to do.
 using System.Collections.Immutable;
 using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -24,13 +26,35 @@ public sealed class RedisErrorException : SloggerException
 }
 
 /// <summary>The connection broke before the answer: whether the operation was executed cannot be told, now or later. The
-/// session goes on. See <see cref="OperationFlags.Idempotent"/>.</summary>
+/// session goes on. See <see cref="OperationFlags.Idempotent"/>, and <see cref="ReplyLostException"/> for what is known to be executed.</summary>
 public sealed class UncertainException : SloggerException
 {
     internal UncertainException(string message, Sequence sequence, Exception? inner) : base(message, inner) => Sequence = sequence;
 
     /// <summary>The operation's number.</summary>
     public Sequence Sequence { get; }
+}
+
+/// <summary>The operation was executed once, and its answer is lost: the connection broke, and the shard says that it had come that far. It
+/// counts as an answered one: it commits with the others, what is started now rests on it, and a rollback says what became of
+/// it. An answer that was an error (as of a wrong type, or a slot that has moved) is lost like any other.</summary>
+public sealed class ReplyLostException : SloggerException
+{
+    internal ReplyLostException(string message, Sequence sequence, ShardId shard, Version latest, WorldLine line, Exception? inner) : base(message, inner) =>
+        (Sequence, Shard, Latest, WorldLine) = (sequence, shard, latest, line);
+
+    /// <summary>The operation's number.</summary>
+    public Sequence Sequence { get; }
+
+    /// <summary>Where it was executed.</summary>
+    public ShardId Shard { get; }
+
+    /// <summary>The version that it was executed in at the latest. After a rollback to a version below, it may be that the operation is
+    /// <see cref="OperationFate.Uncertain"/>.</summary>
+    public Version Latest { get; }
+
+    /// <summary>The timeline that it was executed in.</summary>
+    public WorldLine WorldLine { get; }
 }
 
 /// <summary>A shard could not be reached in the time that <see cref="SloggerClientOptions.GiveUpAfter"/> allows. The

@@ -7,6 +7,7 @@ using System.Collections.Concurrent;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Client.Wire;
+using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
@@ -170,11 +171,11 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     /// <summary>A world-line is over. Only the first to say so is heard.</summary>
-    internal void OnRollback(WorldLine abandoned, WorldPoint branch)
+    internal void OnRollback(Branch branch)
     {
         lock (_worldGate)
         {
-            if (abandoned != WorldLine || branch.WorldLine <= abandoned) { return; }
+            if (branch.Abandoned != WorldLine || branch.WorldLine <= branch.Abandoned) { return; }
             // First nothing can be sent any more, then sessions move, then links come back.
             foreach (Link link in _links.Values) { link.Drop(); }
             Volatile.Write(ref _worldLine, branch.WorldLine.Number);
@@ -182,31 +183,35 @@ public sealed partial class SloggerClient : IAsyncDisposable
             {
                 try
                 {
-                    session.OnRollback(abandoned, branch);
+                    session.OnRollback(branch);
                 }
-                catch (BrokenInvariantException e)
+                catch (Exception e) when (e is BrokenInvariantException or ArgumentException)
                 {
-                    // What this session was told is not true: it can say nothing more.
+                    // What this session was told is not true, or the branch says nothing of a shard that it has used: it can say nothing more.
                     LogBroken(e);
                     session.Break(e);
                 }
             }
         }
 
-        LogRollback(abandoned.Number, branch.WorldLine.Number, branch.Version.Number);
+        LogRollback(branch.Abandoned.Number, branch.WorldLine.Number, branch.ToString());
     }
 
-    /// <summary>A shard says what is committed. Sessions are told what is news.</summary>
-    /// <param name="cut">World-line and version.</param>
-    /// <param name="always">Also if it is none: a session may be younger than the news.</param>
-    internal void OnCommitted(WorldPoint cut, bool always = false)
+    /// <summary>A trailer says what is committed at every shard. Sessions are told what is news.</summary>
+    internal void OnCommitted(WorldPoint uniform)
     {
         lock (_cutGate)
         {
-            if (cut > _cut) { _cut = cut; }
-            else if (!always) { return; }
+            if (uniform <= _cut) { return; }
+            _cut = uniform;
         }
 
+        foreach (SloggerSession session in Volatile.Read(ref _sessions)) { session.OnCommitted(uniform); }
+    }
+
+    /// <summary>Somebody has asked what is committed at each shard. Sessions are told in any case: one may be younger than the news.</summary>
+    internal void OnCommitted(Cut cut)
+    {
         foreach (SloggerSession session in Volatile.Read(ref _sessions)) { session.OnCommitted(cut); }
     }
 
@@ -228,7 +233,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     [LoggerMessage(EventId = 1, Level = LogLevel.Warning, Message = "World-line {Abandoned} is over: the cluster goes on in {WorldLine}, from version {Branch}.")]
-    private partial void LogRollback(long abandoned, long worldLine, long branch);
+    private partial void LogRollback(long abandoned, long worldLine, string branch);
 
     [LoggerMessage(EventId = 3, Level = LogLevel.Critical, Message = "The client cannot go on: its sessions refuse everything from now on.")]
     private partial void LogBroken(Exception why);

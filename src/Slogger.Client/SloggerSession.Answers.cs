@@ -3,6 +3,7 @@ using System.Diagnostics;
 using Slogger.Client.Operations;
 using Slogger.Client.Wire;
 using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -129,14 +130,16 @@ public sealed partial class SloggerSession
         }, TaskScheduler.Default);
     }
 
-    /// <summary>A link's connection has ended, and the world-line has not: what it did not answer is uncertain.</summary>
-    internal void OnConnectionLost(Link link, Exception why)
+    /// <summary>A link's connection has ended, and the world-line has not: what it did not answer is uncertain, less what the shard
+    /// says that it has executed.</summary>
+    internal void OnConnectionLost(Link link, Exception why, Executed executed)
     {
         Link? flush;
         List<Link>? more;
         lock (_gate)
         {
             if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
+            if (executed.Last > Sequence.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
             _machine.OnConnectionLost(link.Shard, _uncertain);
             // What is sent again goes before what was started later.
             List<Batch> unsent = lane.TakeUnsent();
@@ -144,7 +147,7 @@ public sealed partial class SloggerSession
             {
                 batch.IsSettled = true;
                 batch.Activity?.Dispose();
-                GiveUp(batch, link, why);
+                GiveUp(batch, link, why, batch.Last <= executed.Last ? executed.Latest : null);
             }
 
             lane.Append(unsent);
@@ -157,7 +160,17 @@ public sealed partial class SloggerSession
         Flush(flush, more);
     }
 
-    private void GiveUp(Batch batch, Link link, Exception why)
+    /// <summary>A new connection to a shard will be used from now on, and nothing is under way there.</summary>
+    internal void OnNewConnection(ShardId shard)
+    {
+        lock (_gate)
+        {
+            _machine.OnConnectionLost(shard, _uncertain);
+            if (_closed is null && _uncertain.Count > 0) { throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it"); }
+        }
+    }
+
+    private void GiveUp(Batch batch, Link link, Exception why, Version? executed)
     {
         long sequence = batch.First.Number - 1;
         for (int i = 0; i < batch.Count; i++)
@@ -173,6 +186,13 @@ public sealed partial class SloggerSession
             }
 
             Ended(operation);
+            if (executed is { } latest)
+            {
+                operation.Fail(new ReplyLostException($"Operation {sequence} of session {Id} was executed at {link.Name} (shard {link.Shard}), no later than in version {latest}; the connection ended before the answer ({why.Message}).", new(sequence), link.Shard, latest, batch.WorldLine, why));
+                Telemetry.RepliesLost.Add(1);
+                continue;
+            }
+
             operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard {link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
             Telemetry.Uncertain.Add(1);
         }

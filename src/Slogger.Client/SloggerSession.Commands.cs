@@ -22,6 +22,7 @@ public sealed partial class SloggerSession
     /// <param name="cancellation">Ends the wait for the answer; the operation may be executed all the same.</param>
     /// <exception cref="RedisErrorException">It was answered with an error.</exception>
     /// <exception cref="UncertainException">The connection broke before the answer.</exception>
+    /// <exception cref="ReplyLostException">It was executed, and the connection broke before the answer.</exception>
     /// <exception cref="RollbackException">The session was rolled back.</exception>
     /// <exception cref="ShardUnreachableException">It could not be sent.</exception>
     public ValueTask<Result<string?>> GetAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>

@@ -2,6 +2,7 @@
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using Slogger.Client.Operations;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -14,7 +15,6 @@ public sealed partial class SloggerSession
     private readonly List<Waiter> _waiters = [];
     private readonly List<ExceptionRange> _exceptions = [];
     private Generation _generation = new();
-    private WorldPoint _cut;                           // the newest known
     private int _subscribers;
     private TaskCompletionSource _advanced = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
@@ -129,22 +129,26 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
-            // All cuts are of one version for all shards. Where each shard has its own, what was seen at each would be looked at.
             bool isWanted = _waiters.Count > 0 || _subscribers > 0 || _isBlocked;
-            return isWanted && _machine.AtLeast > (_cut.WorldLine == _machine.WorldLine ? _cut.Version : Version.Zero) ? _machine.AtLeast : null;
+            return isWanted && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
         }
     }
 
-    /// <summary>A shard says what is committed.</summary>
-    internal void OnCommitted(WorldPoint cut)
+    /// <summary>Every shard is committed at least up to here.</summary>
+    internal void OnCommitted(WorldPoint uniform) => OnCommitted(uniform, null);
+
+    /// <summary>So much is committed at each shard.</summary>
+    internal void OnCommitted(Cut cut) => OnCommitted(default, cut);
+
+    private void OnCommitted(WorldPoint uniform, Cut? byShard)
     {
         Wire.Link? flush = null;
         List<Wire.Link>? more = null;
         lock (_gate)
         {
-            if (cut > _cut) { _cut = cut; }
             Sequence before = _machine.Committed;
-            if (_machine.OnCommitted(cut) == before && _waiters.Count == 0 && !_isBlocked) { return; }
+            Sequence now = byShard is null ? _machine.OnCommitted(uniform) : _machine.OnCommitted(byShard.WorldLine, byShard.Versions);
+            if (now == before && _waiters.Count == 0 && !_isBlocked) { return; }
             if (_isBlocked) { PumpAll(); }
             CheckWaiters();
             if (_subscribers > 0 && _machine.Committed > before) { Advanced(); }

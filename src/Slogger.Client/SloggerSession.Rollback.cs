@@ -1,6 +1,6 @@
 // What a rollback means for a session: the machine says what survived; callers are told, all of them, before anything goes on.
+using Slogger.Client.Wire;
 using Slogger.Core.Sessions;
-using Slogger.Core.WorldLines;
 
 namespace Slogger.Client;
 
@@ -25,12 +25,11 @@ public sealed partial class SloggerSession
     }
 
     /// <summary>The world-line is over. A session that has lost nothing goes on as if nothing had happened.</summary>
-    internal void OnRollback(WorldLine abandoned, WorldPoint branch)
+    internal void OnRollback(Branch branch)
     {
         lock (_gate)
         {
-            if (_machine.OnRollback(abandoned, branch) is not { } rollback) { return; }
-            _cut = branch;
+            if (branch.Tell(_machine) is not { } rollback) { return; }
             if (rollback.Lost.IsEmpty && rollback.Uncertain.IsEmpty && rollback.Exceptions.IsEmpty)
             {
                 CheckWaiters();

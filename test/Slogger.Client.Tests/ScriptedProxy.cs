@@ -44,6 +44,14 @@ internal sealed class ScriptedProxy : IAsyncDisposable
 
     public long Cut { get; set; }
 
+    /// <summary>What is committed at each shard; null: <see cref="Cut"/> at both.</summary>
+    public long[]? Cuts { get; set; }
+
+    /// <summary>How far a session's batches were executed, and in which version at the latest; null: not known.</summary>
+    public Func<string, (long Last, long Version)?> Executed { get; set; } = _ => null;
+
+    private string Greeting => string.Create(CultureInfo.InvariantCulture, $"$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n");
+
     /// <summary>Instead of letting a batch through: the error of its refusal.</summary>
     public Func<string[], string?> Refuse { get; set; } = _ => null;
 
@@ -125,9 +133,10 @@ internal sealed class ScriptedProxy : IAsyncDisposable
 
     private string? Own(string[] request) => request[0] switch
     {
-        "DPR.HELLO" => string.Create(CultureInfo.InvariantCulture, $"*6\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n"),
+        "DPR.HELLO" => Executed(request[2]) is { } executed
+            ? string.Create(CultureInfo.InvariantCulture, $"*10\r\n{Greeting}$4\r\nlast\r\n:{executed.Last}\r\n$12\r\nlast_version\r\n:{executed.Version}\r\n") : $"*6\r\n{Greeting}",
         "DPR.WAIT" => string.Create(CultureInfo.InvariantCulture, $"*3\r\n:{WorldLine}\r\n:0\r\n:0\r\n"),
-        "DPR.CUT" => string.Create(CultureInfo.InvariantCulture, $"*2\r\n:{WorldLine}\r\n:{Cut}\r\n"),
+        "DPR.CUT" => string.Create(CultureInfo.InvariantCulture, $"*{1 + (Cuts ?? [Cut, Cut]).Length}\r\n:{WorldLine}\r\n{string.Concat((Cuts ?? [Cut, Cut]).Select(c => $":{c}\r\n"))}"),
         "COMMAND" => "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*6\r\n$4\r\nping\r\n:-1\r\n*0\r\n:0\r\n:0\r\n:0\r\n",
         "CLUSTER" => Slots ?? string.Create(CultureInfo.InvariantCulture, $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{Port}\r\n$1\r\nx\r\n"),
         _ => _answer(request),

@@ -105,8 +105,11 @@ public sealed class WireTests
     [Fact]
     public void Refusal_ThatIsARollback_NamesTheBranch()
     {
-        RefusedException refused = RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5 branch=1200");
-        Assert.Equal((3L, 5L, 1200L), (refused.Abandoned.Number, refused.Branch!.Value.WorldLine.Number, refused.Branch.Value.Version.Number));
+        Branch branch = RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5 branch=1200").Branch!;
+        Assert.Equal((3L, 5L, true, "1200"), (branch.Abandoned.Number, branch.WorldLine.Number, branch.IsUniform, branch.ToString()));
+        branch = RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5 branches=1200,0,1207").Branch!;
+        Assert.Equal((3L, 5L, false, "1200,0,1207"), (branch.Abandoned.Number, branch.WorldLine.Number, branch.IsUniform, branch.ToString()));
+        Assert.All(["branch=1,2", "branches=", "branches=1,,2", "branches=1,x", "branch=-1", "worldline=6"], end => Assert.Null(RefusedException.Of($"ROLLBACK session=0123 abandoned=3 worldline=5 {end}").Branch));
         Assert.Null(RefusedException.Of("ROLLBACK session=0123 abandoned=3 worldline=5").Branch);
         Assert.Null(RefusedException.Of("SLOGGER AHEAD version=1 open=0").Branch);
         Assert.Contains("AHEAD", RefusedException.Of("SLOGGER AHEAD version=1 open=0").Message, StringComparison.Ordinal);

@@ -37,6 +37,9 @@ internal sealed class Batch(SloggerSession session)
 
     public Sequence First { get; private set; }
 
+    /// <summary>The number of its last request.</summary>
+    public Sequence Last => new(First.Number + Requests - 1);
+
     public WorldLine WorldLine { get; private set; }
 
     public Activity? Activity { get; private set; }

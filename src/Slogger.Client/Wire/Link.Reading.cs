@@ -31,7 +31,7 @@ internal sealed partial class Link
         catch (RefusedException refused)
         {
             why = refused;
-            if (refused.Branch is { } branch) { _client.OnRollback(refused.Abandoned, branch); }
+            if (refused.Branch is { } branch) { _client.OnRollback(branch); }
         }
         catch (Exception e) when (IsBroken(e))
         {

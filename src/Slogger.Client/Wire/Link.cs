@@ -1,7 +1,8 @@
 // The connection to one shard, shared by all sessions: batches go out in the order in which they begin, answers come back in
 // that order. It connects again by itself. Each new connection begins with a probe (a batch of the client's own session):
 // it waits while the shard's store is being recovered, and a world-line that has passed is answered with its branch. Only
-// after that is it known what became of the batches of the connection before: if the world-line is the same, they are uncertain.
+// after that is it known what became of the batches of the connection before: if the world-line is the same, the shard is asked how
+// far it has executed them; the rest is uncertain.
 //
 // Locks: a session's before the link's, never the other way round.
 using System.Diagnostics;
@@ -17,6 +18,7 @@ namespace Slogger.Client.Wire;
 internal sealed partial class Link
 {
     private const int BufferKeptMax = 1 << 20;
+    private const int BooksMs = 250;
     private readonly SloggerClient _client;
     private readonly Address _address;
     private readonly ILogger _logger;
@@ -172,7 +174,7 @@ internal sealed partial class Link
             catch (RefusedException refused) when (refused.Branch is { } branch)
             {
                 // Known now: the next attempt is one in the new world-line.
-                _client.OnRollback(refused.Abandoned, branch);
+                _client.OnRollback(branch);
                 continue;
             }
             catch (Exception e) when (IsBroken(e))
@@ -207,7 +209,8 @@ internal sealed partial class Link
             WorldLine line = _client.WorldLine;
             ProbeAnswer probe = await Probe.SendAsync(channel, _client.NextProbe(line, default), limit.Token).ConfigureAwait(false);
             _client.OnCommitted(probe.Cut);
-            if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard))) { throw new IOException("another world-line began meanwhile"); }
+            Dictionary<SloggerSession, Executed> executed = await AskExecutedAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
+            if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed))) { throw new IOException("another world-line began meanwhile"); }
             Telemetry.Connections.Add(1);
             LogConnected(Name, hello.Shard.Number, line.Number);
             return channel;
@@ -224,11 +227,40 @@ internal sealed partial class Link
         }
     }
 
-    private void BecomeLive(RespChannel channel, ShardId shard)
+    /// <summary>Asks how far the sessions that had something under way at the shard, over whatever link, have come there. What was executed
+    /// before the probe is in the shard's books when the probe is committed: that is waited for, a little.</summary>
+    private async Task<Dictionary<SloggerSession, Executed>> AskExecutedAsync(RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
     {
-        Settle(new IOException("the connection broke"));
+        SloggerSession[] sessions = [.. _client.Links.SelectMany(l => l.SessionsUnderWayAt(shard)).Distinct()];
+        var executed = new Dictionary<SloggerSession, Executed>();
+        if (sessions.Length == 0) { return executed; }
+        channel.Write("DPR.WAIT", "*", BooksMs);
+        foreach (SloggerSession session in sessions) { Hello.Write(channel, session.Id); }
+        await channel.SendAsync(cancellation).ConfigureAwait(false);
+        _ = await channel.ReadAsync(cancellation).ConfigureAwait(false);
+        foreach (SloggerSession session in sessions)
+        {
+            Hello hello = await Hello.ReadAsync(channel, cancellation).ConfigureAwait(false);
+            if (hello.WorldLine != line) { throw new IOException("another world-line began meanwhile"); }
+            if (hello.Executed is { } known) { executed.Add(session, known); }
+        }
+
+        return executed;
+    }
+
+    private SloggerSession[] SessionsUnderWayAt(ShardId shard)
+    {
+        lock (_gate) { return _wasLive && Shard == shard ? [.. _sent.Select(b => b.Session).Distinct()] : []; }
+    }
+
+    private void BecomeLive(RespChannel channel, ShardId shard, Dictionary<SloggerSession, Executed> executed)
+    {
+        // What was executed is known of the shard that is here now.
+        Settle(new IOException("the connection broke"), Shard == shard ? executed : null);
         // A shard that has moved to another address has one link from now on.
-        foreach (Link other in _client.Links) { other.Yield(this, shard); }
+        foreach (Link other in _client.Links) { other.Yield(this, shard, executed); }
+        // Nothing is under way there any more; and the shard may have forgotten what it was told.
+        foreach (SloggerSession session in _client.Sessions()) { session.OnNewConnection(shard); }
         lock (_gate)
         {
             if (_stop.IsCancellationRequested) { throw new OperationCanceledException(); }
@@ -237,15 +269,15 @@ internal sealed partial class Link
         }
     }
 
-    private void Yield(Link to, ShardId shard)
+    private void Yield(Link to, ShardId shard, Dictionary<SloggerSession, Executed> executed)
     {
         if (to == this || !_wasLive || Shard != shard) { return; }
         Drop();
-        Settle(new IOException($"the shard is at {to.Name} now"));
+        Settle(new IOException($"the shard is at {to.Name} now"), executed);
     }
 
-    /// <summary>The world-line is the same: what was under way on the connection before is uncertain.</summary>
-    private void Settle(Exception why)
+    /// <summary>The world-line is the same: what was under way on the connection before is uncertain, unless it is known to be executed.</summary>
+    private void Settle(Exception why, Dictionary<SloggerSession, Executed>? executed)
     {
         Batch[] left;
         lock (_gate)
@@ -254,12 +286,15 @@ internal sealed partial class Link
             _sent.Clear();
         }
 
-        foreach (SloggerSession session in left.Select(b => b.Session).Distinct()) { session.OnConnectionLost(this, why); }
+        foreach (SloggerSession session in left.Select(b => b.Session).Distinct())
+        {
+            session.OnConnectionLost(this, why, executed is not null && executed.TryGetValue(session, out Executed known) ? known : default);
+        }
     }
 
     private void GiveUp(Exception why)
     {
-        Settle(why);
+        Settle(why, null);
         _client.OnUnreachable(this, why);
     }
 

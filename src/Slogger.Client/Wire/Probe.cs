@@ -16,38 +16,39 @@ internal sealed class RefusedException : SloggerException
     {
     }
 
-    /// <summary>The world-line that is over, if that is why.</summary>
-    public WorldLine Abandoned { get; private init; }
+    /// <summary>The world-line is over, and this is where the next one begins; null: refused for another reason.</summary>
+    public Branch? Branch { get; private init; }
 
-    /// <summary>The new world-line, and the version that every shard went back to; null: refused for another reason.</summary>
-    public WorldPoint? Branch { get; private init; }
-
-    /// <summary>Reads "ROLLBACK session=... abandoned=... worldline=... branch=...", or whatever else it is.</summary>
+    /// <summary>Reads "ROLLBACK session=... abandoned=... worldline=... branch=...", or branches=...,..., or whatever else it is.</summary>
     public static RefusedException Of(string error)
     {
         if (!error.StartsWith("ROLLBACK ", StringComparison.Ordinal)) { return new($"the proxy refused a batch: {error}"); }
-        long? abandoned = null, line = null, branch = null;
-        foreach (string word in error.Split(' '))
-        {
-            string[] pair = word.Split('=', 2);
-            if (pair.Length != 2 || !long.TryParse(pair[1], NumberStyles.None, CultureInfo.InvariantCulture, out long number)) { continue; }
-            if (pair[0] == "abandoned") { abandoned = number; }
-            if (pair[0] == "worldline") { line = number; }
-            if (pair[0] == "branch") { branch = number; }
-        }
-
-        return abandoned is { } a && line is { } l && branch is { } b
-            ? new(error) { Abandoned = new(a), Branch = new WorldPoint(new(l), new(b)) }
+        return Branch.Parse(error) is { } branch ? new(error) { Branch = branch }
             : new($"the proxy sent a notice of rollback that this client cannot read: {error}");
     }
 }
 
-/// <summary>What a shard says of itself.</summary>
-internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine)
+/// <summary>What a shard says of itself, and of a session.</summary>
+/// <param name="Cluster">The cluster's name.</param>
+/// <param name="Shard">Which shard it is.</param>
+/// <param name="WorldLine">Its world-line.</param>
+/// <param name="Executed">How far it knows to have executed the session's batches; null: it does not know.</param>
+internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine, Executed? Executed)
 {
     public static async Task<Hello> AskAsync(RespChannel channel, SessionId session, CancellationToken cancellation)
     {
-        RespValue reply = await channel.CallAsync(cancellation, "DPR.HELLO", 1, session.ToString()).ConfigureAwait(false);
+        Write(channel, session);
+        await channel.SendAsync(cancellation).ConfigureAwait(false);
+        return await ReadAsync(channel, cancellation).ConfigureAwait(false);
+    }
+
+    /// <summary>Writes the question, to be sent with what follows it.</summary>
+    public static void Write(RespChannel channel, SessionId session) => channel.Write("DPR.HELLO", 1, session.ToString());
+
+    /// <exception cref="SloggerException">It is no proxy, or not one for sessions.</exception>
+    public static async Task<Hello> ReadAsync(RespChannel channel, CancellationToken cancellation)
+    {
+        RespValue reply = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         if (reply.Kind != RespKind.Array) { throw new SloggerException($"{channel.Address} is no proxy that speaks sessions: {reply}"); }
         var fields = new Dictionary<string, RespValue>(StringComparer.Ordinal);
         for (int i = 0; i + 1 < reply.Items.Length; i += 2) { fields[reply.Items[i].ToString()] = reply.Items[i + 1]; }
@@ -55,7 +56,8 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine)
         {
             int shard = checked((int)fields["shard"].AsInteger());
             if (shard is < 0 or >= ClientSession.ShardsMax) { throw new SloggerException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}"); }
-            return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()));
+            Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
+            return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()), executed);
         }
         catch (KeyNotFoundException e)
         {
@@ -63,6 +65,11 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine)
         }
     }
 }
+
+/// <summary>How far a shard has executed a session's batches.</summary>
+/// <param name="Last">Every batch that was sent there up to this operation; none: not known.</param>
+/// <param name="Latest">A version in which that had been done.</param>
+internal readonly record struct Executed(Sequence Last, Version Latest);
 
 /// <summary>What a probe found.</summary>
 /// <param name="Version">The version that the probe was executed in.</param>

@@ -46,6 +46,18 @@ public sealed partial class ClientSession
         return Committed;
     }
 
+    /// <summary>The largest version of what was answered and is not known to be committed; zero if there is nothing such.</summary>
+    public Version Uncommitted
+    {
+        get
+        {
+            Version largest = Version.Zero;
+            for (int i = 0; i < _answered.Count; i++)
+                if (_answered[i].Upper > largest && !IsCovered(_answered[i])) largest = _answered[i].Upper;
+            return largest;
+        }
+    }
+
     /// <summary>Lists what does not belong to the committed prefix although it is not behind its end, and what is uncertain
     /// or lost anywhere: in order, at most one range for each batch and run.</summary>
     /// <param name="into">Emptied first.</param>

@@ -129,8 +129,40 @@ public sealed partial class ClientSession
         return ReplyOutcome.Completed;
     }
 
+    /// <summary>A shard tells what it has executed of the batches that it has not answered: their connection is gone, and the replies with
+    /// it. From here on they are as answered ones: what begins now depends on them. To be told before <see cref="OnConnectionLost"/>, and
+    /// of the session's present world-line.</summary>
+    /// <param name="shard">Which.</param>
+    /// <param name="last">The last operation executed there: all batches up to it were.</param>
+    /// <param name="latest">A version in which that had been done. They may have been executed in earlier ones: after a recovery to
+    /// a version in between they are uncertain.</param>
+    /// <exception cref="BrokenInvariantException">The version is below what the session had seen when a batch began.</exception>
+    public void OnExecuted(ShardId shard, Sequence last, Version latest)
+    {
+        for (int i = 0; i < _pending.Count;)
+        {
+            Run batch = _pending[i];
+            if (batch.Shard != shard.Number || batch.Last > last)
+            {
+                i++;
+                continue;
+            }
+
+            if (latest < Version.Max(batch.Lower, Version.Zero.Next))
+                throw new BrokenInvariantException($"I1: session {Id}: shard {shard} says that {batch.Range} was executed up to version {latest}, although version {batch.Lower} had been seen before.");
+            _pending.RemoveRange(i, 1);
+            Unanswered -= (int)batch.Range.Count;
+            batch.Upper = latest;
+            InsertRun(batch);
+            Saw(shard.Number, latest);
+        }
+
+        MovePrefix();
+    }
+
     /// <summary>The connection to a shard is gone: what it has not answered may have been executed, or may yet be, or not.
-    /// These operations stay uncertain for ever; the session goes on.</summary>
+    /// These operations stay uncertain for ever; the session goes on. Also to be told if all was answered: the next batch to the shard
+    /// says everything anew that the session has seen.</summary>
     /// <param name="shard">Which.</param>
     /// <param name="uncertain">Receives the ranges, in order.</param>
     public void OnConnectionLost(ShardId shard, List<SequenceRange> uncertain)
@@ -179,14 +211,7 @@ public sealed partial class ClientSession
     private bool Complete(in Run batch, ReadOnlySpan<VersionRun> versions)
     {
         (Version lowest, Version highest) = (versions[0].Version, versions[^1].Version);
-        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = Version.Max(AtLeast, highest);
-        ref ShardView view = ref _shards[batch.Shard];
-        if (highest > view.Seen)
-        {
-            view.Seen = highest;
-            view.SeenAt = ++_learned;
-        }
-
+        Saw(batch.Shard, highest);
         Run run = batch;
         if (RunCount + versions.Length > _options.RunsMax)
         {
@@ -206,6 +231,15 @@ public sealed partial class ClientSession
         }
 
         return lowest <= CutOf(batch.Shard);
+    }
+
+    private void Saw(int shard, Version version)
+    {
+        if (!Is(ClientMutation.SeenIsForgotten)) AtLeast = Version.Max(AtLeast, version);
+        ref ShardView view = ref _shards[shard];
+        if (version <= view.Seen) return;
+        view.Seen = version;
+        view.SeenAt = ++_learned;
     }
 
     /// <summary>What the session has seen at other shards since it last told this one.</summary>

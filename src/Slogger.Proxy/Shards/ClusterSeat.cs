@@ -123,6 +123,10 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
+    /// <summary>The world-lines up to one, and where each shard branched off. Waits for the metadata.</summary>
+    public async Task<IReadOnlyList<WorldLineRecord>> LinesUpToAsync(WorldLine last, CancellationToken stop) =>
+        [.. (await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false)).Where(l => l.WorldLine <= last)];
+
     /// <summary>Notes that this shard has left all older world-lines: nobody is served before its store is at the branch, or beyond it.</summary>
     public async Task EnterAsync(WorldLine line, CancellationToken stop) =>
         await RetryAsync(

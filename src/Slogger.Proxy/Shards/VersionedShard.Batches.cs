@@ -43,12 +43,9 @@ internal abstract partial class VersionedShard : IBatchPort
         lock (_machineLock) { _machine?.FastForward(atLeast); }
     }
 
-    // The world-line that this recovery has begun is not among those that it found.
     private void PublishBranches()
     {
         _branchLines = _lines;
-        List<WorldLineBranch> branches = [.. _lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(_options.Shard)))];
-        if (branches.TrueForAll(b => b.WorldLine != _cut.WorldLine)) { branches.Add(new(_cut.WorldLine, _cut.Version)); }
-        _branches = branches;
+        _branches = [.. _lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(_options.Shard)))];
     }
 }

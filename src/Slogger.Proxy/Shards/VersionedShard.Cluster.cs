@@ -135,6 +135,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     string IBatchPort.BranchesSince(WorldLine abandoned)
     {
         IReadOnlyList<WorldLineRecord> lines = _branchLines;
+        // Without it a session would be told that all has survived.
+        if (lines.All(l => l.WorldLine.Number != WorldLine)) { throw new BrokenInvariantException($"I1: shard {_options.Shard} is in world-line {WorldLine} and does not know where it began"); }
         return string.Join(',', Enumerable.Range(0, _seat.ShardCount)
             .Select(s => ClusterSeat.LastValid(new ShardId(s), abandoned, lines).Number.ToString(CultureInfo.InvariantCulture)));
     }

@@ -166,6 +166,8 @@ internal abstract partial class VersionedShard
             }
             if (!done) { continue; }
             BeginTrail(isAtBranch: rolledBack is not null);
+            // A world-line that this recovery has begun is not among those that it found, nor where it branches at the other shards.
+            if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }

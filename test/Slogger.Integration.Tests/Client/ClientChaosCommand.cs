@@ -16,13 +16,14 @@ internal static class ClientChaosCommand
           --seed S                      chooses faults, moments and what the sessions do (default: the clock)
           --shards N                    at least 2 (default: 3)
           --metadata sqlite|postgres    default: sqlite
+          --finder approximate|exact|hybrid   default: approximate
         """;
 
     /// <returns>0 if every promise was kept, 1 if not, 2 for a bad option.</returns>
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "finder"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--client-chaos") { continue; }
@@ -40,7 +41,10 @@ internal static class ClientChaosCommand
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         Console.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, Number("shards", 3), given.GetValueOrDefault("metadata") == "postgres");
+        await using var cluster = new ClusterDeployment(workspace, Number("shards", 3), given.GetValueOrDefault("metadata") == "postgres")
+        {
+            Finder = given.GetValueOrDefault("finder", "approximate"),
+        };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {
             // The servers would outlive an interrupted run.

@@ -5,6 +5,7 @@
 using System.Globalization;
 using Slogger.Client;
 using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Wire;
 using RespValue = Slogger.Client.RespValue;
@@ -23,6 +24,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     private readonly Lock _gate = new();
     private RollbackException? _lastRollback;
     private long _checked;
+    private long _repliesLost;
 
     private enum Fate { Open, Answered, Committed, Lost, Uncertain }
 
@@ -59,6 +61,9 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
 
     public long UncertainSeen { get; private set; }
 
+    /// <summary>How many were said to be executed, with the answer lost.</summary>
+    public long RepliesLost => Volatile.Read(ref _repliesLost);
+
     /// <summary>Works until told to stop.</summary>
     public async Task RunAsync(IReadOnlyList<ClientWriter> all, CancellationToken stop)
     {
@@ -87,7 +92,7 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             {
                 Take(rollback);
             }
-            catch (Exception e) when (e is UncertainException or ShardUnreachableException || (e is OperationCanceledException && stop.IsCancellationRequested))
+            catch (Exception e) when (e is UncertainException or ReplyLostException or ShardUnreachableException || (e is OperationCanceledException && stop.IsCancellationRequested))
             {
                 // Noted where it was started.
             }
@@ -127,14 +132,14 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         try
         {
             Result<long> result = await task;
-            lock (_gate)
-            {
-                appended.Sequence = result.Sequence;
-                // A rollback may have been taken in since it was answered: it spoke of this number too.
-                Fate fate = _lastRollback is { } r && result.WorldLine < r.WorldLine ? FateIn(r, result.Sequence) : Fate.Answered;
-                appended.Fate = fate;
-                if (fate == Fate.Answered) { _answered.Add(appended); }
-            }
+            NoteAnswered(appended, result.Sequence, result.WorldLine);
+        }
+        catch (ReplyLostException lost)
+        {
+            // As good as an answer: it was executed, and what is started now rests on it.
+            Interlocked.Increment(ref _repliesLost);
+            NoteAnswered(appended, lost.Sequence, lost.WorldLine);
+            throw;
         }
         catch (RollbackException rollback)
         {
@@ -150,6 +155,18 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         {
             lock (_gate) { appended.Fate = Fate.Lost; }
             throw;
+        }
+    }
+
+    private void NoteAnswered(Appended appended, Sequence sequence, WorldLine line)
+    {
+        lock (_gate)
+        {
+            appended.Sequence = sequence;
+            // A rollback may have been taken in since it was answered: it spoke of this number too.
+            Fate fate = _lastRollback is { } r && line < r.WorldLine ? FateIn(r, sequence) : Fate.Answered;
+            appended.Fate = fate;
+            if (fate == Fate.Answered) { _answered.Add(appended); }
         }
     }
 

@@ -10,11 +10,13 @@ public sealed class CommitScopeTests
 {
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    [Fact]
-    public async Task Scope_OverTwoShards_CommitsWhatTheMultiplexerDidAndTellsOfARollback()
+    [Theory]
+    [InlineData("approximate")]
+    [InlineData("hybrid")]
+    public async Task Scope_OverTwoShards_CommitsWhatTheMultiplexerDidAndTellsOfARollback(string finder)
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Finder = finder };
         await cluster.StartAsync();
         await cluster.ServingAsync();
         await using SloggerClient client = await ClientCluster.ConnectAsync(cluster);
