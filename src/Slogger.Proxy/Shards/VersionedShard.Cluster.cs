@@ -119,7 +119,9 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         get
         {
             WorldLine line = new(WorldLine);
-            return _clusterCut is { } cut && cut.WorldLine == line ? new(line, Lowest(cut)) : new(line, Version.Zero);
+            if (_clusterCut is { } cut && cut.WorldLine == line) { return new(line, Lowest(cut)); }
+            // Of this world-line nothing was told yet but where it began.
+            return new(line, _branchLines.FirstOrDefault(l => l.WorldLine == line)?.BranchCut ?? Version.Zero);
         }
     }
 
@@ -150,15 +152,18 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     // ---- What the cut is ----
 
+    private void NoteClusterCut(ClusterCut cut)
+    {
+        if (HasGridCuts) { return; }
+        Cut whole = cut.Whole(_seat.ShardCount);
+        // They come by two ways, and late.
+        if (_clusterCut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine)) { _clusterCut = whole; }
+    }
+
     /// <summary>The recorded cut: from SQL, or from the coordinator.</summary>
     private void OnClusterCut(ClusterCut cut, WorldPoint own)
     {
-        if (!HasGridCuts)
-        {
-            Cut whole = cut.Whole(_seat.ShardCount);
-            // They come by two ways, and late.
-            if (_clusterCut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine)) { _clusterCut = whole; }
-        }
+        NoteClusterCut(cut);
         if (_trail is not null)
         {
             lock (_trailLock)

@@ -81,6 +81,7 @@ internal abstract partial class VersionedShard
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
             _cut = view.Cut.Of(_options.Shard);
+            NoteClusterCut(view.Cut);
             WorldPoint recorded = view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);

@@ -85,7 +85,9 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         while (true)
         {
             string fault = Faults[_random.Next(Faults.Count)];
-            if (cluster.Postgres is not null || !fault.Contains("postgres", StringComparison.Ordinal)) { return fault; }
+            bool isPossible = (cluster.Postgres is not null || !fault.Contains("postgres", StringComparison.Ordinal))
+                && (cluster.Finder == "approximate" || !fault.StartsWith("move", StringComparison.Ordinal));
+            if (isPossible) { return fault; }
         }
     }
 
