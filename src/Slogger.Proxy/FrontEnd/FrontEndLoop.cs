@@ -130,7 +130,15 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             FlushShared();
             foreach (Upstream upstream in _readableShared)
             {
-                if (!upstream.IsClosed) { upstream.OnReadable(upstream.Channel); }
+                if (upstream.IsClosed) { continue; }
+                // A version may have opened since it was found readable.
+                if (Now < Gate.RepliesHeldUntil)
+                {
+                    upstream.HoldReading(true);
+                    _heldReads.Add(upstream);
+                    continue;
+                }
+                upstream.OnReadable(upstream.Channel);
             }
             _readableShared.Clear();
             if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }

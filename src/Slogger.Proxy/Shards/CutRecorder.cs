@@ -80,6 +80,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     private long _recordedAt;
     private bool _owesSql;
     private bool _owesSteps;
+    private bool _owesRow;
     private int _askedAgain;
 
     private volatile bool _isAvailable = true;
@@ -170,8 +171,10 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     private async Task StepAsync(DurableClaim all, bool isNews, bool isLinked, CancellationToken stop)
     {
         DurableClaim step = listener.IsStopping ? all : listener.StepOf(all);
-        PrecedenceRow? row = listener.RowFor(step.Point, startsOver: false);
+        // A row that SQL may not have is given out again, with what has come since: rows must follow each other without a hole.
+        PrecedenceRow? row = listener.RowFor(step.Point, startsOver: _owesRow);
         bool isRecorded = await RecordAsync(step, row, stop).ConfigureAwait(false);
+        _owesRow = !isRecorded;
         _owesSteps = isRecorded && step.Point != all.Point;
         // What is left of it follows, or is in the next claim.
         if (isRecorded && _owesSteps && isNews) { listener.OnSaid(all.Point); }

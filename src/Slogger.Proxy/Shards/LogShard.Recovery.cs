@@ -141,6 +141,13 @@ internal sealed partial class LogShard
         }
         var origin = new StreamOrigin(full.ReplicationId, full.Offset, Database: 0);
         bool isGap = goesOn && _log.ReplicationId == full.ReplicationId && _log.EndOffset <= full.Offset;
+        if (goesOn && !isGap)
+        {
+            // Another history by now: it is looked at anew.
+            link.Dispose();
+            File.Delete(file);
+            return false;
+        }
         lock (_logLock)
         {
             AddCheckpoint(file, isGap ? _log.Origin : origin, full.ReplicationId, full.Offset, at.WorldLine);

@@ -11,6 +11,7 @@ using System.Diagnostics;
 using System.Text;
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
+using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Restoring;
@@ -47,6 +48,11 @@ internal sealed partial class LogShard
         try
         {
             (isDone, how, keys) = await TryInPlaceAsync(facts, start, stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is LogHistoryChangedException or ArgumentOutOfRangeException)
+        {
+            // The log was trimmed, or has a gap, where an index was just beginning.
+            how = e.Message;
         }
         finally
         {

@@ -62,7 +62,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         lock (_machineLock)
         {
             cut = _machine!.Committed;
-            executed = isAtBranch ? cut.Version : _machine.OpenVersion.Previous;
+            executed = isAtBranch ? cut.Version : _machine.OpenVersion;
         }
         lock (_trailLock)
         {

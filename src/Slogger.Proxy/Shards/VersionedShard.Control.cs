@@ -231,7 +231,7 @@ internal abstract partial class VersionedShard
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {
         _taken = _door.Take();
-        bool isSame = _isAttached && !_isLeft && await IsSameStoreAsync(stop).ConfigureAwait(false);
+        bool isSame = _isAttached && !_isLeft && !_isRecovering && await IsSameStoreAsync(stop).ConfigureAwait(false);
         if (_isStopping)
         {
             // Left to the next start: without its connections nothing more can be closed.
@@ -253,12 +253,17 @@ internal abstract partial class VersionedShard
         _state = "recovering";
         _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
         _isAttached = _isLeft = false;
+        _isRecovering = true;
         lock (_machineLock) { _machine?.StoreLost(); }
         if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
         await DetachAsync(stop).ConfigureAwait(false);
         await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+        _isRecovering = false;
         _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that");
     }
+
+    // A recovery has begun, and has not come to its end: were it cut short, its next attempt is no mere broken connection.
+    private bool _isRecovering;
 
     private async Task<bool> IsSameStoreAsync(CancellationToken stop)
     {
@@ -337,6 +342,8 @@ internal abstract partial class VersionedShard
         {
             // As asked.
         }
+        // One that is being started is stopped, too.
+        await _starting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _store.StopAsync().ConfigureAwait(false);
         CloseKept();
         await _seat.DisposeAsync().ConfigureAwait(false);

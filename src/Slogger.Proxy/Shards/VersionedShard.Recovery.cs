@@ -26,6 +26,9 @@ internal abstract partial class VersionedShard
 
     private bool _seedUsed;
 
+    // What clients have yet to be told, should the recovery that restored it be cut short and end with another attempt.
+    private Boundary? _owedRollback;
+
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
 
@@ -160,6 +163,8 @@ internal abstract partial class VersionedShard
                     }
                     if (!done) { break; }
                     rolledBack = start with { WorldLine = restore.WorldLine };
+                    // Of an earlier one that nobody was told of, the lower branch counts.
+                    _owedRollback = rolledBack.Value with { Version = Version.Min(start.Version, _owedRollback?.Version ?? start.Version) };
                     _report.Info($"shard {_options.Shard}: restored to version {start.Version} (offset {start.Offset}) in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
                     break;
                 default:
@@ -172,7 +177,8 @@ internal abstract partial class VersionedShard
             if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
-            Reopen(rolledBack);
+            Reopen(_owedRollback);
+            _owedRollback = null;
             return;
         }
     }

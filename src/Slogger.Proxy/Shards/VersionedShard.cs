@@ -299,7 +299,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     // recovery of its own, that finds out by itself.
     private void LeaveWorldLine(ShardMachine machine, WorldPoint point, WorldLine current)
     {
-        bool isNews = _isAttached && machine.Mode != ShardMode.StoreLost;
+        bool isNews = current > machine.WorldLine && _isAttached && machine.Mode != ShardMode.StoreLost;
         machine.WorldLineLeft(point);
         if (!isNews) { return; }
         _isLeft = true;

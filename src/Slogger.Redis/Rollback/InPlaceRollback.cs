@@ -141,6 +141,8 @@ public sealed class InPlaceRollback
         for (int pass = 0; pass < PassesMax; pass++)
         {
             if (_stream.Reason is { } reason) { return No(reason); }
+            // The history is read again, and changes only once.
+            await _planned.ConfigureAwait(false);
             if (await PutBackAsync(control, touched, stop).ConfigureAwait(false) is { } failed) { return failed; }
             if (touched.Count > 0) { continue; }
             (long at, int database) = (_stream.ReadTo, _stream.Database);

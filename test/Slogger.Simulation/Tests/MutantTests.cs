@@ -13,7 +13,7 @@ public class MutantTests
     [InlineData((int)SimMutation.CutOneTooFar, "I2", 50)]
     [InlineData((int)SimMutation.WorldLineNotCompared, "I5", 100)]
     [InlineData((int)SimMutation.EpochNotCompared, "I6", 100)]
-    [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 2000)]
+    [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 20000)]
     [InlineData((int)SimMutation.BeginNotCompared, "I5", 100)]
     [InlineData((int)SimMutation.EntersBeforeRestore, "I5", 40000)]
     [InlineData((int)SimMutation.PlainLetInEarly, "I5", 600)]
