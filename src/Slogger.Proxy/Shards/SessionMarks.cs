@@ -6,7 +6,6 @@
 // Kept in memory, for a bounded number of sessions; after a start or a restore it is gathered anew from the end of the
 // log. A session that is not found knows no more than without marks.
 using System.Buffers.Text;
-using System.Globalization;
 using System.Text;
 using Slogger.Core.Sessions;
 using Slogger.Log;
