@@ -95,34 +95,21 @@ public sealed partial class ShardMachine
     }
 
     // Several versions are closed at one place: what was done in the later ones is there already, so only the last of them can
-    // be restored to. If that goes on, the versions of shards that are late would hardly ever meet (DPR, figure 3): closing
-    // fewer, they do.
+    // be restored to.
     private void NoteGap(Version closed)
     {
         bool skipped = RoundDown(closed.Previous) > _last.Version || _floorIsNext;
         if (skipped && !Is(ShardMutation.GapIsNoFloor)) _floor = closed;
         _floorIsNext = false;
-        if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
-        _lateness = skipped ? _lateness + LateWeight : Math.Max(0, _lateness - 1);
-        _inTime = skipped ? 0 : _inTime + 1;
-        if (_lateness >= LateMax && _stride < LateStrideMax)
-        {
-            _stride *= 2;
-            _lateness = _inTime = 0;
-        }
-        else if (_inTime >= InTimeMax && _stride > 1)
-        {
-            // What lies before was closed by the larger stride.
-            _stride /= 2;
-            _floor = closed;
-            _inTime = 0;
-        }
+        AdaptStride(closed, skipped);
     }
 
-    // More than one in five is late.
-    private const int LateWeight = 4, LateMax = 24, InTimeMax = 200;
-    private const long LateStrideMax = 64;
-    private int _lateness, _inTime;
+    private void AdaptStride(Version closed, bool skipped)
+    {
+        if (!_options.HasPeers || _options.Mode != CommitMode.Log) return;
+        if (_strides.Closed(closed, skipped)) _floor = closed;
+        _stride = _strides.Stride;
+    }
 
     private void AppendEmptyRun(Version last, ShardEffects effects)
     {
@@ -131,6 +118,7 @@ public sealed partial class ShardMachine
         _counted = last;
         if (Is(ShardMutation.RunCountsAtOnce)) _durable = last;
         effects.Add(ShardEffectKind.AppendEmptyRun, boundary: _last);
+        AdaptStride(last, skipped: false);
         RequestSync(effects);
     }
 

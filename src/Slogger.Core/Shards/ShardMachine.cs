@@ -46,6 +46,7 @@ public sealed partial class ShardMachine
     private bool _answered;
     private bool _read;
     private long _stride = 1;
+    private StrideControl _strides = new();
     private Version _floor;                // from here to the last boundary no multiple of the stride was skipped
     private bool _floorIsNext;             // nothing before the next boundary can be restored
     private long _markersFailed;
