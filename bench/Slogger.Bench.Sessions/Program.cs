@@ -16,7 +16,7 @@ string[] endpoints = args[2].Split(',');
 int batch = int.Parse(args[3], CultureInfo.InvariantCulture);
 TimeSpan length = TimeSpan.FromSeconds(double.Parse(args[4], CultureInfo.InvariantCulture));
 var keys = new Keys(endpoints.Length, args.Length > 5 ? int.Parse(args[5], CultureInfo.InvariantCulture) : 100_000);
-TimeSpan warmUp = TimeSpan.FromSeconds(Math.Min(1, length.TotalSeconds));
+TimeSpan warmUp = TimeSpan.FromSeconds(2);
 Measurement found = (args[0], args[1]) switch
 {
     ("session", "throughput") => await SessionLoad.ThroughputAsync(endpoints, keys, batch, warmUp, length),

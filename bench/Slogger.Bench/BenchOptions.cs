@@ -109,7 +109,7 @@ internal sealed record BenchOptions
           --layout pinned|unpinned
           --keys N             keys of the load (100000); --restore-keys N (1000000)
           --duration 10m       full-load memory run; --idle N connections (2000)
-          --metadata SPEC      of the suite sessions (default: SQLite): postgres:CONNECTION for figures that count
+          --metadata SPEC      of the suite sessions (default: a PostgreSQL of its own)
           --port-base 23000    --dir DIR (data of the servers)    --keep (do not delete it)
           --noise 0.15 --retries 6 --patience 20s   foreign cores allowed, repetitions, wait for quiet
           --no-freeze          let idle contestants run

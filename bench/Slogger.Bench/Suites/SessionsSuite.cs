@@ -4,6 +4,7 @@
 using System.Globalization;
 using System.Text.Json;
 using Slogger.Bench.Cases;
+using Slogger.Bench.Finders;
 using Slogger.Bench.Host;
 using Slogger.Bench.Load;
 using Slogger.Bench.Report;
@@ -38,10 +39,13 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
     public void Run()
     {
         if (!File.Exists(LoadPath)) { throw new BenchException($"{LoadPath} does not exist: dotnet build -c Release bench/Slogger.Bench.Sessions"); }
-        foreach (int shards in (int[])[2, 4]) { Run(shards); }
+        string directory = SuiteDirectory.Create(options, Suite + "-sql");
+        using PrivatePostgres? postgres = options.Metadata is null ? new(directory, options.PortBase + 900) : null;
+        string metadata = options.Metadata ?? $"postgres:Host=127.0.0.1;Port={postgres!.Port};Username=postgres;Database=postgres";
+        foreach (int shards in (int[])[2, 4]) { Run(shards, metadata); }
     }
 
-    private void Run(int count)
+    private void Run(int count, string metadata)
     {
         int rounds = options.Rounds ?? 5;
         double seconds = options.RunSeconds ?? 3;
@@ -52,7 +56,7 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         var servers = new Dictionary<Kind, Shards>();
         try
         {
-            foreach (Kind kind in Enum.GetValues<Kind>()) { servers[kind] = Start(fleet, directory, kind, count); }
+            foreach (Kind kind in Enum.GetValues<Kind>()) { servers[kind] = Start(fleet, directory, kind, count, metadata); }
             string title = $"{count} shards, {(layout == Layout.Pinned ? "pinned" : "unpinned")}, {rounds} rounds of {seconds} s, medians";
             foreach (int batch in (int[])[64, 1024])
             {
@@ -60,7 +64,7 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
             }
 
             Measure(fleet, servers, s_contestants, "latency", 1, count, rounds, seconds, $"Sessions: completion, one operation at a time ({title})");
-            Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds, $"Sessions: an operation and its commit, one at a time ({title}; metadata in {options.Metadata?.Split(':')[0] ?? "sqlite"})");
+            Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds, $"Sessions: an operation and its commit, one at a time ({title}; metadata in {metadata.Split(':')[0]})");
         }
         finally
         {
@@ -70,7 +74,7 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         }
     }
 
-    private Shards Start(CaseFleet fleet, string directory, Kind kind, int count)
+    private Shards Start(CaseFleet fleet, string directory, Kind kind, int count, string metadata)
     {
         var redis = new List<ManagedProcess>();
         var proxies = new List<ManagedProcess>();
@@ -88,7 +92,7 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
             string arguments = kind == Kind.None ? "--commit none" : $"--commit log --shard {i} --shards {count} --cluster bench-{Environment.ProcessId}-{count}";
             List<string> command = [.. fleet.SloggerCommand(arguments, port, $"--redis 127.0.0.1:{redisPort}", data)];
             // One word, whatever is in it.
-            if (kind == Kind.Log) { command.AddRange(["--metadata", options.Metadata ?? "sqlite:" + Path.Combine(directory, "metadata.db")]); }
+            if (kind == Kind.Log) { command.AddRange(["--metadata", metadata]); }
             proxies.Add(fleet.LaunchProcess(name, command));
             CaseFleet.WaitUntilUp(proxies[^1], port, "PING\r\n");
         }
