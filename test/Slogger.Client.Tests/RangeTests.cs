@@ -35,6 +35,23 @@ public sealed class RangeTests
             : value == "$1\r\n1\r\n" && movedTo is { } port ? $"-MOVED 1 127.0.0.1:{port}\r\n" : value;
     }
 
+    [Fact]
+    public async Task Moved_ByShardsThatDoNotAgreeYet_IsFollowedUntilTheyDo()
+    {
+        const int Disagreements = 10;
+        int asked = 0;
+        ScriptedProxy? other = null;
+        await using var first = new ScriptedProxy(0, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n" : $"-MOVED 15495 127.0.0.1:{other!.Port}\r\n");
+        await using var second = new ScriptedProxy(1, _ => Interlocked.Increment(ref asked) > Disagreements ? "$2\r\nok\r\n" : $"-MOVED 15495 127.0.0.1:{first.Port}\r\n");
+        other = second;
+        await using SloggerClient client = await SloggerClient.ConnectAsync(first.Endpoint);
+        await using SloggerSession session = client.OpenSession();
+        long began = System.Diagnostics.Stopwatch.GetTimestamp();
+        Assert.Equal("ok", (await session.GetAsync("a").AsTask().WaitAsync(Generous)).Value);
+        // From the third on it takes its time, so that so many as it follows are enough for shards that look once a second.
+        Assert.True(System.Diagnostics.Stopwatch.GetElapsedTime(began) > TimeSpan.FromSeconds(1), "it was sent on as fast as it came back");
+    }
+
     [Theory]
     [InlineData("*2\r\n$5\r\nrange\r\n*0\r\n", "no split key")]
     [InlineData("*1\r\n$5\r\nrange\r\n", "DPR.PARTITIONS of")]
