@@ -31,7 +31,7 @@ internal static class MoveCommand
             await using IMetadataStore metadata = MetadataStoreFactory.Create(wanted.Metadata.Text);
             await metadata.InitializeAsync(signals.Token).ConfigureAwait(false);
             Partitioning partitions = (await metadata.FindClusterAsync(wanted.Cluster, signals.Token).ConfigureAwait(false))?.Partitions
-                ?? throw new MetadataException($"there is no cluster \"{wanted.Cluster}\" in the metadata");
+                ?? throw new MetadataException($"The metadata knows no cluster \"{wanted.Cluster}\".");
             if (partitions.Missing(wanted.Slots) is { } missing) { return CommandResult.Failed($"cluster \"{wanted.Cluster}\": {missing}", "slogger move --list shows them"); }
             var run = new MoveRun(metadata, partitions, wanted.Cluster, host, signals.Token);
             return wanted.Lists ? await run.ListAsync().ConfigureAwait(false)

@@ -37,7 +37,6 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         {
             Assert.Equal(0, writer.Rollbacks);
             Assert.True(writer.Last > 0);
-            await writer.CommitAsync();
             await writer.CheckAsync();
         }
 
@@ -61,7 +60,7 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         ChainWriter[] writers = Writers(cluster, client);
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(stop.Token)))];
-        await GoOnAsync("all have begun", 20);
+        await GoOnAsync("all have begun", writers, running);
         (int exit, string text) = await cluster.MoveAsync("--partitions", "3-5", "--to", "0", "--no-wait");
         Assert.True(exit == 0, text);
         await cluster.KillRedisAsync(victim);
@@ -72,23 +71,48 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
             return !text.Contains("move ", StringComparison.Ordinal);
         });
         Assert.Contains("partitions 0-5 (keys below \"6\"): shard 0", text, StringComparison.Ordinal);
-        await GoOnAsync("all go on", 20);
+        await GoOnAsync("all go on", writers, running);
+        await stop.CancelAsync();
+        await Task.WhenAll(running);
+        foreach (ChainWriter writer in writers) { await writer.CheckAsync(); }
+        output.WriteLine($"{writers.Sum(w => w.Last)} numbers, {writers.Sum(w => w.Lost)} lost, {writers.Sum(w => w.Rollbacks)} rollbacks");
+        using RespClient owner = await cluster.ConnectAsync(0);
+        Assert.Equal(Sessions, (await owner.DoAsync("CLUSTER", "COUNTKEYSINSLOT", "4")).Number);
+    }
+
+    // The old owner is shard 1, the new one shard 0.
+    [Theory]
+    [InlineData(0, "move-copied")]
+    [InlineData(1, "move-last-changes-sent")]
+    [InlineData(0, "move-landed")]
+    [InlineData(1, "move-discarded")]
+    public async Task Move_OfRangesAndAProxyDiesAtAStep_SessionsGoOnWhenItIsBack(int victim, string step)
+    {
+        using var workspace = new Workspace();
+        await using ClusterDeployment cluster = await StartAsync(workspace);
+        cluster.KillProxy(victim);
+        await cluster.StartProxyAsync(victim, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = step });
+        await cluster.ServingAsync();
+        await using SloggerClient client = await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
+        ChainWriter[] writers = Writers(cluster, client);
+        using var stop = new CancellationTokenSource();
+        Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(stop.Token)))];
+        await GoOnAsync("all have begun", writers, running);
+        Assert.Equal(0, (await cluster.MoveAsync("--partitions", "3-5", "--to", "0", "--no-wait")).ExitCode);
+        Assert.True(await cluster.ExitAsync(victim, Generous) is not null, $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
+        await cluster.StartProxyAsync(victim);
+        await Eventually.AsyncTrue("the move is done", Generous, async () =>
+        {
+            string text = (await cluster.MoveAsync("--list")).Output;
+            return text.Contains("partitions 0-5 (keys below \"6\"): shard 0", StringComparison.Ordinal) && !text.Contains("move ", StringComparison.Ordinal);
+        });
+        await GoOnAsync("all go on", writers, running);
         await stop.CancelAsync();
         await Task.WhenAll(running);
         foreach (ChainWriter writer in writers)
         {
-            await writer.CommitAsync();
+            Assert.Equal(0, writer.Rollbacks);
             await writer.CheckAsync();
-        }
-
-        output.WriteLine($"{writers.Sum(w => w.Last)} numbers, {writers.Sum(w => w.Lost)} lost, {writers.Sum(w => w.Rollbacks)} rollbacks");
-        using RespClient owner = await cluster.ConnectAsync(0);
-        Assert.Equal(Sessions, (await owner.DoAsync("CLUSTER", "COUNTKEYSINSLOT", "4")).Number);
-
-        async Task GoOnAsync(string what, long more)
-        {
-            long[] from = [.. writers.Select(w => w.Last)];
-            await Eventually.AsyncTrue(what, Generous, () => Task.FromResult(running.Any(r => r.IsFaulted) || writers.Zip(from).All(w => w.First.Last > w.Second + more)));
         }
     }
 
@@ -116,6 +140,13 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         var run = new ClusterChaosRun(cluster, rounds: 8, seed, output.WriteLine);
         await run.RunAsync();
         Assert.True(run.CommittedChecked > 0, "no writer ever heard of a commit");
+    }
+
+    private static async Task GoOnAsync(string what, ChainWriter[] writers, Task[] running)
+    {
+        const int Enough = 20;
+        long[] from = [.. writers.Select(w => w.Last)];
+        await Eventually.AsyncTrue(what, Generous, () => Task.FromResult(running.Any(r => r.IsFaulted) || writers.Zip(from).All(w => w.First.Last > w.Second + Enough)));
     }
 
     // Each writes to all ranges, from the last to the first and round again.
