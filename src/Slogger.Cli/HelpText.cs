@@ -21,7 +21,7 @@ internal static class HelpText
         + "directory, on the old machine or another. Without the directory what the shard had is lost: start it with an empty one and --seed from-redis.";
 
     private const string MoveText = "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
-        + "last changes requests for these slots wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost if a proxy, a "
+        + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost if a proxy, a "
         + "Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. The old owner "
         + "deletes its copy when the move is committed.";
 
@@ -64,9 +64,10 @@ internal static class HelpText
                 WriteSources(output, width);
                 break;
             case MoveCommand.Name:
-                output.WriteLine("slogger move: move hash slots from one shard of a running cluster to another.");
+                output.WriteLine("slogger move: move hash slots, or ranges of keys, from one shard of a running cluster to another.");
                 output.WriteLine();
                 output.WriteLine("  slogger move --slots 0-99,200 --to 2 --metadata postgres:Host=db1;Database=slogger");
+                output.WriteLine("  slogger move --partitions 3 --to 2 --metadata ...");
                 output.WriteLine("  slogger move --slots 0-99,200 --cancel --metadata ...");
                 output.WriteLine("  slogger move --list --metadata ...");
                 output.WriteLine();
@@ -90,7 +91,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger serve     run a proxy in front of a Redis");
                 output.WriteLine("  slogger status    show the state of a running proxy");
-                output.WriteLine("  slogger move      move hash slots from one shard to another");
+                output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
                 output.WriteLine();

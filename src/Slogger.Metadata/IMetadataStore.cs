@@ -38,7 +38,7 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The settings of a cluster, or null when there is none of that name.</summary>
     Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Who owns which hash slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
+    /// <summary>Who owns which slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
     /// <exception cref="MetadataException">There is no such cluster, or its rows are no map.</exception>
     Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default);
 

@@ -4,6 +4,7 @@
 using System.Collections.Immutable;
 using System.Text.Json.Serialization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
@@ -72,6 +73,9 @@ public sealed record ServeOptions
     /// Default: null, as the cluster was made; approximate when it is made. With another one cuts respect the order of
     /// sessions only.</summary>
     public FinderKind? Finder { get; init; }
+
+    /// <summary>How keys fall into partitions. Default: null, whatever the cluster was made with; where it is made, hash. Kept with the cluster.</summary>
+    public Partitioning? Partitions { get; init; }
 
     /// <summary>How many shards the cluster has, 1 to 1024: 0 to one less. Needed where the cluster is made, by the first of its
     /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>

@@ -2,6 +2,7 @@
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -60,6 +61,7 @@ public static class ServeOptionsReader
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
             Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
+            Partitions = reader.Optional<Partitioning>("partitions", OptionText.Partitions),
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
@@ -306,6 +308,11 @@ public static class ServeOptionsReader
         if (options.Announce is { } announced && (announced.IsUnix || announced.Port == 0 || announced.IsEveryInterface))
         {
             reader.Fail("announce", $"{announced} is nothing that others can connect to", "give the HOST:PORT by which clients on other machines reach this proxy");
+        }
+
+        if (options.Partitions is { } partitions && options.Shards is { } shards && partitions.Count < shards)
+        {
+            reader.Fail("partitions", $"makes {partitions.Count} partitions, which are too few for {shards} shards", $"give at least {shards - 1} split keys");
         }
 
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))

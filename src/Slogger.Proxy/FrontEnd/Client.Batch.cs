@@ -65,7 +65,7 @@ internal sealed unsafe partial class Client
             AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
         (Sequence Last, long Version)? done = port.LastDone(new SessionId(_helloSession));
-        AppendHeader(bytes, '*', done is null ? 20 : 24);
+        AppendHeader(bytes, '*', done is null ? 22 : 26);
         Number("protocol", BatchProtocol);
         Word("session", new SessionId(_helloSession).ToString());
         Word("cluster", port.Cluster);
@@ -76,6 +76,7 @@ internal sealed unsafe partial class Client
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
         Word("finder", port.Finder.ToString().ToLowerInvariant());
+        Word("partitions", NameOf(port.Partitions.Kind));
         if (done is { } known)
         {
             Number("last", known.Last.Number);

@@ -137,14 +137,14 @@ internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
         Checked(await redis.RunAsync(_batch, stop).ConfigureAwait(false), "RESTORE");
     }
 
-    /// <summary>Deletes all keys of some slots. Returns how many there were.</summary>
-    public async Task<long> PurgeAsync(ImmutableArray<SlotRange> slots, CancellationToken stop)
+    /// <summary>Deletes all keys that are wanted no more. Returns how many there were.</summary>
+    public async Task<long> PurgeAsync(Func<byte[], bool> unwanted, CancellationToken stop)
     {
         long deleted = 0;
         byte[] cursor = "0"u8.ToArray();
         do
         {
-            (cursor, List<byte[]> keys) = await ScanAsync(cursor, IsIn(slots), stop).ConfigureAwait(false);
+            (cursor, List<byte[]> keys) = await ScanAsync(cursor, unwanted, stop).ConfigureAwait(false);
             foreach (byte[][] some in keys.Chunk(DeleteBatch))
             {
                 _batch.Clear();
@@ -157,11 +157,11 @@ internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
     }
 
     /// <summary>Whether a key is in one of some slots.</summary>
-    public static Func<byte[], bool> IsIn(ImmutableArray<SlotRange> slots)
+    public static Func<byte[], bool> IsIn(Partitioning partitions, ImmutableArray<SlotRange> slots)
     {
-        bool[] wanted = new bool[HashSlot.Count];
+        bool[] wanted = new bool[partitions.Count];
         foreach (SlotRange range in slots) { Array.Fill(wanted, true, range.First.Number, range.Count); }
-        return key => wanted[HashSlot.Of(key).Number];
+        return key => wanted[partitions.Of(key).Number];
     }
 
     public ValueTask DisposeAsync() => redis.DisposeAsync();

@@ -51,7 +51,7 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
                         await peer.SendAsync('K', default, stop).ConfigureAwait(false);
                         break;
                     case 'S' when changed is not null:
-                        await SendAsync(await ScanAsync(keys, moves.SlotsOf(move), stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
+                        await SendAsync(await ScanAsync(keys, moves.KeysOf(moves.SlotsOf(move)), stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
                         break;
                     case 'C' when changed is not null:
                         await SendAsync(await ChangesAsync(keys, changed, stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
@@ -118,9 +118,8 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
     }
 
     // The next keys of the first round; nothing is left when the count is 0.
-    private async Task<(int Left, List<CopiedKey> Keys)> ScanAsync(KeyStore keys, IReadOnlyList<SlotRange> slots, CancellationToken stop)
+    private async Task<(int Left, List<CopiedKey> Keys)> ScanAsync(KeyStore keys, Func<byte[], bool> wanted, CancellationToken stop)
     {
-        Func<byte[], bool> wanted = KeyStore.IsIn([.. slots]);
         // Far apart where few keys are in the slots: a frame now and then shows that it goes on.
         for (int i = 0; i < 100 && _found.Count < KeysAtATimeMax && !_scanned; i++)
         {

@@ -144,7 +144,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
 
     private ClusterSlots ViewNow()
     {
-        bool[] withheld = new bool[HashSlot.Count];
+        bool[] withheld = new bool[seat.Partitions.Count];
         OwnershipTable? table = _work?.Ownership.Table;
         bool any = false;
         for (int slot = 0; slot < withheld.Length; slot++) { any |= withheld[slot] = table is null || _work!.Ownership.IsWithheld(new(slot)); }
@@ -257,13 +257,13 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
             try
             {
                 await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, stop).ConfigureAwait(false);
-                long deleted = await keys.PurgeAsync(move.Slots, stop).ConfigureAwait(false);
-                report.Info($"move {move.Id.Number}: {deleted} keys of slots {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
+                long deleted = await keys.PurgeAsync(KeysOf(move.Slots), stop).ConfigureAwait(false);
+                report.Info($"move {move.Id.Number}: {deleted} keys of {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
                 break;
             }
             catch (RedisException e)
             {
-                report.Warn($"move {move.Id.Number}: deleting keys of slots {TextOf(move.Slots)} goes on later: {e.Message}");
+                report.Warn($"move {move.Id.Number}: deleting keys of {TextOf(move.Slots)} goes on later: {e.Message}");
                 await Task.Delay(RetryPause, stop).ConfigureAwait(false);
             }
         }
@@ -284,8 +284,11 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     /// <summary>The slots of a move; none if it is over.</summary>
     public ImmutableArray<SlotRange> SlotsOf(MoveId move) => RowOf(move)?.Slots ?? [];
 
-    /// <summary>As people write them.</summary>
-    public static string TextOf(ImmutableArray<SlotRange> slots) => string.Join(',', slots);
+    /// <summary>Whether a key is in one of some slots.</summary>
+    public Func<byte[], bool> KeysOf(ImmutableArray<SlotRange> slots) => KeyStore.IsIn(seat.Partitions, slots);
+
+    /// <summary>Some slots, for people.</summary>
+    public string TextOf(ImmutableArray<SlotRange> slots) => $"{seat.Partitions.Noun} {string.Join(',', slots)}";
 
     public void Warn(string message) => report.Warn($"shard {seat.Shard}: {message}");
 

@@ -1,6 +1,7 @@
 // A shard's place in its cluster's metadata: taken at the start, with an epoch that deposes whoever had it before; and what a
 // recovery does there.
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -14,6 +15,9 @@ namespace Slogger.Proxy.Shards;
 internal sealed class ClusterSeat : IAsyncDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(500);
+
+    // A list of split keys may be long. Unit: characters.
+    private const int PartitionsShownMax = 200;
     private readonly ILogSink _report;
 
     private ClusterSeat(IMetadataStore metadata, string cluster, ShardId shard, ILogSink report)
@@ -48,6 +52,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>Who finds the cut.</summary>
     public FinderKind Finder { get; private set; }
 
+    /// <summary>How keys fall into partitions.</summary>
+    public Partitioning Partitions { get; private set; } = Partitioning.Hash;
+
     /// <summary>Where clients and other proxies reach this one.</summary>
     public string Address { get; private set; } = "";
 
@@ -74,7 +81,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Grid = [new GridStretch(new(1), now, interval)] };
+        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Partitions = options.Partitions ?? Partitioning.Hash, Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
         if (options.Shards is { } shards && shards != settings.ShardCount)
         {
@@ -84,10 +91,14 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
         }
-        (ShardCount, Finder) = (settings.ShardCount, settings.Finder);
+        (ShardCount, Finder, Partitions) = (settings.ShardCount, settings.Finder, settings.Partitions);
         if (options.Finder is { } finder && finder != Finder)
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {NameOf(Finder)}, not {NameOf(finder)}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
+        }
+        if (options.Partitions is { } partitions && !partitions.Equals(Partitions))
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" was made with --partitions {Shown(Partitions)}, not {Shown(partitions)}, and keeps it: leave --partitions out. To change it, make another cluster and copy the data with a client");
         }
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {
@@ -105,6 +116,10 @@ internal sealed class ClusterSeat : IAsyncDisposable
             Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
         WorldLineAtStart = record.WorldLine;
     }
+
+    private static string Shown(Partitioning partitions) => partitions.ToString() is { Length: <= PartitionsShownMax } text
+        ? text
+        : $"range: with {partitions.Count - 1} split keys ({partitions.ToString()[..PartitionsShownMax]}...)";
 
     private static string NameOf(FinderKind finder) => finder.ToString().ToLowerInvariant();
 

@@ -131,7 +131,7 @@ internal sealed class SlotWatch
         }
         _isComplete = nodes.Count == shards.Count;
         Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _)).ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
-        View = new ClusterSlots(_seat.Shard, owners.Map, new ClusterReplies(_seat.Cluster, owners.Map, owners.Revision, nodes, _seat.Shard));
+        View = new ClusterSlots(_seat.Shard, _seat.Partitions, owners.Map, new ClusterReplies(_seat.Cluster, _seat.Partitions, owners.Map, owners.Revision, nodes, _seat.Shard));
     }
 
     // As it came.

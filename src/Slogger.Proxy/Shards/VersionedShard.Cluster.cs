@@ -2,6 +2,7 @@
 // versions depend on. None of it exists for a shard alone.
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -107,6 +108,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     FinderKind IBatchPort.Finder => HasGridCuts ? FinderKind.Approximate : _seat.Finder;
 
     int IBatchPort.ShardCount => _seat.ShardCount;
+
+    Partitioning IBatchPort.Partitions => _seat.Partitions;
 
     void IBatchPort.OnLetThrough(in BatchHeader header, Version open)
     {
@@ -221,6 +224,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private void AppendShards(Action<string, object> line)
     {
         if (_pulse is null) { return; }
+        line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash" : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
         line("finder", _seat.Finder.ToString().ToLowerInvariant());
         line("coordinator", _coordinator!.IsActive ? "here" : _link!.IsConnected ? "connected" : "none");
         foreach (ShardPulse shard in _pulse.Shards)

@@ -218,9 +218,9 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     {
         (_, string listed) = await cluster.MoveAsync("--list");
         string[] keys = [.. writers.SelectMany(w => w.Keys)];
-        int[] slots = [.. keys.Select(k => HashSlot.Of(Encoding.ASCII.GetBytes(k)).Number)];
-        var owners = new int[HashSlot.Count];
-        foreach (string line in listed.Split('\n').Where(l => l.StartsWith("slots ", StringComparison.Ordinal)))
+        int[] slots = [.. keys.Select(k => cluster.SlotOf(k).Number)];
+        var owners = new int[cluster.Partitions.Count];
+        foreach (string line in listed.Split('\n').Where(l => l.StartsWith(cluster.Partitions.Noun, StringComparison.Ordinal)))
         {
             string[] words = line.Split(' ', ':');
             string[] ends = words[1].Split('-');

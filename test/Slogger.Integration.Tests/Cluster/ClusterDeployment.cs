@@ -15,7 +15,6 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     private readonly int[] _ports = [.. Enumerable.Range(0, shards).Select(_ => Workspace.FreePort())];
     private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards];
-    private readonly SlotMap _slots = SlotMap.Even(shards);
     private readonly int[] _rollbacksSeen = new int[shards];
     private readonly List<(bool IsInPlace, string Reason)> _rollbacks = [];
     private PostgresProcess? _postgres;
@@ -31,6 +30,12 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Who finds the cut: with another than the approximate finder, only the order of sessions is kept.</summary>
     public string Finder { get; init; } = "approximate";
 
+    /// <summary>How keys fall into partitions.</summary>
+    public Partitioning Partitions { get; init; } = Partitioning.Hash;
+
+    /// <summary>Ten ranges, for names that begin with a digit, with '!' or with a letter.</summary>
+    public static Partitioning TenRanges { get; } = Partitioning.TryParse("range:1,2,3,4,5,6,7,8,9", out Partitioning ranges, out _) ? ranges : throw new InvalidOperationException();
+
     /// <summary>The options that name a shard's store; default a Redis that its proxy runs.</summary>
     public Func<int, string[]> Store { get; init; } = _ => ["--redis-server", RedisProcess.Executable];
 
@@ -40,15 +45,23 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     public Task<RespClient> ConnectAsync(int shard) => RespClient.ConnectAsync(Endpoint(shard));
 
-    /// <summary>A key that belongs to a shard.</summary>
+    /// <summary>A key that belongs to a shard as long as nothing has moved.</summary>
     public string Key(int shard, string name)
     {
-        for (int i = 0; ; i++)
+        SlotMap map = SlotMap.Even(shards, Partitions.Count);
+        for (int i = Partitions.Kind == PartitionKind.Hash ? 0 : name.Sum(c => c); ; i++)
         {
-            string key = string.Create(CultureInfo.InvariantCulture, $"{name}:{i}");
-            if (_slots.Owner(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key))).Number == shard) { return key; }
+            string key = Partitions.Kind == PartitionKind.Hash ? string.Create(CultureInfo.InvariantCulture, $"{name}:{i}") : KeyIn(i % Partitions.Count, name);
+            if (map.Owner(SlotOf(key)).Number == shard) { return key; }
         }
     }
+
+    /// <summary>A key of one of the ranges.</summary>
+    public string KeyIn(int partition, string name) =>
+        (partition == 0 ? "!" : System.Text.Encoding.ASCII.GetString(Partitions.SplitKeys[partition - 1].Span)) + name;
+
+    /// <summary>The partition of a key.</summary>
+    public HashSlot SlotOf(string key) => Partitions.Of(System.Text.Encoding.ASCII.GetBytes(key));
 
     public async Task StartAsync()
     {
@@ -79,7 +92,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
             .. Store(shard), "--data", Data(shard), "--metadata", metadata,
-            "--shards", Text(shards), "--shard", Text(shard), "--finder", Finder, .. Options,
+            "--shards", Text(shards), "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
         ],
         new Dictionary<string, string>(environment ?? new Dictionary<string, string>())
         {
