@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos or --client-chaos a long run of failures.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos or --take-over a long run of failures.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -23,6 +23,11 @@ internal static class Program
         if (args.Contains("--client-chaos"))
         {
             return await Client.ClientChaosCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--take-over"))
+        {
+            return await Fencing.TakeOverCommand.RunAsync(args);
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")

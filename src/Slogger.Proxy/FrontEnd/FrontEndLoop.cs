@@ -463,6 +463,13 @@ internal interface IShardPort : IVersionSource
     /// <summary>The connection to the store broke, or could not be made.</summary>
     void StoreUnreachable(string reason);
 
+    /// <summary>Whether connections to the store have to be proved before they are used.</summary>
+    bool IsFenced => false;
+
+    /// <summary>Finds out whether this process still owns the shard.</summary>
+    /// <param name="proved">Run when it does, on any thread; never if it does not.</param>
+    void ProveOwnership(Action proved) => proved();
+
     /// <summary>Whether plain clients are kept over a rollback, and told by an error.</summary>
     bool KeepsClients { get; }
 

@@ -111,12 +111,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The version that opens so many microseconds after another.</summary>
     public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
 
+    /// <summary>The shard's row. Waits for the metadata.</summary>
+    public async Task<ShardRecord> RecordAsync(CancellationToken stop) =>
+        (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+
     /// <summary>The shard's row, the recorded cut and all world-lines, of one world-line. Waits for the metadata.</summary>
     public async Task<ClusterView> LookAsync(CancellationToken stop)
     {
         while (true)
         {
-            ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+            ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
             if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut, lines); }

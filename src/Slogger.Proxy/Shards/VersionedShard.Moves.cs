@@ -41,7 +41,7 @@ internal abstract partial class VersionedShard : IMovingShard
 
     Task IMovingShard.StreamReadAsync(CancellationToken stop) => StreamReadAsync(stop);
 
-    RedisEndpoint IMovingShard.Endpoint => _store.Endpoint;
+    RedisEndpoint IMovingShard.Endpoint => _fence.Endpoint;
 
     /// <summary>Completes when all that the store has executed until now has been read.</summary>
     protected virtual Task StreamReadAsync(CancellationToken stop) => Task.CompletedTask;
@@ -92,8 +92,8 @@ internal abstract partial class VersionedShard : IMovingShard
             await using (peer)
             {
                 await (purpose == PeerPurpose.Copy
-                    ? new MoveSource(_moves!, peer, () => _store.Endpoint).RunAsync(stop)
-                    : PeerMessages.DeliverAsync(peer, () => _store.Endpoint, stop)).ConfigureAwait(false);
+                    ? new MoveSource(_moves!, peer, () => _fence.Endpoint).RunAsync(stop)
+                    : PeerMessages.DeliverAsync(peer, () => _fence.Endpoint, stop)).ConfigureAwait(false);
             }
         }
         catch (Exception e) when (e is OperationCanceledException or IOException or ObjectDisposedException)
