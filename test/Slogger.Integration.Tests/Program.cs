@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos or --take-over a long run of failures.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --take-over or --fuzz a long run.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -28,6 +28,11 @@ internal static class Program
         if (args.Contains("--take-over"))
         {
             return await Fencing.TakeOverCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--fuzz"))
+        {
+            return await Fuzzing.FuzzCommand.RunAsync(args);
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")

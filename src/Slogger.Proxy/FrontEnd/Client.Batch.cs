@@ -283,7 +283,7 @@ internal sealed unsafe partial class Client
             CommandKind.Multi => _batchLeft == 1,
             CommandKind.Client => ArgumentIs(1, "REPLY"u8),
             _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
-                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Coordinate,
+                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Peer,
         };
         if (!isRefused) { return null; }
         return kind == CommandKind.Multi

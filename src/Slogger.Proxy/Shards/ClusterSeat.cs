@@ -7,6 +7,7 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Peers;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -47,6 +48,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>Who finds the cut.</summary>
     public FinderKind Finder { get; private set; }
+
+    /// <summary>By which the proxies of the cluster know each other; null for a shard alone.</summary>
+    public PeerSecret? Secret { get; private set; }
 
     /// <summary>Where clients and other proxies reach this one.</summary>
     public string Address { get; private set; } = "";
@@ -99,6 +103,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
         Grid = new VersionGrid(settings.Grid);
+        if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
         ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(

@@ -57,10 +57,10 @@ internal sealed class TakeOverRun : IAsyncDisposable
     {
         if (Postgres) { _postgres = await PostgresProcess.StartAsync(_workspace); }
         _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), RedisOptions);
-        _owner = await LaunchAsync("first").ReadyAsync();
+        _owner = await Launch("first").ReadyAsync();
     }
 
-    private ProxyProcess LaunchAsync(string name) => ProxyProcess.Launch(Workspace.FreePort(),
+    private ProxyProcess Launch(string name) => ProxyProcess.Launch(Workspace.FreePort(),
     [
         "--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}"), "--data", _workspace.Folder(name),
         "--metadata", _postgres is { } server ? "postgres:" + server.ConnectionString : "sqlite:" + _workspace.File("metadata.db"),
@@ -78,10 +78,9 @@ internal sealed class TakeOverRun : IAsyncDisposable
         ChildProcess.Signal(old.Id, SigStop);
         string[] keys = [.. writers.Select(w => w.Key), .. Enumerable.Range(0, LateClients).Select(i => string.Create(CultureInfo.InvariantCulture, $"r{round}:late{i}"))];
         List<RespClient> late = await KnockAsync(old.Endpoint, keys[writers.Length..]);
-        ProxyProcess next = LaunchAsync(string.Create(CultureInfo.InvariantCulture, $"data{round}"));
+        ProxyProcess next = await SucceedAsync(round, old);
         try
         {
-            await ReadyAsync(next, old);
             using RespClient client = await next.ConnectAsync();
             await client.DoAsync("SET", "owner", round.ToString(CultureInfo.InvariantCulture));
             using RespClient direct = await Redis.ConnectAsync();
@@ -134,17 +133,24 @@ internal sealed class TakeOverRun : IAsyncDisposable
         return clients;
     }
 
-    // Who sleeps in the middle of a transaction holds its locks in SQL: it is let go on for a moment.
-    private static async Task ReadyAsync(ProxyProcess next, ProxyProcess old)
+    // Who sleeps in the middle of a transaction holds SQLite's lock, and nobody can take anything: then it is let go on for a moment.
+    private async Task<ProxyProcess> SucceedAsync(int round, ProxyProcess old)
     {
-        Task ready = next.ReadyAsync();
-        while (await Task.WhenAny(ready, Task.Delay(8_000)) != ready)
+        while (true)
         {
-            ChildProcess.Signal(old.Id, SigCont);
-            await Task.Delay(5);
-            ChildProcess.Signal(old.Id, SigStop);
+            ProxyProcess next = Launch(string.Create(CultureInfo.InvariantCulture, $"data{round}"));
+            try
+            {
+                return await next.ReadyAsync();
+            }
+            catch (InvalidOperationException e) when (e.Message.Contains("Another process holds its write lock", StringComparison.Ordinal))
+            {
+                next.Dispose();
+                ChildProcess.Signal(old.Id, SigCont);
+                await Task.Delay(5);
+                ChildProcess.Signal(old.Id, SigStop);
+            }
         }
-        await ready;
     }
 
     public ValueTask DisposeAsync()
