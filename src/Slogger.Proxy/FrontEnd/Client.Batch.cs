@@ -316,6 +316,12 @@ internal sealed unsafe partial class Client
     {
         // A reply that was put off for the sake of the one before is out by now.
         GiveTrailers();
+        if (!IsInBatch)
+        {
+            // That was the last batch, and this is the reply of a request behind it.
+            Uncork();
+            return;
+        }
         _batches!.OnAnswered(count, version, inexact);
         _corked = true;
     }
@@ -346,6 +352,11 @@ internal sealed unsafe partial class Client
     {
         // These replies were looked at, and are yet to be given out.
         if (_waiting is not (Waiting.Reply or Waiting.Checkpoint)) { GiveTrailers(); }
+        Uncork();
+    }
+
+    private void Uncork()
+    {
         if (!_corked) { return; }
         _corked = false;
         if (!IsClosed && _output.Count > 0) { FlushOutput(); }
