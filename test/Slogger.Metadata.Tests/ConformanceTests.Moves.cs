@@ -72,7 +72,7 @@ public abstract partial class ConformanceTests
         string secret = await store.PeerSecretAsync("c");
         Assert.Equal(64, secret.Length);
         Assert.Equal(secret, await store.PeerSecretAsync("c"));
-        await store.GetOrCreateClusterAsync("d", Settings(3));
+        await store.GetOrCreateClusterAsync("d", Fixtures.Common.Settings(2));
         Assert.NotEqual(secret, await store.PeerSecretAsync("d"));
     }
 }
