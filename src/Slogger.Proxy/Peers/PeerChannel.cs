@@ -22,6 +22,7 @@ internal sealed class PeerChannel : IAsyncDisposable
 {
     private const int HeadBytes = 5;
     private const int AnswerBytesMax = 400;
+    private const int SmallBytes = 64 << 10;
     private const int PieceBytes = 1 << 20;
     private static readonly TimeSpan ConnectLimit = TimeSpan.FromSeconds(3);
     private static readonly TimeSpan PieceLimit = TimeSpan.FromSeconds(30);
@@ -103,26 +104,29 @@ internal sealed class PeerChannel : IAsyncDisposable
     /// <summary>Writes a frame behind others, for <see cref="SendFramesAsync"/>.</summary>
     public static void Append(IBufferWriter<byte> frames, char kind, ReadOnlySpan<byte> body)
     {
-        Span<byte> head = frames.GetSpan(HeadBytes);
-        head[0] = (byte)kind;
-        BinaryPrimitives.WriteInt32BigEndian(head[1..], body.Length);
-        frames.Advance(HeadBytes);
+        WriteHead(frames, kind, body.Length);
         frames.Write(body);
+    }
+
+    private static void WriteHead(IBufferWriter<byte> to, char kind, int length)
+    {
+        Span<byte> head = to.GetSpan(HeadBytes);
+        head[0] = (byte)kind;
+        BinaryPrimitives.WriteInt32BigEndian(head[1..], length);
+        to.Advance(HeadBytes);
     }
 
     /// <summary>Sends a frame.</summary>
     /// <exception cref="IOException">The connection broke, or the other side does not read.</exception>
     public async Task SendAsync(char kind, ReadOnlyMemory<byte> body, CancellationToken stop)
     {
-        var frame = new ArrayBufferWriter<byte>(HeadBytes + Math.Min(body.Length, 64 << 10));
-        bool isSmall = body.Length <= 64 << 10;
-        Append(frame, kind, isSmall ? body.Span : default);
-        if (!isSmall)
-        {
-            BinaryPrimitives.WriteInt32BigEndian(System.Runtime.InteropServices.MemoryMarshal.AsMemory(frame.WrittenMemory).Span[1..], body.Length);
-        }
-        await SendFramesAsync(frame.WrittenMemory, stop).ConfigureAwait(false);
-        if (!isSmall) { await SendFramesAsync(body, stop).ConfigureAwait(false); }
+        // A small one in one piece.
+        ReadOnlyMemory<byte> together = body.Length <= SmallBytes ? body : default;
+        var head = new ArrayBufferWriter<byte>(HeadBytes + together.Length);
+        WriteHead(head, kind, body.Length);
+        head.Write(together.Span);
+        await SendFramesAsync(head.WrittenMemory, stop).ConfigureAwait(false);
+        await SendFramesAsync(body[together.Length..], stop).ConfigureAwait(false);
     }
 
     /// <summary>Sends frames, or a part of one.</summary>

@@ -175,6 +175,11 @@ internal abstract partial class VersionedShard
                 // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
                 await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
             }
+            catch (MetadataException e)
+            {
+                Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+                return;
+            }
         }
     });
 
