@@ -127,11 +127,10 @@ public sealed record CoordinatorView(ClusterCut Cut, long Owners, IReadOnlyList<
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Coordinator">The lease of the role that finds cuts.</param>
 /// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
-/// <param name="Secret">What proxies of the cluster show each other.</param>
 /// <param name="Shards">All shards, by number.</param>
 /// <param name="Leases">Their leases, by number.</param>
 public sealed record ClusterWatch(
-    ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, string Secret,
+    ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress,
     IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases);
 
 /// <summary>What became of starting a world-line.</summary>

@@ -234,16 +234,4 @@ public abstract partial class ConformanceTests
         Assert.Equal([epochs[0], young, epochs[2]], watch.Leases.Select(l => l.Epoch));
         Assert.Equal("another", watch.Shards[1].Owner);
     }
-
-    [Fact]
-    public async Task Watch_Secret_IsTheClustersOwn()
-    {
-        (IMetadataStore store, _) = await FreshClusterAsync(FinderKind.Approximate);
-        await using IMetadataStore used = store;
-        await store.GetOrCreateClusterAsync("d", Settings(3));
-        string secret = (await store.WatchAsync("c")).Secret;
-        Assert.Equal(64, secret.Length);
-        Assert.Equal(secret, (await store.WatchAsync("c")).Secret);
-        Assert.NotEqual(secret, (await store.WatchAsync("d")).Secret);
-    }
 }

@@ -78,7 +78,7 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync(
             async session =>
             {
-                ClusterHead head = await HeadWithSecretAsync(session, cluster, cancellation);
+                ClusterHead head = await HeadAsync(session, cluster, cancellation);
                 List<(ShardRecord Shard, long Renewals)> shards = await session.QueryAsync(
                     $"SELECT {ShardColumns}, renewals FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
                     r => (ShardOf(r), r.GetInt64(10)),
@@ -88,7 +88,6 @@ internal sealed partial class SqlMetadataStore
                     head.Cut,
                     new(head.Coordinator.Epoch, head.Coordinator.Renewals),
                     head.Coordinator.Address,
-                    head.Coordinator.Secret,
                     [.. shards.Select(s => Raised(s.Shard, head.Cut))],
                     [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))]);
             },

@@ -97,10 +97,9 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
             }
             See(watch, asked, answered);
             listener.OnCut(watch.Cut);
-            coordinator.UseSecret(watch.Secret);
             bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
             if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(watch, stop).ConfigureAwait(false); }
-            else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch, watch.Secret); }
+            else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch); }
         }
         catch (MetadataUnavailableException)
         {
@@ -143,7 +142,7 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
                 }
             },
             CancellationToken.None);
-        link.Aim(seat.Address, epoch, watch.Secret);
+        link.Aim(seat.Address, epoch);
     }
 
     private static long Now() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;

@@ -284,7 +284,7 @@ internal sealed unsafe partial class Client
             CommandKind.Multi => _batchLeft == 1,
             CommandKind.Client => ArgumentIs(1, "REPLY"u8),
             _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
-                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Coordinate,
+                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Peer,
         };
         if (!isRefused) { return null; }
         return kind == CommandKind.Multi
@@ -317,6 +317,12 @@ internal sealed unsafe partial class Client
     {
         // A reply that was put off for the sake of the one before is out by now.
         GiveTrailers();
+        if (!IsInBatch)
+        {
+            // That was the last batch, and this is the reply of a request behind it.
+            Uncork();
+            return;
+        }
         _batches!.OnAnswered(count, version, inexact);
         _corked = true;
     }
@@ -347,6 +353,11 @@ internal sealed unsafe partial class Client
     {
         // These replies were looked at, and are yet to be given out.
         if (_waiting is not (Waiting.Reply or Waiting.Checkpoint)) { GiveTrailers(); }
+        Uncork();
+    }
+
+    private void Uncork()
+    {
         if (!_corked) { return; }
         _corked = false;
         if (!IsClosed && _output.Count > 0) { FlushOutput(); }

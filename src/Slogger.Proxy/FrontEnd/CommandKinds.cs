@@ -41,7 +41,6 @@ internal enum CommandKind : byte
     Role,
     Wait,
     Dpr,
-    Coordinate,
     WaitAof,
 
     /// <summary>The header of a session's batch.</summary>
@@ -121,7 +120,6 @@ internal static class CommandKinds
     // What is special besides, or otherwise, among several shards.
     private static readonly (CommandKind Kind, string Names)[] ClusterTable =
     [
-        (CommandKind.Coordinate, "DPR.COORDINATE"),
         (CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING"),
         (CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO"),
     ];

@@ -34,6 +34,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _connected = false;
         loop.Poller.Watch(Channel, read: false, write: true);
         LastUsedMicroseconds = loop.Now;
+        if (loop.Shard.IsFenced) { Expect(null, 1, ReplyKind.Answers, inexact: true); }
         loop.Register(this);
     }
 
@@ -368,11 +369,29 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
             return false;
         }
-        _connected = true;
         _loop.Store.Connected(Channel.Socket);
         _loop.Poller.Watch(Channel, read: true, write: false);
+        if (!_loop.Shard.IsFenced)
+        {
+            Admit();
+            return !IsClosed;
+        }
+        _loop.CountInternal("hello");
+        ReadOnlySpan<byte> greeting = InternalRequest.Nothing;
+        fixed (byte* bytes = greeting)
+        {
+            if (Channel.Send(bytes, greeting.Length) != greeting.Length) { Close("Redis took nothing on a new connection"); }
+        }
+        return false;
+    }
+
+    /// <summary>May be used from now on; see FrontEndLoop.Admission.</summary>
+    public void Admit()
+    {
+        if (IsClosed) { return; }
+        _connected = true;
         _loop.OnUpstreamConnected(this);
-        return !IsClosed;
+        if (!IsClosed) { Flush(); }
     }
 
     /// <summary>Ends the connection. Clients that wait for replies on it are closed: nobody can tell what came of their

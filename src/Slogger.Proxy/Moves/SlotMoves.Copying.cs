@@ -175,7 +175,7 @@ internal sealed partial class SlotMoves
 
     /// <summary>Connects to another shard's proxy.</summary>
     public async Task<PeerChannel> ConnectAsync(ShardId other, CancellationToken stop) =>
-        await PeerChannel.ConnectAsync(watch.AddressOf(other) ?? throw new PeerException($"shard {other} has no address yet"), other, seat.Shard, secret, PeerPurpose.Copy, stop).ConfigureAwait(false);
+        await PeerChannel.ConnectAsync(seat, watch.AddressOf(other) ?? throw new PeerException($"shard {other} has no address yet"), PeerKind.Keys, other, stop).ConfigureAwait(false);
 
     /// <summary>A copy is complete.</summary>
     public async Task CopiedAsync(MoveId move, MapRevision row, WorldLine line, CancellationToken stop)

@@ -37,7 +37,7 @@ internal interface IMovingShard
 }
 
 /// <summary>The moves of one shard. Any thread.</summary>
-internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogSink report, IMovingShard shard, PeerSecret secret) : IAsyncDisposable
+internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogSink report, IMovingShard shard) : IAsyncDisposable
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan FreezeLimit = TimeSpan.FromSeconds(5);

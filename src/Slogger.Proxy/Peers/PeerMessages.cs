@@ -9,17 +9,16 @@ using System.Buffers.Binary;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Peers;
 
 /// <summary>The messages of one shard to the others. Any thread.</summary>
-/// <param name="self">This shard.</param>
-/// <param name="others">All others.</param>
+/// <param name="seat">This shard's place in the cluster.</param>
 /// <param name="addressOf">Where a shard's proxy is; null: not known yet.</param>
-/// <param name="secret">The cluster's.</param>
 /// <param name="report">Is told of messages that are dropped.</param>
-internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Func<ShardId, ListenAddress?> addressOf, PeerSecret secret, ILogSink report)
+internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress?> addressOf, ILogSink report)
 {
     /// <summary>What may wait for one of the others. Unit: bytes.</summary>
     public const long WaitingBytesMax = 8 << 20;
@@ -30,7 +29,7 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
     private static readonly TimeSpan ReportPeriod = TimeSpan.FromSeconds(10);
     private static readonly byte[] Eval = "EVAL"u8.ToArray(), NoKeys = "0"u8.ToArray(),
         Script = "redis.set_repl(redis.REPL_NONE) for i = 1, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end"u8.ToArray();
-    private readonly Outbox[] _outboxes = [.. others.Select(o => new Outbox(o))];
+    private readonly Outbox[] _outboxes = [.. Enumerable.Range(0, seat.ShardCount).Select(i => new ShardId(i)).Where(s => s != seat.Shard).Select(s => new Outbox(s))];
     private long _sent, _dropped;
 
     private sealed class Outbox(ShardId to)
@@ -82,7 +81,7 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
             {
                 await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false);
                 ListenAddress address = addressOf(outbox.To) ?? throw new PeerException($"shard {outbox.To} has no address yet");
-                await using PeerChannel peer = await PeerChannel.ConnectAsync(address, outbox.To, self, secret, PeerPurpose.Messages, stop).ConfigureAwait(false);
+                await using PeerChannel peer = await PeerChannel.ConnectAsync(seat, address, PeerKind.Messages, outbox.To, stop).ConfigureAwait(false);
                 while (await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false))
                 {
                     (byte[] frame, int count) = Take(outbox);
@@ -135,7 +134,7 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
         {
             await Task.WhenAny(Task.Delay(ReportPeriod, stop)).ConfigureAwait(false);
             long dropped = Dropped;
-            if (dropped > told) { report.Warn($"shard {self}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
+            if (dropped > told) { report.Warn($"shard {seat.Shard}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
             told = dropped;
         }
     }

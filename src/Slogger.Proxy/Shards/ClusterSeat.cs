@@ -8,6 +8,7 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Peers;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -54,6 +55,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>How keys fall into partitions.</summary>
     public Partitioning Partitions { get; private set; } = Partitioning.Hash;
+
+    /// <summary>By which the proxies of the cluster know each other; null for a shard alone.</summary>
+    public PeerSecret? Secret { get; private set; }
 
     /// <summary>Where clients and other proxies reach this one.</summary>
     public string Address { get; private set; } = "";
@@ -110,6 +114,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
         Grid = new VersionGrid(settings.Grid);
+        if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
         ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
         Epoch = await Metadata.TakeShardEpochAsync(
@@ -126,12 +131,16 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The version that opens so many microseconds after another.</summary>
     public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
 
+    /// <summary>The shard's row. Waits for the metadata.</summary>
+    public async Task<ShardRecord> RecordAsync(CancellationToken stop) =>
+        (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+
     /// <summary>The shard's row, the recorded cut and all world-lines, of one world-line. Waits for the metadata.</summary>
     public async Task<ClusterView> LookAsync(CancellationToken stop)
     {
         while (true)
         {
-            ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+            ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
             if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut, lines); }

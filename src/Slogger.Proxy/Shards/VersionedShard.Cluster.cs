@@ -25,9 +25,6 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
     private Task _beating = Task.CompletedTask;
 
-    /// <inheritdoc />
-    public ICoordinatorPort? Coordinator => _coordinator;
-
     private bool HasGridCuts => _seat.Finder == FinderKind.Approximate || !_seat.HasPeers;
 
     // Before the recorder is made.

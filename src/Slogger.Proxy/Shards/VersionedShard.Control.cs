@@ -82,6 +82,7 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
+        _fence = new StoreFence(() => _store.Endpoint, _seat, _report, OnDeposed);
         JoinCluster();
         _cuts = new CutRecorder(_seat, _report, this, _link);
         try
@@ -99,7 +100,7 @@ internal abstract partial class VersionedShard
         }
         catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
         {
-            return ProxyExit.Failed(e.Message, "");
+            return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
@@ -154,6 +155,33 @@ internal abstract partial class VersionedShard
 
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);
+
+    /// <inheritdoc />
+    public bool IsFenced => true;
+
+    /// <inheritdoc />
+    public void ProveOwnership(Action proved) => Task.Run(async () =>
+    {
+        while (true)
+        {
+            try
+            {
+                await _fence.ProveAsync(_ending.Token).ConfigureAwait(false);
+                proved();
+                return;
+            }
+            catch (RedisException) when (!HasFailed)
+            {
+                // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
+                await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
+            }
+            catch (MetadataException e)
+            {
+                Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+                return;
+            }
+        }
+    });
 
     /// <summary>The store may be lost. Any thread.</summary>
     protected void Suspect(string reason)
@@ -352,6 +380,7 @@ internal abstract partial class VersionedShard
     public virtual void Dispose()
     {
         LeaveCluster();
+        _fence?.Dispose();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();

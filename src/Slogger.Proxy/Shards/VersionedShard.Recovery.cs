@@ -234,6 +234,11 @@ internal abstract partial class VersionedShard
     private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if (probe.IsUsable && !_fence.HasShutOut)
+        {
+            await _fence.ShutOutAsync(stop).ConfigureAwait(false);
+            probe = await ProbeAsync(stop).ConfigureAwait(false);
+        }
         if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
         {
             if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
@@ -257,7 +262,7 @@ internal abstract partial class VersionedShard
     {
         await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_store.Endpoint) };
         if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
         {

@@ -34,6 +34,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
+    protected StoreFence _fence = null!;
     private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
     private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);

@@ -141,6 +141,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public Task RollbackReadyAsync(int shard) =>
         Eventually.AsyncTrue($"shard {shard} has its indexes", ServingLimit, async () => await NumberAsync(shard, "rollback_ready") == 1);
 
+    public int ProcessId(int shard) => _proxies[shard]!.Id;
+
     public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
 
     /// <summary>The shard's world-line and the cluster's committed version, by DPR.CUT.</summary>
