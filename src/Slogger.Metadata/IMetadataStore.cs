@@ -8,6 +8,7 @@
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -66,12 +67,47 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The secret by which proxies of a cluster know each other; drawn when it is first asked for.</summary>
     Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default);
 
+    /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
+    Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
+    /// <summary>Has a joining shard count from now on, if it can be restored to whatever the cluster may go back to
+    /// (<see cref="Members.Admits"/>), and the caller owns it.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard, which has served nobody yet.</param>
+    /// <param name="durable">What it has durable.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Whether it counts, now or before. If not, again with a newer claim.</returns>
+    Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Has a shard leave, by <see cref="Members.Leave"/>. Again: nothing changes.</summary>
+    Task<MemberAnswer> LeaveAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
+    /// <summary>Ends the membership of a leaving shard: all that its owner has ever answered is durable, and recorded here.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Whether it has left, now or before.</returns>
+    Task<bool> EndMembershipAsync(string cluster, ShardId shard, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Promises that a shard numbers versions up to a time by the grid that is returned, and none that ends later before it
+    /// asks again. A change of the interval begins after all promises.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="untilMicroseconds">By the shard's clock, in microseconds since 1970-01-01 UTC. An earlier promise that goes further stays.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The stretches of the grid; null if another process owns the shard.</returns>
+    Task<IReadOnlyList<GridStretch>?> TrustGridAsync(
+        string cluster, ShardId shard, long untilMicroseconds, long expectedEpoch, CancellationToken cancellation = default);
+
     /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
-    /// after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
+    /// after <paramref name="notBeforeMicroseconds"/>, and after all that shards have promised (<see cref="TrustGridAsync"/>), and
+    /// after that stretch's start: versions never go back, and no shard numbers them differently.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
-    /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC. It has to be far enough ahead for every shard to
-    /// learn of the change before: a shard that still uses the old one after this time would number versions differently.</param>
+    /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>The new stretch, or the newest one if it already has this interval.</returns>
     Task<GridStretch> ChangeIntervalAsync(

@@ -1,6 +1,7 @@
 // Clusters, their clock grid and the owners of their hash slots.
 using System.Data.Common;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -59,13 +60,22 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
+                        // Locks the shards' rows too: what they have promised is seen here, or they see this change (TrustGridAsync).
+                        await session.ExecuteAsync(
+                            "UPDATE slogger_shards SET grid_until_us = grid_until_us WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
                         result = (await GridAsync(session, cluster, cancellation))[^1];
                         if (result.IntervalUs == intervalMicroseconds)
                         {
                             return false;
                         }
 
-                        result = result.Successor(intervalMicroseconds, notBeforeMicroseconds);
+                        long promised = (await session.QueryAsync(
+                            "SELECT COALESCE(MAX(grid_until_us), 0) FROM slogger_shards WHERE cluster = @cluster AND state <> @left",
+                            r => r.GetInt64(0),
+                            cancellation,
+                            ("@cluster", cluster),
+                            ("@left", (long)MemberState.Left)))[0];
+                        result = result.Successor(intervalMicroseconds, Math.Max(notBeforeMicroseconds, promised));
                         await InsertGridAsync(session, cluster, result, cancellation);
                         return true;
                     },
@@ -105,8 +115,8 @@ internal sealed partial class SqlMetadataStore
             async () =>
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_clusters (cluster, shard_count, finder, secret, world_line, epoch_last, revision, created_us) "
-                    + "VALUES (@cluster, @shard_count, @finder, @secret, @world_line, 0, 0, @now)",
+                    "INSERT INTO slogger_clusters (cluster, shard_count, made_with, finder, secret, world_line, epoch_last, revision, created_us) "
+                    + "VALUES (@cluster, @shard_count, @shard_count, @finder, @secret, @world_line, 0, 0, @now)",
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
@@ -139,14 +149,14 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<ClusterSettings?> SettingsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<(long Shards, string Finder)> rows = await session.QueryAsync(
-            "SELECT shard_count, finder FROM slogger_clusters WHERE cluster = @cluster",
-            r => (r.GetInt64(0), r.GetString(1)),
+        List<(long Shards, string Finder, long MadeWith)> rows = await session.QueryAsync(
+            "SELECT shard_count, finder, made_with FROM slogger_clusters WHERE cluster = @cluster",
+            r => (r.GetInt64(0), r.GetString(1), r.GetInt64(2)),
             cancellation,
             ("@cluster", cluster));
         return rows.Count == 0
             ? null
-            : new() { ShardCount = (int)rows[0].Shards, Finder = FinderOf(rows[0].Finder), Grid = await GridAsync(session, cluster, cancellation) };
+            : new() { ShardCount = (int)rows[0].Shards, MadeWith = (int)rows[0].MadeWith, Finder = FinderOf(rows[0].Finder), Grid = await GridAsync(session, cluster, cancellation) };
     }
 
     private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>

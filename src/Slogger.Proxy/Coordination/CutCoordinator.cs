@@ -10,6 +10,7 @@ using System.Net.Sockets;
 using System.Security.Cryptography;
 using System.Text;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -68,7 +69,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         Task pump = voice.Connection.PumpAsync(stop);
         try
         {
-            if (voice.Shard.Number >= seat.ShardCount) { return; }
+            if (voice.Shard.Number >= Cut.ShardsMax) { return; }
             voice.Connection.Send("+OK\n");
             lock (_lock)
             {
@@ -254,7 +255,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             foreach (ShardVoice voice in _voices.Values)
             {
                 // Who owns a shard is known as of the last look; one that has just been taken is heard after the next.
-                if (voice.Epoch != _view!.Shards[voice.Shard.Number].Epoch) { continue; }
+                if (!IsOwner(voice)) { continue; }
                 if (voice.IsNew)
                 {
                     voice.IsNew = false;
@@ -263,9 +264,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
                 }
                 while (voice.Reports.TryDequeue(out VersionReport said)) { _finder!.Report(said); }
             }
-            return _voices.Count < seat.ShardCount;
+            return _view!.Shards.Any(s => Members.Counts(s.State) && !_voices.ContainsKey(s.Shard.Number));
         }
     }
+
+    private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
 
     private void Tell(Cut cut, Version until, List<ShardVoice>? only)
     {
@@ -273,7 +276,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
         lock (_lock)
         {
-            foreach (ShardVoice voice in only ?? [.. _voices.Values]) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
+            foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount)) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
         }
     }
 
@@ -289,7 +292,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             foreach (ShardVoice voice in _voices.Values)
             {
                 // A deposed owner, which may sleep: it must not be taken for a shard that is heard.
-                if (voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.Connection.Dispose(); }
+                if (voice.Shard.Number < view.Shards.Count && voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.Connection.Dispose(); }
                 else if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine) { voice.IsNew = true; }
             }
         }
@@ -299,7 +302,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             {
                 FinderKind.Exact => new ExactFinder(recorded, view.Rows),
                 FinderKind.Hybrid => new HybridFinder(recorded),
-                _ => new ApproximateFinder(recorded),
+                _ => new ApproximateFinder(recorded, [.. view.Shards.Select(s => Members.Counts(s.State))]),
             };
             _told = recorded;
         }

@@ -22,7 +22,8 @@ internal abstract partial class VersionedShard : IMovingShard
     {
         _peerSecret = new PeerSecret(await _seat.RetryAsync(() => _seat.Metadata.PeerSecretAsync(_seat.Cluster, stop), stop).ConfigureAwait(false));
         _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false);
-        _messages = new PeerMessages(_seat.Shard, Enumerable.Range(0, _seat.ShardCount).Select(i => new ShardId(i)).Where(s => s != _seat.Shard), _slots.AddressOf, _peerSecret, _report);
+        _messages = new PeerMessages(_seat.Shard, _slots.AddressOf, _peerSecret, _report);
+        _messages.Follow(_seat.Members);
         var moves = new SlotMoves(_seat, _slots, _report, this, _peerSecret);
         lock (_machineLock) { _moves = moves; }
     }
