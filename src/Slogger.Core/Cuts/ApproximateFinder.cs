@@ -38,9 +38,9 @@ public sealed class ApproximateFinder : IDprFinder
     internal ApproximateFinder(Cut current, FinderMutation mutation, IReadOnlyList<bool>? counts = null)
     {
         _mutation = mutation;
+        if (counts is not null && (counts.Count != current.ShardCount || !counts.Contains(true)))
+            throw new ArgumentException($"Of {counts.Count} shards {counts.Count(c => c)} count; the cut has {current.ShardCount}.", nameof(counts));
         _counted = [.. Enumerable.Range(0, current.ShardCount).Where(i => counts is null || counts[i])];
-        if (_counted.Length == 0 || (counts is not null && counts.Count != current.ShardCount))
-            throw new ArgumentException($"Of {current.ShardCount} shards {_counted.Length} count.", nameof(counts));
         _claims = new DurableClaim[current.ShardCount];
         _ofCounted = new DurableClaim[_counted.Length];
         _next = new Version[current.ShardCount];

@@ -13,7 +13,7 @@ internal sealed record GridView(VersionGrid Grid, long ValidUntilUs)
 {
     /// <summary>How far a promise goes. Longer: the metadata may be away longer before versions stay open. Shorter: a change of the
     /// interval comes sooner.</summary>
-    public static readonly TimeSpan Term = TimeSpan.FromSeconds(20);
+    public static readonly TimeSpan Term = FailPoint.GridTerm ?? TimeSpan.FromSeconds(20);
 
     /// <summary>How often it is made anew.</summary>
     public static readonly TimeSpan Period = TimeSpan.FromSeconds(1);

@@ -88,7 +88,8 @@ internal abstract partial class VersionedShard
             _lines = view.Lines;
             _cut = view.Cut.Of(_options.Shard);
             NoteClusterCut(view.Cut);
-            WorldPoint recorded = view.Record.Durable;
+            // The cut has moved on without a shard that is joining: where it begins lies behind.
+            WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
             (Boundary? last, Boundary? belowBranch) = Proved(current);
