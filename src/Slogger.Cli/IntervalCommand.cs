@@ -39,11 +39,15 @@ internal static class IntervalCommand
         if (spec is null) { errors.Add(new OptionError("no metadata is named", Origin, "give --metadata as for slogger serve, or set SLOGGER_METADATA")); }
         else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong)) { errors.Add(new OptionError($"--metadata {wrong}", Origin, "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION")); }
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
+        if (metadata!.Kind == MetadataKind.Sqlite && !File.Exists(metadata.Target))
+        {
+            return CommandResult.Failed($"the metadata {metadata.Target} does not exist", "give the --metadata that the cluster's proxies were started with");
+        }
         using LineLog log = new(host.Error, LogLevel.Info);
         using StopSignals signals = new(log, host.HandlesSignals);
         try
         {
-            await using IMetadataStore store = MetadataStoreFactory.Create(metadata!.Text);
+            await using IMetadataStore store = MetadataStoreFactory.Create(metadata.Text);
             await store.InitializeAsync(signals.Token).ConfigureAwait(false);
             return await ChangeAsync(store, cluster, interval, host, signals.Token).ConfigureAwait(false);
         }

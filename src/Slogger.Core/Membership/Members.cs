@@ -49,13 +49,19 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
     public static Members New(int count) => new(count, [.. Enumerable.Repeat(MemberState.Member, count)]);
 
     /// <summary>Whether a shard's claims hold and move the cut, and whether a recovery waits for it.</summary>
-    public static bool Counts(MemberState state) => state is MemberState.Member or MemberState.Leaving;
+    public static bool Counts(MemberState state) => Counts(state, MemberMutation.None);
+
+    internal static bool Counts(MemberState state, MemberMutation mutation) =>
+        state is MemberState.Member or MemberState.Leaving || (state == MemberState.Joining && mutation == MemberMutation.JoiningCounts);
 
     /// <summary>Whether a joiner may begin to count: it can be restored to whatever the cluster could go back to from then on.</summary>
     /// <param name="cut">The recorded cut, while nobody can move it.</param>
     /// <param name="claim">What the joiner has durable.</param>
-    public static bool Admits(WorldPoint cut, in DurableClaim claim) =>
-        claim.Point.WorldLine == cut.WorldLine && claim.Restores(cut.Version);
+    public static bool Admits(WorldPoint cut, in DurableClaim claim) => Admits(cut, claim, MemberMutation.None);
+
+    internal static bool Admits(WorldPoint cut, in DurableClaim claim, MemberMutation mutation) =>
+        (claim.Point.WorldLine == cut.WorldLine || mutation == MemberMutation.AnyWorldLineAdmits)
+        && (claim.Restores(cut.Version) || mutation == MemberMutation.AnyClaimAdmits || (mutation == MemberMutation.FloorIgnored && claim.Point.Version >= cut.Version));
 
     /// <summary>Gives a number to a shard that is to join. Again, while it is joining or has joined: nothing changes.</summary>
     /// <param name="shard">The number that it is to have: the next one, so that a typing error makes no shard.</param>

@@ -71,6 +71,7 @@ public sealed partial class ShardMachine
         _options = options;
         _mutation = mutation;
         _grid = start.Grid;
+        _gridValidUntilUs = start.GridValidUntilUs ?? long.MaxValue;
         _worldLine = start.Last.WorldLine;
         _now = start.Now;
         _last = start.Last;
@@ -80,7 +81,7 @@ public sealed partial class ShardMachine
         _committed = start.Cut;
         // Where the world-line branched off is not known here: not above its recorded cut.
         _branch = start.Cut.Version;
-        _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
+        _open = _lowest = Version.Max(SlotAt(_now), _last.Version.Next);
         // What lies behind the last boundary is not known here, if nobody says so: only a marker can tell.
         _dirty = !start.IsClean;
         _lastAppendUs = _now.Microseconds;

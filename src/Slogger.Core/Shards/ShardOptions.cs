@@ -71,6 +71,9 @@ public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldP
     /// <summary>The store is at the last boundary, and nobody has been let in since: no marker is needed to end the versions after it.
     /// Default: false, what lies behind it is not known.</summary>
     public bool IsClean { get; init; }
+
+    /// <summary>As for <see cref="ShardMachine.GridChanged"/>; null: for ever.</summary>
+    public long? GridValidUntilUs { get; init; }
 }
 
 /// <summary>What a shard is doing.</summary>

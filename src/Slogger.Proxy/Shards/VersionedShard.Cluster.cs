@@ -212,6 +212,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // Nothing may be promised any more, and nothing that was is broken.
     private void OnDeposed(string owner)
     {
+        // One that has left, and has nothing more to promise, is nobody's by its own doing.
+        if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
         Fail(ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
     }

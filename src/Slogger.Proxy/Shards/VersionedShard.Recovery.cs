@@ -313,8 +313,7 @@ internal abstract partial class VersionedShard
             if (_machine is null)
             {
                 GridView grid = _seat.GridView;
-                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining });
-                _machine.GridChanged(grid.Grid, grid.ValidUntilUs);
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, _cut.Version.Number);
             }

@@ -55,6 +55,29 @@ public sealed class ShardGridTests
         Assert.Equal(new Version(20), h.Machine.OpenVersion);
     }
 
+    // A start that takes longer than the grid is valid for.
+    [Fact]
+    public void Start_TheGridIsNotKnownAnyMore_OpensNothingBeyondIt()
+    {
+        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)), HybridTimestamp.Of(ShardHarness.Start + 60_000, 0));
+        Assert.Equal(new Version(61), new ShardMachine(new() { HasPeers = true }, start).OpenVersion);
+        Assert.Equal(new Version(21), new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start + 20_000 }).OpenVersion);
+        Assert.Equal(new Version(3), new ShardMachine(new() { HasPeers = true }, start with { GridValidUntilUs = ShardHarness.Start }).OpenVersion);
+    }
+
+    // Nobody was let in: no marker has to say so.
+    [Fact]
+    public void Start_Clean_EndsVersionsWithoutAMarker()
+    {
+        ShardStart start = new(Grid, new(new(1), new(2), 100, 0, default), new(new(1), new(2)), new(new(1), new(2)), HybridTimestamp.Of(ShardHarness.Start, 0)) { IsClean = true };
+        ShardMachine machine = new(new() { HasPeers = true }, start);
+        ShardEffects effects = new();
+        machine.Attached(100, 100);
+        machine.CommitAwaited(true, effects);
+        machine.Tick(HybridTimestamp.Of(ShardHarness.Start + 10_000, 0), busy: false, effects);
+        Assert.Equal("AppendEmptyRun RequestSync", string.Join(' ', effects.Items.ToArray().Select(e => e.Kind)));
+    }
+
     [Fact]
     public void FastForward_BeyondWhatTheGridIsValidFor_Waits()
     {

@@ -244,8 +244,8 @@ public sealed class MembershipTests(ITestOutputHelper output)
             }),
             ("10ms is asked for while a proxy sleeps beyond the change", async _ =>
             {
-                cluster.SuspendProxy(0);
                 await ChangeAsync(cluster, "10ms");
+                cluster.SuspendProxy(0);
                 await Task.Delay(4000);
                 cluster.ResumeProxy(0);
             }),
