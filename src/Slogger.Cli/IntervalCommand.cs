@@ -1,6 +1,7 @@
-// slogger interval: changes the length of versions of a running cluster. All it does is to append a stretch to the clock grid in the
-// metadata; it begins when all shards that go by the old grid have promised to have looked again.
+// slogger interval: changes the length of versions of a running cluster. It proposes a time in the metadata, and waits until all shards have
+// agreed. Interrupted, it leaves that to the shards, which settle it within seconds.
 using System.Globalization;
+using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -11,6 +12,10 @@ namespace Slogger.Cli;
 internal static class IntervalCommand
 {
     public const string Name = "interval";
+
+    // Shards look once a second. Theirs and this machine's clock may differ by some.
+    private static readonly TimeSpan s_ahead = TimeSpan.FromSeconds(4);
+    private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(100);
 
     private const string Origin = "the command line", What = "What it is to be", Where = "Which cluster";
 
@@ -71,10 +76,27 @@ internal static class IntervalCommand
         {
             return CommandResult.Failed($"cluster \"{cluster}\" has one shard, whose proxy takes the interval when it starts", $"start it again with --version-interval {OptionText.FormatDuration(interval)}");
         }
-        GridStretch stretch = await store.ChangeIntervalAsync(cluster, (long)interval.TotalMicroseconds, NowUs, stop).ConfigureAwait(false);
-        double seconds = (stretch.StartUs - NowUs) / 1e6;
+        long intervalUs = (long)interval.TotalMicroseconds;
+        GridState state = await store.ProposeIntervalAsync(cluster, intervalUs, NowUs + (long)s_ahead.TotalMicroseconds, stop).ConfigureAwait(false);
+        IReadOnlyList<ShardId> missing = [];
+        while (state.ChangeUs > 0)
+        {
+            missing = await store.SettleIntervalAsync(cluster, state.ChangeUs, NowUs > state.ChangeUs, stop).ConfigureAwait(false);
+            if (missing.Count == 0 || NowUs > state.ChangeUs) { break; }
+            await Task.Delay(s_pause, stop).ConfigureAwait(false);
+        }
+        GridStretch newest = (await store.FindClusterAsync(cluster, stop).ConfigureAwait(false))!.Grid[^1];
+        if (newest.IntervalUs != intervalUs)
+        {
+            return missing.Count > 0
+                ? CommandResult.Failed(
+                    $"the interval stays as it is: shard {string.Join(", ", missing)} did not agree in time. It is down, or cannot reach the metadata, or its clock is ahead",
+                    "see slogger status; start it, or remove it with slogger leave, and give the command again")
+                : CommandResult.Failed($"another change was under way: versions are of {OptionText.FormatDuration(TimeSpan.FromMicroseconds(newest.IntervalUs))} now", "give the command again");
+        }
+        double seconds = (newest.StartUs - NowUs) / 1e6;
         host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture,
-            $"versions are of {OptionText.FormatDuration(interval)} from version {stretch.FirstVersion} on, {(seconds > 0 ? $"in {seconds:0.0} s" : "which has begun")}"));
+            $"versions are of {OptionText.FormatDuration(interval)} from version {newest.FirstVersion} on, {(seconds > 0 ? $"in {seconds:0.0} s" : "which has begun")}"));
         return CommandResult.Done;
     }
 

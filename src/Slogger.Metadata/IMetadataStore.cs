@@ -91,20 +91,36 @@ public interface IMetadataStore : IAsyncDisposable
     /// <returns>Whether it has left, now or before.</returns>
     Task<bool> EndMembershipAsync(string cluster, ShardId shard, long expectedEpoch, CancellationToken cancellation = default);
 
-    /// <summary>Promises that a shard numbers versions up to a time by the grid that is returned, and none that ends later before it
-    /// asks again. A change of the interval begins after all promises.</summary>
+    /// <summary>The clock grid as a shard goes by it, and the change of the interval that is proposed; with that, the shard's
+    /// agreement to it.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="shard">The shard.</param>
-    /// <param name="untilMicroseconds">By the shard's clock, in microseconds since 1970-01-01 UTC. An earlier promise that goes further stays.</param>
+    /// <param name="agreedUs">The <see cref="GridState.ChangeUs"/> that it agrees to: it ends no version beyond that time before it has read
+    /// here that nothing is proposed any more. 0: it only looks.</param>
     /// <param name="expectedEpoch">The caller's epoch.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <returns>The stretches of the grid; null if another process owns the shard.</returns>
-    Task<IReadOnlyList<GridStretch>?> TrustGridAsync(
-        string cluster, ShardId shard, long untilMicroseconds, long expectedEpoch, CancellationToken cancellation = default);
+    /// <returns>Null if another process owns the shard.</returns>
+    Task<GridState?> GridAsync(string cluster, ShardId shard, long agreedUs, long expectedEpoch, CancellationToken cancellation = default);
 
-    /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
-    /// after <paramref name="notBeforeMicroseconds"/>, and after all that shards have promised (<see cref="TrustGridAsync"/>), and
-    /// after that stretch's start: versions never go back, and no shard numbers them differently.</summary>
+    /// <summary>Proposes that the interval changes at a time. Shards number versions differently from then on, so it happens only if all
+    /// that have ever run agree (<see cref="GridAsync"/>, <see cref="SettleIntervalAsync"/>); until that is settled nothing else is proposed.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="intervalMicroseconds">The new version interval.</param>
+    /// <param name="fromMicroseconds">When: microseconds since 1970-01-01 UTC. Far enough ahead for all shards to look before.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The proposal that is open now: this one or, if there was one, that; none if the interval is as asked for already.</returns>
+    Task<GridState> ProposeIntervalAsync(string cluster, long intervalMicroseconds, long fromMicroseconds, CancellationToken cancellation = default);
+
+    /// <summary>Ends a proposal: if all have agreed the grid has another stretch, from the first grid point at or after the proposed time on.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="changeUs">Which: its <see cref="GridState.ChangeUs"/>.</param>
+    /// <param name="giveUp">If not all have agreed, nothing changes and it is over: its time has passed.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The shards that have not agreed; empty if it was settled now or before.</returns>
+    Task<IReadOnlyList<ShardId>> SettleIntervalAsync(string cluster, long changeUs, bool giveUp, CancellationToken cancellation = default);
+
+    /// <summary>Appends a stretch of the grid with another interval, for a cluster none of whose shards runs. It starts at the first grid point of the
+    /// newest stretch that is at or after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
     /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC.</param>

@@ -4,6 +4,7 @@ using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -163,3 +164,8 @@ public enum WorldLineOutcome
 /// <param name="Outcome">What happened.</param>
 /// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);
+
+/// <summary>The clock grid, and the change of the interval that is proposed.</summary>
+/// <param name="Stretches">The grid.</param>
+/// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
+public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);

@@ -115,7 +115,7 @@ public abstract partial class ConformanceTests
         Assert.Equal(MemberState.Left, (await store.LeaveAsync("c", new(2))).State);
         Assert.False(await store.AdmitShardAsync("c", new(2), Claim(1, 9), joiner));
         Assert.False(await store.RenewShardAsync("c", new(2), joiner));
-        Assert.Null(await store.TrustGridAsync("c", new(2), 1, joiner));
+        Assert.Null(await store.GridAsync("c", new(2), 0, joiner));
     }
 
     [Fact]
@@ -138,45 +138,94 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
-    public async Task ChangeInterval_ShardsHavePromised_BeginsAfterAllPromises()
+    public async Task ProposeInterval_AllAgree_BeginsAtTheProposedTime()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(3);
+        long[] epochs = await OwnersAsync(store, 2);   // the third has never run
+        GridStretch first = (await store.FindClusterAsync("c"))!.Grid[0];
+        long from = first.StartUs + 3_000_001;
+        Assert.Equal((1, 0), await LookAsync(0));
+        Assert.Equal(from, (await store.ProposeIntervalAsync("c", 1000, from)).ChangeUs);
+        Assert.Equal(from, (await store.ProposeIntervalAsync("c", 7000, from + 5)).ChangeUs);
+        Assert.Equal([new ShardId(0), new ShardId(1)], await store.SettleIntervalAsync("c", from, giveUp: false));
+        Assert.Equal((1, from), await LookAsync(0));
+        Assert.Null(await store.GridAsync("c", new(0), from, epochs[0] + 100));
+        await store.GridAsync("c", new(0), from, epochs[0]);
+        await store.GridAsync("c", new(1), from + 1, epochs[1]);
+        Assert.Equal([new ShardId(1)], await store.SettleIntervalAsync("c", from, giveUp: false));
+        Assert.Single((await store.FindClusterAsync("c"))!.Grid);
+        await store.GridAsync("c", new(1), from, epochs[1]);
+        Assert.Empty(await store.SettleIntervalAsync("c", from, giveUp: true));
+        Assert.Empty(await store.SettleIntervalAsync("c", from, giveUp: false));
+        GridStretch second = (await store.FindClusterAsync("c"))!.Grid[1];
+        Assert.InRange(second.StartUs, from, from + first.IntervalUs);
+        Assert.Equal(1000, second.IntervalUs);
+        Assert.Equal((2, 0), await LookAsync(1));
+        Assert.Equal(0, (await store.ProposeIntervalAsync("c", 1000, from)).ChangeUs);
+
+        async Task<(int, long)> LookAsync(int shard)
+        {
+            GridState state = (await store.GridAsync("c", new(shard), 0, epochs[shard]))!;
+            return (state.Stretches.Count, state.ChangeUs);
+        }
+    }
+
+    [Fact]
+    public async Task ProposeInterval_GivenUp_AgreementsToItAreToNoOther()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
         long[] epochs = await OwnersAsync(store, 2);
-        GridStretch first = (await store.FindClusterAsync("c"))!.Grid[0];
-        long promised = first.StartUs + 3_000_001;
-        Assert.Single((await store.TrustGridAsync("c", new(0), promised, epochs[0]))!);
-        Assert.Single((await store.TrustGridAsync("c", new(1), first.StartUs + 1000, epochs[1]))!);
+        long from = (await store.FindClusterAsync("c"))!.Grid[0].StartUs + 1_000_000;
+        await store.ProposeIntervalAsync("c", 1000, from);
+        await store.GridAsync("c", new(0), from, epochs[0]);
+        Assert.Equal([new ShardId(1)], await store.SettleIntervalAsync("c", from, giveUp: true));
+        Assert.Single((await store.FindClusterAsync("c"))!.Grid);
 
-        // A promise is not taken back by a shorter one.
-        Assert.Single((await store.TrustGridAsync("c", new(0), promised - 1_000_000, epochs[0]))!);
-        Assert.Null(await store.TrustGridAsync("c", new(0), promised, epochs[0] + 100));
-        GridStretch second = await store.ChangeIntervalAsync("c", 1000, first.StartUs);
-        Assert.InRange(second.StartUs, promised, promised + first.IntervalUs);
-        Assert.Equal([first, second], await store.TrustGridAsync("c", new(1), promised * 2, epochs[1]));
+        // At the same time once more: it has another name, and what comes late for the first is not for it.
+        GridState second = await store.ProposeIntervalAsync("c", 1000, from);
+        Assert.Equal(from + 1, second.ChangeUs);
+        await store.GridAsync("c", new(1), from, epochs[1]);
+        Assert.Equal([new ShardId(0), new ShardId(1)], await store.SettleIntervalAsync("c", second.ChangeUs, giveUp: false));
+
+        // Another owner has not agreed to what the one before has.
+        await store.GridAsync("c", new(0), second.ChangeUs, epochs[0]);
+        await store.GridAsync("c", new(1), second.ChangeUs, epochs[1]);
+        await store.TakeShardEpochAsync("c", new(0), "another");
+        Assert.Equal([new ShardId(0)], await store.SettleIntervalAsync("c", second.ChangeUs, giveUp: false));
     }
 
-    /// <summary>I1 under fire: of a shard's promise and a change of the interval made at once, one sees the other.</summary>
+    /// <summary>I1 under fire: whatever is done at once, whoever has not agreed to a change by the time that it happened knows the grid with it.</summary>
     [Fact]
-    public async Task TrustGrid_WhileTheIntervalChanges_NobodyGoesByAnOldGridBeyondTheChange()
+    public async Task Agreement_WhileProposalsAreSettledAndGivenUp_NobodyIsLeftWithAnOldGrid()
     {
         IMetadataStore[] stores = await RacersAsync();
-        await stores[0].GetOrCreateClusterAsync("c", Settings(2));
+        await stores[0].GetOrCreateClusterAsync("c", Settings(1));
         long epoch = await stores[0].TakeShardEpochAsync("c", new(0), "a");
         long start = (await stores[0].FindClusterAsync("c"))!.Grid[0].StartUs;
+        int happened = 0, over = 0;
         for (int round = 0; round < 15; round++)
         {
-            long until = start + (10_000_000L * (round + 1));
-            IReadOnlyList<GridStretch>? known = null;
-            GridStretch added = default;
+            long change = (await stores[0].ProposeIntervalAsync("c", 1000 + round, start + (10_000_000L * (round + 1)))).ChangeUs;
+            int before = (await stores[0].FindClusterAsync("c"))!.Grid.Count;
+            GridState known = null!;
             await AllAtOnceAsync(stores, async (s, i) =>
             {
-                if (i == 0) { added = await s.ChangeIntervalAsync("c", 1000 + round, start); }
-                if (i == 1) { known = await s.TrustGridAsync("c", new(0), until, epoch); }
+                if (i == 0) { await s.SettleIntervalAsync("c", change, giveUp: true); }
+                if (i == 1) { known = (await s.GridAsync("c", new(0), change, epoch))!; }
+                if (i == 2) { await s.SettleIntervalAsync("c", change, giveUp: false); }
                 return true;
             });
-            Assert.True(added.StartUs >= until || known![^1] == added, $"round {round}: the shard goes by {known![^1]} until {until}, and {added} has begun");
+            bool hasHappened = (await stores[0].FindClusterAsync("c"))!.Grid.Count > before;
+            GridState state = (await stores[0].GridAsync("c", new(0), 0, epoch))!;
+            Assert.Equal(0, state.ChangeUs);
+
+            // It happened with the shard's agreement, or not at all; and who comes late is told how it came out.
+            Assert.Equal((change, before), hasHappened ? (known.ChangeUs, known.Stretches.Count) : (change, before));
+            Assert.Contains(known.ChangeUs, new[] { 0, change });
+            _ = hasHappened ? happened++ : over++;
         }
 
+        Assert.Equal(15, happened + over);
         await DisposeAllAsync(stores);
     }
 

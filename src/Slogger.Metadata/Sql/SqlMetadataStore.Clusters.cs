@@ -1,7 +1,6 @@
 // Clusters, their clock grid and the owners of their hash slots.
 using System.Data.Common;
 using Slogger.Core.Cuts;
-using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -60,22 +59,13 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
-                        // Locks the shards' rows too: what they have promised is seen here, or they see this change (TrustGridAsync).
-                        await session.ExecuteAsync(
-                            "UPDATE slogger_shards SET grid_until_us = grid_until_us WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
                         result = (await GridAsync(session, cluster, cancellation))[^1];
                         if (result.IntervalUs == intervalMicroseconds)
                         {
                             return false;
                         }
 
-                        long promised = (await session.QueryAsync(
-                            "SELECT COALESCE(MAX(grid_until_us), 0) FROM slogger_shards WHERE cluster = @cluster AND state <> @left",
-                            r => r.GetInt64(0),
-                            cancellation,
-                            ("@cluster", cluster),
-                            ("@left", (long)MemberState.Left)))[0];
-                        result = result.Successor(intervalMicroseconds, Math.Max(notBeforeMicroseconds, promised));
+                        result = result.Successor(intervalMicroseconds, notBeforeMicroseconds);
                         await InsertGridAsync(session, cluster, result, cancellation);
                         return true;
                     },

@@ -1,9 +1,8 @@
-// Shards that join and leave, and what they say of the clock grid that they go by. Every change of the members takes a new epoch from
+// Shards that join and leave. Every change of the members takes a new epoch from
 // the cluster's counter, as if a shard had changed hands: a cut that was found for the members before is then refused.
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
-using Slogger.Core.Versions;
 
 namespace Slogger.Metadata.Sql;
 
@@ -96,29 +95,6 @@ internal sealed partial class SqlMetadataStore
                     },
                     cancellation);
                 return hasLeft;
-            },
-            cancellation);
-    }
-
-    /// <inheritdoc />
-    public Task<IReadOnlyList<GridStretch>?> TrustGridAsync(
-        string cluster, ShardId shard, long untilMicroseconds, long expectedEpoch, CancellationToken cancellation = default)
-    {
-        CheckedCluster(cluster);
-        CheckShard(shard);
-        return connection.RunAsync<IReadOnlyList<GridStretch>?>(
-            async session =>
-            {
-                // First the promise, then the grid: whoever changes it locks the shards' rows, so it either sees the promise, or is seen.
-                int rows = await session.ExecuteAsync(
-                    "UPDATE slogger_shards SET grid_until_us = CASE WHEN grid_until_us > @until THEN grid_until_us ELSE @until END "
-                    + "WHERE cluster = @cluster AND shard = @shard AND epoch = @epoch",
-                    cancellation,
-                    ("@until", untilMicroseconds),
-                    ("@cluster", cluster),
-                    ("@shard", (long)shard.Number),
-                    ("@epoch", expectedEpoch));
-                return rows == 1 ? await GridAsync(session, cluster, cancellation) : null;
             },
             cancellation);
     }

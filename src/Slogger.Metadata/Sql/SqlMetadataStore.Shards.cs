@@ -75,7 +75,8 @@ internal sealed partial class SqlMetadataStore
                             ("@epoch", epoch),
                             ("@cluster", cluster));
                         int rows = await session.ExecuteAsync(
-                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner WHERE cluster = @cluster AND shard = @shard",
+                            // What the owner before has agreed to binds nobody now.
+                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND shard = @shard",
                             cancellation,
                             ("@epoch", epoch),
                             ("@owner", owner),

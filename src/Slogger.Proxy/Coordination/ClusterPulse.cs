@@ -116,10 +116,10 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
             listener.OnMembers();
             See(watch, asked, answered);
             listener.OnCut(watch.Cut);
-            if (asked - _gridLearnedAt >= GridView.Period.TotalMicroseconds && await seat.LearnGridAsync(listener.NowUs, stop).ConfigureAwait(false) is { } grid)
+            if (asked - _gridLearnedAt >= GridView.Period.TotalMicroseconds || seat.GridView.ChangeUs > 0)
             {
                 _gridLearnedAt = asked;
-                listener.OnGrid(grid);
+                await LearnGridAsync(stop).ConfigureAwait(false);
             }
             coordinator.UseSecret(watch.Secret);
             bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
@@ -132,6 +132,18 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
             foreach (LeaseWatch watch in _watches) { watch.Missed(); }
         }
         return true;
+    }
+
+    private async Task LearnGridAsync(CancellationToken stop)
+    {
+        if (await seat.LearnGridAsync(0, stop).ConfigureAwait(false) is not { } grid) { return; }
+        // From here on no version is ended beyond the change. Was its time still to come, then none has been: that is what is agreed to.
+        listener.OnGrid(grid);
+        if (grid.ChangeUs == 0) { return; }
+        if (listener.NowUs < grid.ChangeUs) { await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false); }
+        // Who has proposed it may be gone.
+        bool isOver = listener.NowUs > grid.ChangeUs + GridView.Grace.TotalMicroseconds;
+        await seat.Metadata.SettleIntervalAsync(seat.Cluster, grid.ChangeUs, isOver, stop).ConfigureAwait(false);
     }
 
     private void See(ClusterWatch watch, long asked, long answered)

@@ -112,7 +112,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
-        _gridView = new GridView(new VersionGrid(settings.Grid), long.MaxValue);
+        _gridView = new GridView(new VersionGrid(settings.Grid), 0);
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
         ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
         if (record.State == MemberState.Left)
@@ -124,7 +124,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         WorldLineAtStart = record.WorldLine;
         See(await Metadata.ShardsAsync(Cluster, stop).ConfigureAwait(false));
         if (!HasPeers) { return; }
-        await LearnGridAsync(now, stop).ConfigureAwait(false);
+        await LearnGridAsync(0, stop).ConfigureAwait(false);
         if (settings.Grid[^1].IntervalUs != interval)
         {
             _report.Info($"shard {Shard}: versions are of {settings.Grid[^1].IntervalUs / 1000.0} ms, as the cluster has them; --version-interval counts where a cluster is made, slogger interval changes it");
@@ -149,16 +149,15 @@ internal sealed class ClusterSeat : IAsyncDisposable
         if (shards.Count >= _states.Length) { _states = [.. shards.Select(s => s.State)]; }
     }
 
-    /// <summary>Promises to go by the grid as it is now, and learns it.</summary>
-    /// <param name="nowUs">The shard's clock.</param>
+    /// <summary>Learns the grid, and what is proposed.</summary>
+    /// <param name="agreedUs">The proposed change that the shard agrees to; 0: none.</param>
     /// <param name="stop">Gives up.</param>
     /// <returns>The grid; null if another process has the shard.</returns>
-    public async Task<GridView?> LearnGridAsync(long nowUs, CancellationToken stop)
+    public async Task<GridView?> LearnGridAsync(long agreedUs, CancellationToken stop)
     {
-        long until = nowUs + (long)GridView.Term.TotalMicroseconds;
-        if (await Metadata.TrustGridAsync(Cluster, Shard, until, Epoch, stop).ConfigureAwait(false) is not { } stretches) { return null; }
+        if (await Metadata.GridAsync(Cluster, Shard, agreedUs, Epoch, stop).ConfigureAwait(false) is not { } state) { return null; }
         VersionGrid known = Grid;
-        return _gridView = new GridView(known.Stretches.SequenceEqual(stretches) ? known : new VersionGrid(stretches), until);
+        return _gridView = new GridView(known.Stretches.SequenceEqual(state.Stretches) ? known : new VersionGrid(state.Stretches), state.ChangeUs);
     }
 
     private static string NameOf(FinderKind finder) => finder.ToString().ToLowerInvariant();

@@ -13,11 +13,6 @@ internal static class FailPoint
 
     public static readonly long ClockOffsetUs = long.TryParse(Environment.GetEnvironmentVariable(ClockVariable), out long offset) ? offset : 0;
 
-    /// <summary>How far this process promises to go by a clock grid, in milliseconds: a test does not want to wait as long as people can.</summary>
-    public const string GridTermVariable = "SLOGGER_TEST_GRID_TERM_MS";
-
-    public static readonly TimeSpan? GridTerm = int.TryParse(Environment.GetEnvironmentVariable(GridTermVariable), out int term) ? TimeSpan.FromMilliseconds(term) : null;
-
     public const string WorldLineRecorded = "world-line-recorded";
     public const string BranchWritten = "branch-written";
     public const string RollbackPlanned = "rollback-planned";

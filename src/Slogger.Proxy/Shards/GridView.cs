@@ -1,20 +1,21 @@
-// The clock grid as a shard knows it. Others may change it while the shard runs; so it promises in SQL, about once a second, up to when it
-// goes by the grid that it reads then, and a change begins after all promises (IMetadataStore.TrustGridAsync). No clock of
-// another machine is needed for that. A shard that cannot reach SQL closes no version beyond its promise.
+// The clock grid as a shard knows it. Others may change its interval while the shard runs: they propose a time, and it happens only if every
+// shard has agreed. Who agrees ends no version beyond that time before it has read how it came out (IMetadataStore.SettleIntervalAsync). So
+// nobody goes by an old grid when another goes by the new one, and nobody is bound to anything while nothing is proposed.
 using Slogger.Core.Versions;
 
 namespace Slogger.Proxy.Shards;
 
 /// <summary>The grid, and until when it is the grid.</summary>
 /// <param name="Grid">The grid.</param>
-/// <param name="ValidUntilUs">In microseconds since the Unix epoch, by the shard's clock: no stretch that is not in the grid begins
-/// before. For a shard alone it is for ever: nobody changes its grid while it runs.</param>
-internal sealed record GridView(VersionGrid Grid, long ValidUntilUs)
+/// <param name="ChangeUs">The change that is proposed: microseconds since the Unix epoch. 0: none.</param>
+internal sealed record GridView(VersionGrid Grid, long ChangeUs)
 {
-    /// <summary>How far a promise goes. Longer: the metadata may be away longer before versions stay open. Shorter: a change of the
-    /// interval comes sooner.</summary>
-    public static readonly TimeSpan Term = FailPoint.GridTerm ?? TimeSpan.FromSeconds(20);
-
-    /// <summary>How often it is made anew.</summary>
+    /// <summary>How often a shard looks.</summary>
     public static readonly TimeSpan Period = TimeSpan.FromSeconds(1);
+
+    /// <summary>How long after its time a proposal is given up, by whoever sees it open.</summary>
+    public static readonly TimeSpan Grace = TimeSpan.FromSeconds(1);
+
+    /// <summary>No stretch that is not in the grid begins before. In microseconds since the Unix epoch.</summary>
+    public long ValidUntilUs => ChangeUs == 0 ? long.MaxValue : ChangeUs;
 }

@@ -13,20 +13,34 @@ public sealed class MembershipCommandTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     [Fact]
-    public async Task Interval_OfARunningCluster_AppendsAStretchAfterAllPromises()
+    public async Task Interval_AllShardsAgree_AppendsAStretch()
     {
-        long epoch;
-        await using (IMetadataStore store = await ClusterAsync(shards: 2))
+        await using IMetadataStore store = await ClusterAsync(shards: 2);
+        long epoch = await store.TakeShardEpochAsync("default", new(0), "a");
+        Task<AppRun> running = AppRun.Of(["interval", "--to", "1ms", "--metadata", Metadata]);
+        while (!running.IsCompleted)
         {
-            epoch = await store.TakeShardEpochAsync("default", new(0), "a");
-            await store.TrustGridAsync("default", new(0), NowUs + 60_000_000, epoch);
+            GridState state = (await store.GridAsync("default", new(0), 0, epoch))!;
+            if (state.ChangeUs > 0) { await store.GridAsync("default", new(0), state.ChangeUs, epoch); }
+            await Task.Delay(20);
         }
 
-        AppRun run = await AppRun.Of(["interval", "--to", "1ms", "--metadata", Metadata]);
+        AppRun run = await running;
         Assert.True(run.ExitCode == 0, run.Error);
-        Assert.Matches("^versions are of 1ms from version [0-9]+ on, in [56][0-9][.][0-9] s", run.Output);
-        await using IMetadataStore after = MetadataStoreFactory.Create(Metadata);
-        Assert.Equal(1000, (await after.FindClusterAsync("default"))!.Grid[^1].IntervalUs);
+        Assert.Matches("^versions are of 1ms from version [0-9]+ on, ", run.Output);
+        Assert.Equal(1000, (await store.FindClusterAsync("default"))!.Grid[^1].IntervalUs);
+    }
+
+    [Fact]
+    public async Task Interval_AShardDoesNotAnswer_StaysAsItIsAndSaysWhich()
+    {
+        await using IMetadataStore store = await ClusterAsync(shards: 2);
+        await store.TakeShardEpochAsync("default", new(1), "a");
+        AppRun run = await AppRun.Of(["interval", "--to", "1ms", "--metadata", Metadata]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("shard 1 did not agree", run.Error, StringComparison.Ordinal);
+        Assert.Single((await store.FindClusterAsync("default"))!.Grid);
+        Assert.Equal(0, (await store.ProposeIntervalAsync("default", (await store.FindClusterAsync("default"))!.Grid[0].IntervalUs, NowUs)).ChangeUs);
     }
 
     [Fact]

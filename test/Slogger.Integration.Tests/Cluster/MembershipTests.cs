@@ -219,10 +219,7 @@ public sealed class MembershipTests(ITestOutputHelper output)
     {
         Assert.SkipWhen(usesPostgres && PostgresProcess.Programs is null, "PostgreSQL is not installed");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres)
-        {
-            Environment = new Dictionary<string, string> { ["SLOGGER_TEST_GRID_TERM_MS"] = "2500" },
-        };
+        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres);
         await cluster.StartAsync();
         await RunAsync(cluster,
         [
@@ -231,7 +228,7 @@ public sealed class MembershipTests(ITestOutputHelper output)
                 await ChangeAsync(cluster, "1ms");
                 await cluster.KillRedisAsync(0);
             }),
-            ("a proxy that has promised is killed, the others go over", async _ =>
+            ("a proxy that has agreed is killed, the others go over", async _ =>
             {
                 cluster.KillProxy(1);
                 await Task.Delay(3000);
@@ -248,6 +245,14 @@ public sealed class MembershipTests(ITestOutputHelper output)
                 cluster.SuspendProxy(0);
                 await Task.Delay(4000);
                 cluster.ResumeProxy(0);
+            }),
+            ("a proxy that sleeps agrees to nothing, and nothing changes", async _ =>
+            {
+                cluster.SuspendProxy(1);
+                (int exit, string said) = await cluster.ChangeIntervalAsync("2ms");
+                cluster.ResumeProxy(1);
+                Assert.Equal(1, exit);
+                Assert.Contains("shard 1 did not agree", said, StringComparison.Ordinal);
             }),
             ("10ms is in force, a store and a proxy are killed", async _ =>
             {
