@@ -1,8 +1,10 @@
 // Rows of the metadata as their readers see them, and the outcomes of the writes that compare before they set.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -21,12 +23,20 @@ namespace Slogger.Metadata;
 public sealed record ShardRecord(
     ShardId Shard, string Address, string StoreKind, DurableClaim Claim, long Epoch, string Owner, WorldLine Entered)
 {
+    /// <summary>Whether it counts.</summary>
+    public MemberState State { get; init; }
+
     /// <summary>The cluster's current world-line, and the version up to which the shard is known to be durable in it.</summary>
     public WorldPoint Durable => Claim.Point;
 
     /// <summary>The cluster's current world-line.</summary>
     public WorldLine WorldLine => Claim.Point.WorldLine;
 }
+
+/// <summary>What became of a request to change the members of a cluster.</summary>
+/// <param name="State">Where the shard stands now; null if it was refused.</param>
+/// <param name="Error">For a person: why it was refused.</param>
+public readonly record struct MemberAnswer(MemberState? State, string? Error);
 
 /// <summary>Who owns which hash slot, as of a revision.</summary>
 /// <param name="Map">The owners.</param>
@@ -153,3 +163,8 @@ public enum WorldLineOutcome
 /// <param name="Outcome">What happened.</param>
 /// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);
+
+/// <summary>The clock grid, and the change of the interval that is proposed.</summary>
+/// <param name="Stretches">The grid.</param>
+/// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
+public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);

@@ -144,6 +144,20 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     void IPulseListener.OnCut(ClusterCut cut) => Commit(cut.Of(_seat.Shard).Version);
 
+    bool ICutListener.IsJoining => false;
+
+    Task ICutListener.AskToJoinAsync(WorldPoint recorded, CancellationToken stop) => Task.CompletedTask;
+
+    long IPulseListener.NowUs => NowUs();
+
+    void IPulseListener.OnGrid(GridView grid)
+    {
+    }
+
+    void IPulseListener.OnMembers()
+    {
+    }
+
     void IPulseListener.OnDeposed(string owner) => throw new BenchException($"shard {_seat.Shard} was taken by {owner}");
 
     void IPulseListener.OnMetadataFailed(ProxyExit exit) => throw new BenchException(exit.Problem ?? "");

@@ -106,8 +106,8 @@ internal sealed partial class SqlMetadataStore
             async () =>
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_clusters (cluster, shard_count, finder, partitions, partition_count, secret, world_line, epoch_last, revision, created_us) "
-                    + "VALUES (@cluster, @shard_count, @finder, @partitions, @partition_count, @secret, @world_line, 0, 0, @now)",
+                    "INSERT INTO slogger_clusters (cluster, shard_count, made_with, finder, partitions, partition_count, secret, world_line, epoch_last, revision, created_us) "
+                    + "VALUES (@cluster, @shard_count, @shard_count, @finder, @partitions, @partition_count, @secret, @world_line, 0, 0, @now)",
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
@@ -142,9 +142,9 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<ClusterSettings?> SettingsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<(long Shards, string Finder, string Partitions, long Count)> rows = await session.QueryAsync(
-            "SELECT shard_count, finder, partitions, partition_count FROM slogger_clusters WHERE cluster = @cluster",
-            r => (r.GetInt64(0), r.GetString(1), r.GetString(2), r.GetInt64(3)),
+        List<(long Shards, string Finder, long MadeWith, string Partitions, long Count)> rows = await session.QueryAsync(
+            "SELECT shard_count, finder, made_with, partitions, partition_count FROM slogger_clusters WHERE cluster = @cluster",
+            r => (r.GetInt64(0), r.GetString(1), r.GetInt64(2), r.GetString(3), r.GetInt64(4)),
             cancellation,
             ("@cluster", cluster));
         return rows.Count == 0
@@ -152,6 +152,7 @@ internal sealed partial class SqlMetadataStore
             : new()
             {
                 ShardCount = (int)rows[0].Shards,
+                MadeWith = (int)rows[0].MadeWith,
                 Finder = FinderOf(rows[0].Finder),
                 Partitions = PartitionsOf(cluster, rows[0].Partitions, rows[0].Count),
                 Grid = await GridAsync(session, cluster, cancellation),

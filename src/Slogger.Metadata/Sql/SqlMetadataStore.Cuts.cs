@@ -126,7 +126,7 @@ internal sealed partial class SqlMetadataStore
             }
 
             List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
-            if (claims.Count == 1)
+            if (head.ShardCount == 1)
             {
                 // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
                 return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, claims) };
@@ -152,7 +152,7 @@ internal sealed partial class SqlMetadataStore
         if (head.Finder == FinderKind.Approximate)
         {
             WorldPoint next = GridCut.Advance(cut, claims);
-            return next == cut ? null : Cut.Uniform(cut.WorldLine, claims.Count, next.Version);
+            return next == cut ? null : Cut.Uniform(cut.WorldLine, head.ShardCount, next.Version);
         }
 
         ApproximateFinder grid = new(head.Cut.Whole(claims.Count));

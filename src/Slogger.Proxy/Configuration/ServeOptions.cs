@@ -81,12 +81,16 @@ public sealed record ServeOptions
     /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>
     public int? Shards { get; init; }
 
+    /// <summary>Has this proxy join a running cluster as its next shard, with an empty Redis. Default: false, so that a wrong number makes no
+    /// shard. Of no consequence once it has joined.</summary>
+    public bool Joins { get; init; }
+
     /// <summary>What makes a version durable. Default: log.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 
     /// <summary>
     /// Length of a version, 1 ms to 60 min. Default: 5 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
-    /// longer means fewer disk syncs.
+    /// longer means fewer disk syncs. Of a cluster of several shards it counts where that is made.
     /// </summary>
     public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
 

@@ -60,6 +60,7 @@ public static class ServeOptionsReader
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
+            Joins = reader.Value("join", OptionText.Flag, false),
             Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
             Partitions = reader.Optional<Partitioning>("partitions", OptionText.Partitions),
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
@@ -135,7 +136,7 @@ public static class ServeOptionsReader
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         if (!reader.IsGiven("shard"))
         {
-            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: the dead one's number, as slogger status of another shard shows it"));
+            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: its number, as slogger status of another shard shows it"));
         }
 
         RecoverOptions options = new()
@@ -318,6 +319,11 @@ public static class ServeOptionsReader
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))
         {
             reader.Warnings.Add($"{open} is reachable from other machines: unless Redis asks for a password, so can anyone there use it");
+        }
+
+        if (options is { Joins: true, Shards: not null })
+        {
+            reader.Fail("shards", "is given with --join, which has the cluster grow by one", "remove one of them");
         }
 
         if (options.ClockError > options.VersionInterval / 2)

@@ -3,6 +3,7 @@
 // reach it deposes nobody. Core's LeaseWatch says when a lease has run out.
 using System.Diagnostics;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -21,6 +22,12 @@ public enum ShardLife
 
     /// <summary>It has not run yet.</summary>
     Never,
+
+    /// <summary>It has not joined yet.</summary>
+    Joining,
+
+    /// <summary>It has left.</summary>
+    Left,
 }
 
 /// <summary>What is known of a shard.</summary>
@@ -39,6 +46,15 @@ internal interface IPulseListener
     /// <summary>The recorded cut, and the current world-line.</summary>
     void OnCut(ClusterCut cut);
 
+    /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
+    long NowUs { get; }
+
+    /// <summary>The clock grid, and until when it is known now.</summary>
+    void OnGrid(GridView grid);
+
+    /// <summary>Who is in the cluster was looked at.</summary>
+    void OnMembers();
+
     /// <summary>Another process has taken the shard.</summary>
     void OnDeposed(string owner);
 
@@ -55,7 +71,8 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     public static readonly TimeSpan Period = TimeSpan.FromMilliseconds(400);
 
     private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
-    private readonly LeaseWatch[] _watches = [.. Enumerable.Range(0, seat.ShardCount).Select(_ => new LeaseWatch((long)Term.TotalMicroseconds))];
+    private readonly List<LeaseWatch> _watches = [];
+    private long _gridLearnedAt = long.MinValue / 2;
     private volatile IReadOnlyList<ShardPulse> _shards = [];
     private Task _coordinating = Task.CompletedTask;
 
@@ -95,8 +112,15 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
                 listener.OnDeposed(own.Owner);
                 return false;
             }
+            seat.See(watch.Shards);
+            listener.OnMembers();
             See(watch, asked, answered);
             listener.OnCut(watch.Cut);
+            if (asked - _gridLearnedAt >= GridView.Period.TotalMicroseconds || seat.GridView.ChangeUs > 0)
+            {
+                _gridLearnedAt = asked;
+                await LearnGridAsync(stop).ConfigureAwait(false);
+            }
             bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
             if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(watch, stop).ConfigureAwait(false); }
             else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch); }
@@ -109,13 +133,31 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         return true;
     }
 
+    private async Task LearnGridAsync(CancellationToken stop)
+    {
+        if (await seat.LearnGridAsync(0, stop).ConfigureAwait(false) is not { } grid) { return; }
+        // From here on no version is ended beyond the change. Was its time still to come, then none has been: that is what is agreed to.
+        listener.OnGrid(grid);
+        if (grid.ChangeUs == 0) { return; }
+        if (listener.NowUs < grid.ChangeUs) { await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false); }
+        // Who has proposed it may be gone.
+        bool isOver = listener.NowUs > grid.ChangeUs + GridView.Grace.TotalMicroseconds;
+        await seat.Metadata.SettleIntervalAsync(seat.Cluster, grid.ChangeUs, isOver, stop).ConfigureAwait(false);
+    }
+
     private void See(ClusterWatch watch, long asked, long answered)
     {
         var shards = new ShardPulse[watch.Shards.Count];
         for (int i = 0; i < shards.Length; i++)
         {
+            if (i == _watches.Count) { _watches.Add(new LeaseWatch((long)Term.TotalMicroseconds)); }
             bool hasRunOut = _watches[i].Look(watch.Leases[i], asked, answered);
-            ShardLife life = watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up;
+            ShardLife life = watch.Shards[i].State switch
+            {
+                MemberState.Joining => ShardLife.Joining,
+                MemberState.Left => ShardLife.Left,
+                _ => watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up,
+            };
             shards[i] = new(watch.Shards[i].Shard, life, TimeSpan.FromMicroseconds(answered - _watches[i].UnchangedSinceUs), watch.Shards[i].Address);
         }
         _shards = shards;

@@ -7,6 +7,7 @@
 // in no cut that is recorded after its successor took the shard.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -229,7 +230,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
             foreach (ShardVoice voice in _voices.Values)
             {
                 // Who owns a shard is known as of the last look; one that has just been taken is heard after the next.
-                if (voice.Epoch != _view!.Shards[voice.Shard.Number].Epoch) { continue; }
+                if (!IsOwner(voice)) { continue; }
                 if (voice.IsNew)
                 {
                     voice.IsNew = false;
@@ -238,9 +239,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
                 }
                 while (voice.Reports.TryDequeue(out VersionReport said)) { _finder!.Report(said); }
             }
-            return _voices.Count < seat.ShardCount;
+            return _view!.Shards.Any(s => Members.Counts(s.State) && !_voices.ContainsKey(s.Shard.Number));
         }
     }
+
+    private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
 
     private void Tell(Cut cut, Version until, List<ShardVoice>? only)
     {
@@ -248,7 +251,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
         lock (_lock)
         {
-            foreach (ShardVoice voice in only ?? [.. _voices.Values]) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
+            foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount)) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
         }
     }
 
@@ -264,7 +267,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
             foreach (ShardVoice voice in _voices.Values)
             {
                 // A deposed owner, which may sleep: it must not be taken for a shard that is heard.
-                if (voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.HangUp(); }
+                if (voice.Shard.Number < view.Shards.Count && voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.HangUp(); }
                 else if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine) { voice.IsNew = true; }
             }
         }
@@ -274,7 +277,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
             {
                 FinderKind.Exact => new ExactFinder(recorded, view.Rows),
                 FinderKind.Hybrid => new HybridFinder(recorded),
-                _ => new ApproximateFinder(recorded),
+                _ => new ApproximateFinder(recorded, [.. view.Shards.Select(s => Members.Counts(s.State))]),
             };
             _told = recorded;
         }

@@ -210,7 +210,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed || _waiting != Waiting.Batch) { return true; }
         GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
-        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine && _loop.Now < _holdDeadline)
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid && _loop.Now < _holdDeadline)
         {
             // It may have come to that only now: the world-line was waited for before.
             if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }

@@ -29,12 +29,19 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
     private static readonly TimeSpan ReportPeriod = TimeSpan.FromSeconds(10);
     private static readonly byte[] Eval = "EVAL"u8.ToArray(), NoKeys = "0"u8.ToArray(),
         Script = "redis.set_repl(redis.REPL_NONE) for i = 1, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end"u8.ToArray();
-    private readonly Outbox[] _outboxes = [.. Enumerable.Range(0, seat.ShardCount).Select(i => new ShardId(i)).Where(s => s != seat.Shard).Select(s => new Outbox(s))];
+    private readonly Lock _lock = new();
+    private volatile Outbox[] _outboxes = [];
+    private CancellationToken? _running;
     private long _sent, _dropped;
 
     private sealed class Outbox(ShardId to)
     {
         public long Bytes;
+
+        /// <summary>Its shard has left.</summary>
+        public CancellationTokenSource Closed { get; } = new();
+
+        public Task Sending { get; set; } = Task.CompletedTask;
 
         public ShardId To => to;
 
@@ -70,11 +77,43 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
     /// <summary>A message could not be read from the stream.</summary>
     public void CountLost() => Interlocked.Add(ref _dropped, _outboxes.Length);
 
-    /// <summary>Sends until stopped.</summary>
-    public Task RunAsync(CancellationToken stop) => Task.WhenAll(_outboxes.Select(o => SendAsync(o, stop)).Append(ReportAsync(stop)));
-
-    private async Task SendAsync(Outbox outbox, CancellationToken stop)
+    /// <summary>Who the other shards are now; this one may be among them.</summary>
+    public void Follow(IEnumerable<ShardId> members)
     {
+        ShardId[] others = [.. members.Where(m => m != seat.Shard)];
+        lock (_lock)
+        {
+            if (others.SequenceEqual(_outboxes.Select(o => o.To))) { return; }
+            foreach (Outbox gone in _outboxes.Where(o => !others.Contains(o.To))) { gone.Closed.Cancel(); }
+            _outboxes = [.. others.Select(o => Array.Find(_outboxes, known => known.To == o) ?? Opened(new Outbox(o)))];
+        }
+    }
+
+    /// <summary>Sends until stopped.</summary>
+    public async Task RunAsync(CancellationToken stop)
+    {
+        lock (_lock)
+        {
+            _running = stop;
+            foreach (Outbox outbox in _outboxes) { Opened(outbox); }
+        }
+        await ReportAsync(stop).ConfigureAwait(false);
+        Task[] sending;
+        lock (_lock) { sending = [.. _outboxes.Select(o => o.Sending)]; }
+        await Task.WhenAll(sending).ConfigureAwait(false);
+    }
+
+    // Under the lock.
+    private Outbox Opened(Outbox outbox)
+    {
+        if (_running is { } stop) { outbox.Sending = Task.Run(() => SendAsync(outbox, stop), CancellationToken.None); }
+        return outbox;
+    }
+
+    private async Task SendAsync(Outbox outbox, CancellationToken ending)
+    {
+        using var either = CancellationTokenSource.CreateLinkedTokenSource(ending, outbox.Closed.Token);
+        CancellationToken stop = either.Token;
         while (!stop.IsCancellationRequested)
         {
             try

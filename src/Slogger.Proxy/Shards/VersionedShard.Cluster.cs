@@ -176,7 +176,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             if (_machine is not { } machine) { return; }
             _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
-            else { machine.CutAdvanced(own, _effects); }
+            else if (!_isJoining) { machine.CutAdvanced(own, _effects); }
             Perform();
         }
     }
@@ -202,7 +202,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     // ---- Who is alive ----
 
-    bool IPulseListener.HasStore => _isAttached && _door.IsOpen;
+    // One that joins or leaves has it, and lets nobody in.
+    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _isJoining || _leaving.Task.IsCompleted);
 
     void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
 
@@ -211,6 +212,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // Nothing may be promised any more, and nothing that was is broken.
     private void OnDeposed(string owner)
     {
+        // One that has left, and has nothing more to promise, is nobody's by its own doing.
+        if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
         Fail(ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
     }

@@ -358,7 +358,11 @@ internal abstract partial class VersionedShard
             await Task.WhenAny(_stopped.Task, _failure.Task, Task.Delay(StopLimit)).ConfigureAwait(false);
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
         }
-        if (_stopped.Task.IsCompleted) { await BeforeEndAsync().ConfigureAwait(false); }
+        if (_stopped.Task.IsCompleted)
+        {
+            await EndMembershipAsync().ConfigureAwait(false);
+            await BeforeEndAsync().ConfigureAwait(false);
+        }
         if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
         await _ending.CancelAsync().ConfigureAwait(false);
         await EndWorkersAsync().ConfigureAwait(false);
@@ -384,5 +388,6 @@ internal abstract partial class VersionedShard
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();
+        _admission.Dispose();
     }
 }

@@ -17,6 +17,7 @@ internal abstract partial class VersionedShard : IMovingShard
     {
         _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false);
         _messages = new PeerMessages(_seat, _slots.AddressOf, _report);
+        _messages.Follow(_seat.Members);
         var moves = new SlotMoves(_seat, _slots, _report, this);
         lock (_machineLock) { _moves = moves; }
     }

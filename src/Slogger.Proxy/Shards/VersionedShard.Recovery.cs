@@ -2,6 +2,7 @@
 // RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -80,12 +81,15 @@ internal abstract partial class VersionedShard
             bool isGone = !atStart && _store.HasEnded;
             if (_starting.IsCompleted) { _starting = _store.EnsureRunningAsync(stop); }
             if (!isGone) { await _starting.ConfigureAwait(false); }
+            await SuspendAdmissionAsync(stop).ConfigureAwait(false);
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            _isJoining = view.Record.State == MemberState.Joining;
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
             _cut = view.Cut.Of(_options.Shard);
             NoteClusterCut(view.Cut);
-            WorldPoint recorded = view.Record.Durable;
+            // The cut has moved on without a shard that is joining: where it begins lies behind.
+            WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
             (Boundary? last, Boundary? belowBranch) = Proved(current);
@@ -98,6 +102,8 @@ internal abstract partial class VersionedShard
                 Recorded = recorded,
                 Situation = situation,
                 Supervised = _store.IsSupervised,
+                IsJoining = _isJoining,
+                KeyCount = isGone ? 0 : _facts?.KeyCount ?? 0,
                 Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
                 {
                     SeedSource.FromRedis => SeedChoice.FromRedis,
@@ -124,6 +130,9 @@ internal abstract partial class VersionedShard
                     break;
                 case RecoveryDecision.FirstStartEmpty:
                     done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", goesOn: false, stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.BeginToJoin join:
+                    done = await BeginToJoinAsync(join.At, recorded, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.GapCheckpoint:
                     done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", goesOn: true, stop).ConfigureAwait(false);
@@ -204,6 +213,7 @@ internal abstract partial class VersionedShard
     {
         WorldLine line = new(WorldLine);
         long began = Stopwatch.GetTimestamp();
+        bool isSlow = false;
         while (_seat.HasPeers)
         {
             (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(line, stop).ConfigureAwait(false);
@@ -213,6 +223,18 @@ internal abstract partial class VersionedShard
                 _isLeft = true;
                 Suspect($"world-line {current} has begun");
                 return;
+            }
+            if (_isJoining)
+            {
+                // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.
+                if (_door.IsSuspected) { return; }
+                if (!isSlow && Stopwatch.GetElapsedTime(began) > PeersLimit)
+                {
+                    isSlow = true;
+                    _report.Warn($"shard {_options.Shard}: has not joined cluster \"{_options.Cluster}\" in {PeersLimit.TotalSeconds} s, and goes on trying. Nobody else may write to {_store.Name} meanwhile");
+                }
+                await Task.Delay(PeersPeriod, stop).ConfigureAwait(false);
+                continue;
             }
             if (outside.Count == 0) { return; }
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
@@ -295,7 +317,8 @@ internal abstract partial class VersionedShard
         {
             if (_machine is null)
             {
-                _machine = new ShardMachine(MachineOptions, new ShardStart(_seat.Grid, start, recorded, _cut, Now()));
+                GridView grid = _seat.GridView;
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, _cut.Version.Number);
             }
