@@ -26,6 +26,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
     private bool _isClaiming;
     private bool _measures;
 
+    public ClusterSeat Seat => _seat;
+
     public SimulatedShard(ClusterSeat seat)
     {
         _seat = seat;
