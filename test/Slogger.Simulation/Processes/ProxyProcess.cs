@@ -167,10 +167,13 @@ internal sealed partial class ProxyProcess : Process
         _machine?.StreamRead(offset);
     }
 
+    /// <summary>The disk is slow: nothing is synced for now.</summary>
+    public bool IsSyncHeld { get; set; }
+
     public void SyncSome(Random random)
     {
         if (!IsRunning) return;
-        if (_syncRequested > 0 && random.Next(2) == 0)
+        if (_syncRequested > 0 && !IsSyncHeld && random.Next(2) == 0)
         {
             if (_host.Log.Admits(Epoch)) _durableNotes.Add(_host.Log.Sync(_syncRequested));
             _syncRequested = 0;
