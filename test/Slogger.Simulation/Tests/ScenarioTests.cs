@@ -290,6 +290,34 @@ public class ScenarioTests
         });
     }
 
+    [Fact]
+    public void Shard_ALaterWorldLineBeginsWhileItWaits_FollowsBeforeItLetsAnybodyIn()
+    {
+        AssertRule("I5", new() { Seed = 0, Shards = 3 }, new() { Seed = 0, Shards = 3, Mutation = SimMutation.LaterWorldLineLetsIn }, c =>
+        {
+            (ShardHost first, ShardHost away, ShardHost other) = (c.Hosts[0], c.Hosts[1], c.Hosts[2]);
+            c.Plains[0].Connect(1);
+            away.Newest!.PausedUntil = long.MaxValue;
+            c.StoreDies(first);
+            for (int i = 0; i < 200 && (first.Store.Line.Number < 2 || other.Store.Line.Number < 2); i++) c.Round();
+            // The second is not entered by all, and never will be.
+            c.StoreDies(other);
+            for (int i = 0; i < 100; i++)
+            {
+                c.Round();
+                if (first.Newest is not { IsOpenToPlain: true }) continue;
+                c.Plains[1].Connect(0);
+                c.Plains[1].Begin(c.Random);
+            }
+
+            // It knows of no recovery yet.
+            c.Plains[0].Begin(c.Random);
+            away.Newest!.PausedUntil = 0;
+            Rounds(c, 60);
+            Assert.True(c.Sql.Line.Number >= 3);
+        });
+    }
+
     // ---- The kit ----
 
     internal static void AssertRule(string by, SimSettings with, SimSettings without, Action<Cluster> story)
