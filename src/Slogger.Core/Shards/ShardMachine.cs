@@ -325,7 +325,8 @@ public sealed partial class ShardMachine
     }
 
     /// <summary>Makes this version (or a later one) open at the next Tick, ahead of the clock: DPR's fast-forward, when a
-    /// session has seen a later version elsewhere (DPR, section 3.2).</summary>
+    /// session has seen a later version elsewhere (DPR, section 3.2). The caller's clock has to take in when that version opens
+    /// (<see cref="HybridClock.TryObserve"/>), and the next process has to continue that clock: nothing else tells it what was open.</summary>
     public void FastForward(Version atLeast) => _atLeast = Version.Max(_atLeast, atLeast);
 
     private bool IsOver => _mode is ShardMode.Stopped or ShardMode.Halted;

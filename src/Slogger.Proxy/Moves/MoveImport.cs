@@ -64,7 +64,7 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
     private async Task<bool> AttemptAsync(CancellationToken stop)
     {
         _copied = 0;
-        await using KeyStore keys = await KeyStore.ConnectAsync(store(), stop).ConfigureAwait(false);
+        await using KeyStore keys = await KeyStore.ConnectAsync(store(), moves.GivenUp, stop).ConfigureAwait(false);
         await keys.PurgeAsync(moves.KeysOf(move.Slots), stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.MovePurged);
         await using PeerChannel peer = await moves.ConnectAsync(move.From, stop).ConfigureAwait(false);

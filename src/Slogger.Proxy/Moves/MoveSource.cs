@@ -38,7 +38,7 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
         bool frozen = false;
         try
         {
-            await using KeyStore keys = await KeyStore.ConnectAsync(store(), stop).ConfigureAwait(false);
+            await using KeyStore keys = await KeyStore.ConnectAsync(store(), null, stop).ConfigureAwait(false);
             while (true)
             {
                 (char kind, byte[] body) = await ReceiveAsync(frozen, stop).ConfigureAwait(false);

@@ -49,6 +49,12 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     private ClusterSlots? _told;
     private TaskCompletionSource _tableRead = NewSignal();
 
+    // A step of which it is not known whether the metadata has made it, or yet will. At most one write is on its way.
+    private MoveChange? _inDoubt;
+
+    /// <summary>Connections to this shard's store that were given up.</summary>
+    public GivenUpConnections GivenUp { get; } = new();
+
     /// <summary>What is under way in one world-line, between the store's coming and its loss.</summary>
     private sealed class Work(ShardOwnership ownership, WorldLine line)
     {
@@ -73,6 +79,12 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     /// <summary>The store is there, in a world-line. Before the front end is opened.</summary>
     public async Task OpenAsync(WorldLine line, CancellationToken stop)
     {
+        // Written later, a step of before would change a row that has been read again: the next ones rest on its fate.
+        if (_inDoubt is { } change)
+        {
+            await seat.RetryAsync(() => seat.Metadata.ChangeMoveAsync(seat.Cluster, change, stop), stop).ConfigureAwait(false);
+            _inDoubt = null;
+        }
         await seat.RetryAsync(() => watch.LookAsync(stop), stop).ConfigureAwait(false);
         lock (_gate)
         {
@@ -222,7 +234,9 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
                 try
                 {
                     // Not given up half-way: what became of it would not be known.
+                    _inDoubt = change;
                     ChangeOutcome outcome = await seat.Metadata.ChangeMoveAsync(seat.Cluster, change, CancellationToken.None).ConfigureAwait(false);
+                    _inDoubt = null;
                     if (outcome == ChangeOutcome.Deposed) { report.Error($"shard {seat.Shard}: move {change.Move.Number}: another process owns this shard"); }
                     await watch.LookAsync(CancellationToken.None).ConfigureAwait(false);
                     break;
@@ -256,7 +270,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
         {
             try
             {
-                await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, stop).ConfigureAwait(false);
+                await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, GivenUp, stop).ConfigureAwait(false);
                 long deleted = await keys.PurgeAsync(KeysOf(move.Slots), stop).ConfigureAwait(false);
                 report.Info($"move {move.Id.Number}: {deleted} keys of {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
                 break;

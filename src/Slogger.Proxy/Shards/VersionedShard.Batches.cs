@@ -44,7 +44,15 @@ internal abstract partial class VersionedShard : IBatchPort
 
     void IBatchPort.FastForward(Version atLeast)
     {
-        lock (_machineLock) { _machine?.FastForward(atLeast); }
+        HybridTimestamp opens = HybridTimestamp.Of(_seat.Grid.StartOf(atLeast), 0);
+        lock (_machineLock)
+        {
+            // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
+            // waits, and its clients are refused in the end.
+            if (_machine is not { } machine || !_clock.TryObserve(opens, MonotonicMicroseconds(), WallMicroseconds())) { return; }
+            NoteClockIfBehind(opens);
+            machine.FastForward(atLeast);
+        }
     }
 
     private void PublishBranches()

@@ -247,11 +247,28 @@ internal abstract partial class VersionedShard
     // At most about once a second: the control task looks as often when nothing happens.
     private void NoteClock()
     {
-        long now = MonotonicMicroseconds();
-        if (now < _clockNoteDue) { return; }
-        _clockNoteDue = now + ClockNoteMicroseconds;
-        _clockMemory.Note(Now(), now);
+        lock (_machineLock)
+        {
+            if (MonotonicMicroseconds() >= _clockNoteDue) { NoteClockNow(); }
+        }
     }
+
+    // A version opens ahead of the clock: by more than any process takes to start after another, and it is noted at once.
+    private void NoteClockIfBehind(HybridTimestamp opens)
+    {
+        long expected = _clockNoted.Microseconds + MonotonicMicroseconds() - (_clockNoteDue - ClockNoteMicroseconds);
+        if (opens.Microseconds > expected + StartMicrosecondsMin) { NoteClockNow(); }
+    }
+
+    private void NoteClockNow()
+    {
+        long now = MonotonicMicroseconds();
+        _clockNoteDue = now + ClockNoteMicroseconds;
+        _clockMemory.Note(_clockNoted = Now(), now);
+    }
+
+    private const long StartMicrosecondsMin = 10_000;
+    private HybridTimestamp _clockNoted;
 
     private const long ClockNoteMicroseconds = 1_000_000;
     private long _clockNoteDue = long.MinValue;
