@@ -13,7 +13,7 @@ internal static class IntervalCommand
 {
     public const string Name = "interval";
 
-    // Shards look once a second. Theirs and this machine's clock may differ by some.
+    // Shards look twice a second. Theirs and this machine's clock may differ by some.
     private static readonly TimeSpan s_ahead = TimeSpan.FromSeconds(4);
     private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(100);
 

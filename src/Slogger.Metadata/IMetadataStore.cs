@@ -192,6 +192,9 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>Who is alive, and where the coordinator is.</summary>
     Task<ClusterWatch> WatchAsync(string cluster, CancellationToken cancellation = default);
 
+    /// <summary>Where the coordinator is, and one shard.</summary>
+    Task<ClusterBeat> BeatAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
     /// <summary>Asks all shards to hurry: somebody waits for a commit. Never takes back a later request.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="until">Until this version is open.</param>

@@ -133,15 +133,30 @@ public enum CutOutcome
 /// <param name="Rows">The precedence graph's rows above the cut, if the finder is the exact one.</param>
 public sealed record CoordinatorView(ClusterCut Cut, long Owners, IReadOnlyList<ShardRecord> Shards, IReadOnlyList<PrecedenceRow> Rows);
 
+/// <summary>What a proxy looks at all the time: as much of it however many shards there are.</summary>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Coordinator">The lease of the role that finds cuts.</param>
+/// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
+/// <param name="ChangeUs">The change of the interval that is proposed, as in <see cref="GridState"/>; 0: none.</param>
+/// <param name="Owners">Changes whenever a shard joins, leaves, or is taken.</param>
+/// <param name="Own">The proxy's shard.</param>
+public sealed record ClusterBeat(ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, long ChangeUs, long Owners, ShardRecord Own);
+
 /// <summary>Who is alive, as far as leases tell: what every proxy looks at now and then.</summary>
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Coordinator">The lease of the role that finds cuts.</param>
 /// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
 /// <param name="Shards">All shards, by number.</param>
 /// <param name="Leases">Their leases, by number.</param>
+/// <param name="ChangeUs">The change of the interval that is proposed, as in <see cref="GridState"/>; 0: none.</param>
+/// <param name="Owners">Changes whenever a shard joins, leaves, or is taken.</param>
 public sealed record ClusterWatch(
     ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress,
-    IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases);
+    IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases, long ChangeUs, long Owners)
+{
+    /// <summary>As much of it as concerns a shard.</summary>
+    public ClusterBeat BeatOf(ShardId shard) => new(Cut, Coordinator, CoordinatorAddress, ChangeUs, Owners, Shards[shard.Number]);
+}
 
 /// <summary>What became of starting a world-line.</summary>
 public enum WorldLineOutcome

@@ -204,6 +204,7 @@ public abstract partial class ConformanceTests
             int winner = Array.FindIndex(taken, t => t is not null);
             Assert.Single(taken, t => t is not null);
             ClusterWatch watch = await first.WatchAsync("c");
+            Assert.Equal(watch.BeatOf(new(1)), await first.BeatAsync("c", new(1)));
             Assert.Equal((new LeaseState(taken[winner]!.Value, 0), $"h:{winner}"), (watch.Coordinator, watch.CoordinatorAddress));
             seen = watch.Coordinator;
         }

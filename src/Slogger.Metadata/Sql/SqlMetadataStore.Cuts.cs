@@ -13,7 +13,7 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     /// <summary>The cluster's row, but for its settings.</summary>
-    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator);
+    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator, long ChangeUs);
 
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
 
@@ -187,7 +187,7 @@ internal sealed partial class SqlMetadataStore
     {
         List<ClusterHead> heads = await session.QueryAsync(
             "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
-            + "coordinator_address, secret FROM slogger_clusters WHERE cluster = @cluster",
+            + "coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster",
             HeadOf,
             cancellation,
             ("@cluster", cluster));
@@ -202,7 +202,8 @@ internal sealed partial class SqlMetadataStore
             FinderOf(row.GetString(1)),
             new ClusterCut(cut, new(row.GetInt64(5))) { ByShard = CutOf(cut.WorldLine, row.GetString(4)) },
             row.GetInt64(6),
-            new(row.GetInt64(7), row.GetInt64(8), row.GetString(9), row.GetString(10)));
+            new(row.GetInt64(7), row.GetInt64(8), row.GetString(9), row.GetString(10)),
+            row.GetInt64(11));
     }
 
     // ---- Rows of the precedence graph ----

@@ -89,7 +89,25 @@ internal sealed partial class SqlMetadataStore
                     new(head.Coordinator.Epoch, head.Coordinator.Renewals),
                     head.Coordinator.Address,
                     [.. shards.Select(s => Raised(s.Shard, head.Cut))],
-                    [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))]);
+                    [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))],
+                    head.ChangeUs,
+                    head.EpochLast);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ClusterBeat> BeatAsync(string cluster, ShardId shard, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        return connection.RunAsync(
+            async session =>
+            {
+                ClusterHead head = await HeadAsync(session, cluster, cancellation);
+                ShardRecord own = await ShardAsync(session, cluster, shard, cancellation);
+                return new ClusterBeat(
+                    head.Cut, new(head.Coordinator.Epoch, head.Coordinator.Renewals), head.Coordinator.Address, head.ChangeUs, head.EpochLast, Raised(own, head.Cut));
             },
             cancellation);
     }

@@ -70,9 +70,12 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     /// <summary>How often it is renewed, and looked at.</summary>
     public static readonly TimeSpan Period = TimeSpan.FromMilliseconds(400);
 
+    // Up to so many shards everybody looks at all others with each beat; beyond, in proportion less often: what all of them together read grows with their number.
+    private const int ShardsAtATime = 16;
+
     private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
     private readonly List<LeaseWatch> _watches = [];
-    private long _gridLearnedAt = long.MinValue / 2;
+    private long _lookedAt = long.MinValue / 2, _owners = -1;
     private volatile IReadOnlyList<ShardPulse> _shards = [];
     private Task _coordinating = Task.CompletedTask;
 
@@ -104,26 +107,29 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         {
             if (listener.HasStore) { await seat.Metadata.RenewShardAsync(seat.Cluster, seat.Shard, seat.Epoch, stop).ConfigureAwait(false); }
             long asked = Now();
-            ClusterWatch watch = await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false);
+            ClusterWatch? watch = asked - _lookedAt >= LookPeriodUs ? await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false) : null;
+            ClusterBeat beat = watch?.BeatOf(seat.Shard) ?? await seat.Metadata.BeatAsync(seat.Cluster, seat.Shard, stop).ConfigureAwait(false);
             long answered = Now();
-            ShardRecord own = watch.Shards[seat.Shard.Number];
-            if (own.Epoch != seat.Epoch)
+            if (beat.Own.Epoch != seat.Epoch)
             {
-                listener.OnDeposed(own.Owner);
+                listener.OnDeposed(beat.Own.Owner);
                 return false;
             }
-            seat.See(watch.Shards);
-            listener.OnMembers();
-            See(watch, asked, answered);
-            listener.OnCut(watch.Cut);
-            if (asked - _gridLearnedAt >= GridView.Period.TotalMicroseconds || seat.GridView.ChangeUs > 0)
+            if (watch is not null)
             {
-                _gridLearnedAt = asked;
-                await LearnGridAsync(stop).ConfigureAwait(false);
+                (_lookedAt, _owners) = (asked, watch.Owners);
+                seat.See(watch.Shards);
+                listener.OnMembers();
+                See(watch, asked, answered);
             }
-            bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
-            if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(watch, stop).ConfigureAwait(false); }
-            else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch); }
+            // Somebody has come or gone: at once.
+            else if (beat.Owners != _owners) { _lookedAt = long.MinValue / 2; }
+            listener.OnCut(beat.Cut);
+            // What is proposed is not settled without this shard: it sees it in time.
+            if (beat.ChangeUs > 0 || seat.GridView.ChangeUs > 0) { await LearnGridAsync(stop).ConfigureAwait(false); }
+            bool hasRunOut = _role.Look(beat.Coordinator, asked, answered) || beat.Coordinator.Epoch == 0;
+            if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(beat, stop).ConfigureAwait(false); }
+            else { link.Aim(beat.CoordinatorAddress, beat.Coordinator.Epoch); }
         }
         catch (MetadataUnavailableException)
         {
@@ -132,6 +138,9 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         }
         return true;
     }
+
+    // 0: with each beat.
+    private long LookPeriodUs => seat.ShardCount <= ShardsAtATime ? 0 : (long)Period.TotalMicroseconds * seat.ShardCount / ShardsAtATime;
 
     private async Task LearnGridAsync(CancellationToken stop)
     {
@@ -150,7 +159,8 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         var shards = new ShardPulse[watch.Shards.Count];
         for (int i = 0; i < shards.Length; i++)
         {
-            if (i == _watches.Count) { _watches.Add(new LeaseWatch((long)Term.TotalMicroseconds)); }
+            // Looks may be further apart than a term: what a lease says then is for people only, and comes later.
+            if (i == _watches.Count) { _watches.Add(new LeaseWatch((long)Term.TotalMicroseconds * (1 + (watch.Shards.Count / ShardsAtATime)))); }
             bool hasRunOut = _watches[i].Look(watch.Leases[i], asked, answered);
             ShardLife life = watch.Shards[i].State switch
             {
@@ -163,9 +173,9 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         _shards = shards;
     }
 
-    private async Task TakeRoleAsync(ClusterWatch watch, CancellationToken stop)
+    private async Task TakeRoleAsync(ClusterBeat beat, CancellationToken stop)
     {
-        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, watch.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
+        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
         _coordinating = Task.Run(
             async () =>
             {

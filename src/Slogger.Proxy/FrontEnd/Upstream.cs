@@ -319,6 +319,21 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         EndIfSent();
     }
 
+    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs up.</summary>
+    public void Linger()
+    {
+        if (IsClosed || !_connected)
+        {
+            Close("the client has gone");
+            return;
+        }
+        _out.Clear(OutKeepBytes);
+        _held.Clear(OutKeepBytes);
+        _loop.Lingering.Add(this);
+        EndInput();
+        UpdateReading();
+    }
+
     private bool _endsInput;
 
     private void EndIfSent()

@@ -10,9 +10,6 @@ namespace Slogger.Proxy.Shards;
 /// <param name="ChangeUs">The change that is proposed: microseconds since the Unix epoch. 0: none.</param>
 internal sealed record GridView(VersionGrid Grid, long ChangeUs)
 {
-    /// <summary>How often a shard looks.</summary>
-    public static readonly TimeSpan Period = TimeSpan.FromSeconds(1);
-
     /// <summary>How long after its time a proposal is given up, by whoever sees it open.</summary>
     public static readonly TimeSpan Grace = TimeSpan.FromSeconds(1);
 
