@@ -81,8 +81,10 @@ internal static class IntervalCommand
         IReadOnlyList<ShardId> missing = [];
         while (state.ChangeUs > 0)
         {
-            missing = await store.SettleIntervalAsync(cluster, state.ChangeUs, NowUs > state.ChangeUs, stop).ConfigureAwait(false);
-            if (missing.Count == 0 || NowUs > state.ChangeUs) { break; }
+            bool isLate = NowUs > state.ChangeUs;
+            IReadOnlyList<ShardId> now = await store.SettleIntervalAsync(cluster, state.ChangeUs, isLate, stop).ConfigureAwait(false);
+            if (now.Count > 0) { missing = now; }
+            if (now.Count == 0 || isLate) { break; }
             await Task.Delay(s_pause, stop).ConfigureAwait(false);
         }
         GridStretch newest = (await store.FindClusterAsync(cluster, stop).ConfigureAwait(false))!.Grid[^1];

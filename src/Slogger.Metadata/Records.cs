@@ -10,6 +10,13 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata;
 
+/// <summary>Who owns a shard that has left.</summary>
+public static class Nobody
+{
+    /// <summary>Stands where owners stand.</summary>
+    public const string Name = "nobody: it has left";
+}
+
 /// <summary>A shard as the metadata knows it.</summary>
 /// <param name="Shard">Its number.</param>
 /// <param name="Address">Where clients reach it; empty before it registered.</param>

@@ -107,6 +107,9 @@ public sealed partial class ShardMachine
     /// <summary>Every how many versions one is closed (1 in mode Log).</summary>
     public long Stride => _stride;
 
+    /// <summary>Whether all that was forwarded is in versions that are durable.</summary>
+    public bool IsClosed => _storeAttached && !_dirty && _inFlight is null && _durable >= _last.Version;
+
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;
 
@@ -320,6 +323,8 @@ public sealed partial class ShardMachine
         _gridValidUntilUs = validUntilUs;
         if (ReferenceEquals(grid, _grid)) return;
         _grid = grid;
+        // A fast-forward was meant in the old one: its number could be an hour away now. Whoever still needs it asks again.
+        _atLeast = Version.Min(_atLeast, _open);
         // The end that was given out is a number of the old grid, which may mean another time now: it is asked for again.
         if (_awaitedEnd > default(Version)) _awaitedEnd = new(long.MaxValue);
     }

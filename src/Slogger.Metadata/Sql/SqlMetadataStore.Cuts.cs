@@ -125,11 +125,11 @@ internal sealed partial class SqlMetadataStore
                 return head.Cut;
             }
 
-            List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
+            List<(ShardId Shard, DurableClaim Claim)> claims = await ClaimsAsync(session, cluster, cancellation);
             if (head.ShardCount == 1)
             {
                 // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
-                return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, claims) };
+                return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, [.. claims.Select(c => c.Claim)]) };
             }
 
             if (GridOver(head, claims) is not { } next)
@@ -146,19 +146,19 @@ internal sealed partial class SqlMetadataStore
     }
 
     // What the claims allow beyond the recorded cut by the grid, which is also what the hybrid finder falls back on; null if nothing.
-    private static Cut? GridOver(in ClusterHead head, List<DurableClaim> claims)
+    private static Cut? GridOver(in ClusterHead head, List<(ShardId Shard, DurableClaim Claim)> claims)
     {
         WorldPoint cut = head.Cut.Cut;
         if (head.Finder == FinderKind.Approximate)
         {
-            WorldPoint next = GridCut.Advance(cut, claims);
+            WorldPoint next = GridCut.Advance(cut, [.. claims.Select(c => c.Claim)]);
             return next == cut ? null : Cut.Uniform(cut.WorldLine, head.ShardCount, next.Version);
         }
 
         ApproximateFinder grid = new(head.Cut.Whole(claims.Count));
-        for (int i = 0; i < claims.Count; i++)
+        foreach ((ShardId shard, DurableClaim claim) in claims)
         {
-            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+            grid.Report(VersionReport.Of(shard, claim, claim.Point.Version, DependencySet.Empty));
         }
 
         return grid.Advance() ? grid.Current : null;

@@ -166,7 +166,7 @@ internal sealed partial class SqlMetadataStore
             // Whoever still runs as that shard is deposed: the epoch is nobody's.
             await session.ExecuteAsync(
                 "UPDATE slogger_shards SET epoch = (SELECT epoch_last FROM slogger_clusters WHERE slogger_clusters.cluster = slogger_shards.cluster), "
-                + "owner = 'nobody: it has left' WHERE cluster = @cluster AND shard = @shard AND epoch > 0",
+                + $"owner = '{Nobody.Name}' WHERE cluster = @cluster AND shard = @shard AND epoch > 0",
                 cancellation,
                 ("@cluster", cluster),
                 ("@shard", (long)shard.Number));

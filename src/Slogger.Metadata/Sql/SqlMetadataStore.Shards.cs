@@ -184,11 +184,11 @@ internal sealed partial class SqlMetadataStore
         return isBehind ? shard with { Claim = new(committed, 1, committed.Version) } : shard;
     }
 
-    // Of the shards that count.
-    private static Task<List<DurableClaim>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+    // Of the shards that count. A database gives rows in any order.
+    private static Task<List<(ShardId Shard, DurableClaim Claim)>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
         session.QueryAsync(
-            "SELECT world_line, cut_version, stride, floor_version FROM slogger_shards WHERE cluster = @cluster AND state IN (@member, @leaving)",
-            r => ClaimOf(r, 0),
+            "SELECT world_line, cut_version, stride, floor_version, shard FROM slogger_shards WHERE cluster = @cluster AND state IN (@member, @leaving)",
+            r => (new ShardId((int)r.GetInt64(4)), ClaimOf(r, 0)),
             cancellation,
             ("@cluster", cluster),
             ("@member", (long)MemberState.Member),

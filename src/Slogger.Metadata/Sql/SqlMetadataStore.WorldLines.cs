@@ -143,7 +143,7 @@ internal sealed partial class SqlMetadataStore
         SqlSession session, string cluster, ClusterHead head, ShardId shard, DurableClaim durable, PrecedenceRow? row, CancellationToken cancellation)
     {
         List<ShardRecord> rows = await ShardRowsAsync(session, cluster, cancellation);
-        DurableClaim[] claims = [.. rows.Where(s => Members.Counts(s.State)).Select(s => s.Shard == shard ? durable : s.Claim)];
+        (ShardId Shard, DurableClaim Claim)[] claims = [.. rows.Where(s => Members.Counts(s.State)).Select(s => (s.Shard, s.Shard == shard ? durable : s.Claim))];
         Cut recorded = head.Cut.Whole(rows.Count);
         if (head.Finder == FinderKind.Exact && claims.Length > 1)
         {
@@ -161,12 +161,12 @@ internal sealed partial class SqlMetadataStore
         IDprFinder grid = new ApproximateFinder(recorded);
         if (head.Finder == FinderKind.Approximate || claims.Length == 1)
         {
-            return Cut.Uniform(recorded.WorldLine, rows.Count, GridCut.Advance(head.Cut.Cut, claims).Version);
+            return Cut.Uniform(recorded.WorldLine, rows.Count, GridCut.Advance(head.Cut.Cut, [.. claims.Select(c => c.Claim)]).Version);
         }
 
-        for (int i = 0; i < claims.Length; i++)
+        foreach ((ShardId of, DurableClaim claim) in claims)
         {
-            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+            grid.Report(VersionReport.Of(of, claim, claim.Point.Version, DependencySet.Empty));
         }
 
         grid.Advance();

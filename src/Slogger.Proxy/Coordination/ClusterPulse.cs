@@ -75,7 +75,7 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
 
     private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
     private readonly List<LeaseWatch> _watches = [];
-    private long _lookedAt = long.MinValue / 2, _owners = -1;
+    private long _lookedAt = long.MinValue / 2, _owners = -1, _watchedUs;
     private volatile IReadOnlyList<ShardPulse> _shards = [];
     private Task _coordinating = Task.CompletedTask;
 
@@ -148,7 +148,8 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         // From here on no version is ended beyond the change. Was its time still to come, then none has been: that is what is agreed to.
         listener.OnGrid(grid);
         if (grid.ChangeUs == 0) { return; }
-        if (listener.NowUs < grid.ChangeUs) { await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false); }
+        // It may have been settled meanwhile.
+        if (listener.NowUs < grid.ChangeUs && await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false) is { } settled) { listener.OnGrid(settled); }
         // Who has proposed it may be gone.
         bool isOver = listener.NowUs > grid.ChangeUs + GridView.Grace.TotalMicroseconds;
         await seat.Metadata.SettleIntervalAsync(seat.Cluster, grid.ChangeUs, isOver, stop).ConfigureAwait(false);
@@ -156,11 +157,14 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
 
     private void See(ClusterWatch watch, long asked, long answered)
     {
+        // Looks may be further apart than a term: what a lease says then is for people only, and comes later.
+        long termUs = (long)Term.TotalMicroseconds * (1 + (watch.Shards.Count / ShardsAtATime));
+        if (termUs != _watchedUs) { _watches.Clear(); }
+        _watchedUs = termUs;
         var shards = new ShardPulse[watch.Shards.Count];
         for (int i = 0; i < shards.Length; i++)
         {
-            // Looks may be further apart than a term: what a lease says then is for people only, and comes later.
-            if (i == _watches.Count) { _watches.Add(new LeaseWatch((long)Term.TotalMicroseconds * (1 + (watch.Shards.Count / ShardsAtATime)))); }
+            if (i == _watches.Count) { _watches.Add(new LeaseWatch(termUs)); }
             bool hasRunOut = _watches[i].Look(watch.Leases[i], asked, answered);
             ShardLife life = watch.Shards[i].State switch
             {

@@ -101,6 +101,8 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
             _warnedOf = "";
             if (_target != target) { return; }
             _connection = connection;
+            // Aimed elsewhere before that could be seen.
+            if (_target != target) { return; }
             listener.OnAskedAgain();
             while (true)
             {

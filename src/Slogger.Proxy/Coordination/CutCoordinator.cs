@@ -57,7 +57,9 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         {
             lock (_lock)
             {
-                if (_voices.Remove(voice.Shard.Number, out ShardVoice? before)) { before.HangUp(); }
+                // A deposed owner that has not heard of it does not take the place of its successor.
+                if (!IsActive || (_voices.TryGetValue(voice.Shard.Number, out ShardVoice? before) && before.Epoch > voice.Epoch)) { return; }
+                before?.HangUp();
                 _voices[voice.Shard.Number] = voice;
                 voice.IsNew = true;
             }

@@ -20,7 +20,16 @@ internal sealed class GivenUpConnections
     public static async Task<ClientLine?> IdentifyAsync(RedisPipeline redis, CancellationToken stop)
     {
         RedisReply reply = (await redis.RunAsync(new RedisBatch().Add(Client, Info), stop).ConfigureAwait(false))[0];
+        ThrowIfLater(reply);
         return reply.IsError ? null : ClientLine.Parse((byte[])[.. "$0\r\n"u8, .. reply.Bytes.Span]).FirstOrDefault();
+    }
+
+    // Redis does not do it now. What it does not allow at all, or says is over, is not asked for again.
+    private static void ThrowIfLater(RedisReply reply)
+    {
+        if (!reply.IsError) { return; }
+        RedisProblem problem = RedisProblems.Classify(reply.Text);
+        if (problem.IsTransient()) { throw new RedisException(problem, $"Redis does not end a connection that was given up: {reply.Text}"); }
     }
 
     /// <summary>What it carried may be executed yet.</summary>
@@ -42,7 +51,7 @@ internal sealed class GivenUpConnections
         if (lines.Length == 0) { return; }
         var batch = new RedisBatch();
         foreach (ClientLine line in lines) { batch.Add(Client, Kill, Id, Encoding.ASCII.GetBytes(line["id"]), Addr, Encoding.Latin1.GetBytes(line["addr"])); }
-        await redis.RunAsync(batch, stop).ConfigureAwait(false);
+        foreach (RedisReply reply in await redis.RunAsync(batch, stop).ConfigureAwait(false)) { ThrowIfLater(reply); }
         lock (_lock)
         {
             while (_lines.TryPeek(out ClientLine? first) && lines.Contains(first)) { _lines.Dequeue(); }

@@ -89,7 +89,7 @@ internal sealed class KeyStore : IAsyncDisposable
 {
     private const int DeleteBatch = 500;
     private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
-    private static readonly byte[] Dump = "DUMP"u8.ToArray(), ExpireTime = "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
+    private static readonly byte[] Memory = "MEMORY"u8.ToArray(), Usage = "USAGE"u8.ToArray(), Dump = "DUMP"u8.ToArray(), ExpireTime = "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
         Replace = "REPLACE"u8.ToArray(), Absolute = "ABSTTL"u8.ToArray(), Unlink = "UNLINK"u8.ToArray(), ScanName = "SCAN"u8.ToArray(),
         Count = "COUNT"u8.ToArray(), ScanCountText = "500"u8.ToArray();
     private readonly RedisBatch _batch = new();
@@ -129,6 +129,14 @@ internal sealed class KeyStore : IAsyncDisposable
         _batch.Add(ScanName, cursor, Count, ScanCountText);
         RedisReply reply = Checked(await RunAsync(stop).ConfigureAwait(false), "SCAN")[0];
         return (reply.Items[0].Bytes.ToArray(), [.. reply.Items[1].Items.Select(k => k.Bytes.ToArray()).Where(wanted)]);
+    }
+
+    /// <summary>How much memory keys take at Redis, about; 0 for one that is not there. Unit: bytes.</summary>
+    public async Task<IReadOnlyList<long>> SizesAsync(IReadOnlyList<byte[]> keys, CancellationToken stop)
+    {
+        _batch.Clear();
+        foreach (byte[] key in keys) { _batch.Add(Memory, Usage, key); }
+        return [.. Checked(await RunAsync(stop).ConfigureAwait(false), "MEMORY USAGE").Select(r => r.Integer)];
     }
 
     /// <summary>Reads keys.</summary>

@@ -26,6 +26,7 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
     private const int FrameBytes = 256 << 10;
     private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan DeliveryLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan AnswerLimit = TimeSpan.FromSeconds(30);
     private static readonly TimeSpan ReportPeriod = TimeSpan.FromSeconds(10);
     private static readonly byte[] Eval = "EVAL"u8.ToArray(), NoKeys = "0"u8.ToArray(),
         Script = "redis.set_repl(redis.REPL_NONE) for i = 1, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end"u8.ToArray();
@@ -126,8 +127,9 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
                     (byte[] frame, int count) = Take(outbox);
                     await peer.SendAsync('M', frame, stop).ConfigureAwait(false);
                     // Answered when it is published: a proxy that is slow holds up its own messages, and no others.
-                    await peer.ReceiveAsync(stop).ConfigureAwait(false);
+                    await AnsweredAsync(peer, stop).ConfigureAwait(false);
                     Interlocked.Add(ref _sent, count);
+                    if (addressOf(outbox.To) != address) { throw new PeerException($"shard {outbox.To} is elsewhere now"); }
                 }
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -140,6 +142,20 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
                 Drop(outbox);
                 await Task.WhenAny(Task.Delay(ReconnectPause, stop)).ConfigureAwait(false);
             }
+        }
+    }
+
+    private static async Task AnsweredAsync(PeerChannel peer, CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(AnswerLimit);
+        try
+        {
+            await peer.ReceiveAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            throw new PeerException($"shard {peer.Other} does not answer");
         }
     }
 

@@ -6,6 +6,7 @@
 //
 // Whoever takes the shard after that closes the connection. SQL need not be asked for each: one connection, the guard, has been found so, and
 // as long as it lives nobody has taken the shard. A guard that does not answer is replaced, by one that SQL is asked for again.
+using System.Diagnostics;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
@@ -20,6 +21,9 @@ namespace Slogger.Proxy.Shards;
 internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, ILogSink report, Action<string> deposed) : IDisposable
 {
     private static readonly TimeSpan AnswerLimit = TimeSpan.FromSeconds(5);
+    private static readonly TimeSpan SqlLimit = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan KeepPeriod = TimeSpan.FromSeconds(1);
+    private long _keptAt;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private RedisConnection? _guard;
 
@@ -36,7 +40,7 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         await _turn.WaitAsync(stop).ConfigureAwait(false);
         try
         {
-            if (!HasShutOut) { await RenewAsync(stop).ConfigureAwait(false); }
+            if (!HasShutOut) { await RenewAsync(isPatient: true, stop).ConfigureAwait(false); }
         }
         finally
         {
@@ -52,7 +56,7 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         await _turn.WaitAsync(stop).ConfigureAwait(false);
         try
         {
-            if (!await GuardLivesAsync(stop).ConfigureAwait(false)) { await RenewAsync(stop).ConfigureAwait(false); }
+            if (!await GuardLivesAsync().ConfigureAwait(false)) { await RenewAsync(isPatient: false, stop).ConfigureAwait(false); }
         }
         finally
         {
@@ -60,13 +64,33 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         }
     }
 
-    private async Task<bool> GuardLivesAsync(CancellationToken stop)
+    /// <summary>Keeps the guard, or finds another while the metadata can be asked: it would be missed when that is away. Now and then.</summary>
+    public async Task KeepAsync(CancellationToken stop)
+    {
+        if (!HasShutOut || Stopwatch.GetElapsedTime(_keptAt) < KeepPeriod || !await _turn.WaitAsync(0, stop).ConfigureAwait(false)) { return; }
+        try
+        {
+            if (!await GuardLivesAsync().ConfigureAwait(false)) { await RenewAsync(isPatient: false, stop).ConfigureAwait(false); }
+        }
+        catch (RedisException)
+        {
+            // Next time, or by whoever needs it.
+        }
+        finally
+        {
+            _keptAt = Stopwatch.GetTimestamp();
+            _turn.Release();
+        }
+    }
+
+    // Whoever asks may give up: the guard is everybody's, and a command that is broken off ends it.
+    private async Task<bool> GuardLivesAsync()
     {
         if (_guard is not { } guard || guard.Endpoint != store()) { return false; }
         try
         {
             // Any answer will do: a busy script's, or a refusal.
-            await guard.CommandAsync(["PING"], stop).ConfigureAwait(false);
+            await guard.CommandAsync(["PING"], CancellationToken.None).ConfigureAwait(false);
             return true;
         }
         catch (RedisException)
@@ -75,7 +99,7 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         }
     }
 
-    private async Task RenewAsync(CancellationToken stop)
+    private async Task RenewAsync(bool isPatient, CancellationToken stop)
     {
         if (_guard is { } old) { await old.DisposeAsync().ConfigureAwait(false); }
         _guard = null;
@@ -84,7 +108,7 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         {
             await guard.CommandAsync(["PING"], stop).ConfigureAwait(false);
             if (!HasShutOut) { await CloseConnectionsAsync(guard, stop).ConfigureAwait(false); }
-            ShardRecord record = await seat.RecordAsync(stop).ConfigureAwait(false);
+            ShardRecord record = await (isPatient ? seat.RecordAsync(stop) : RecordAsync(stop)).ConfigureAwait(false);
             if (record.Epoch != seat.Epoch)
             {
                 deposed(record.Owner);
@@ -96,6 +120,21 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         {
             await guard.DisposeAsync().ConfigureAwait(false);
             throw;
+        }
+    }
+
+    // Not for ever: others wait for their turn, and the guard may be found to live when it is theirs.
+    private async Task<ShardRecord> RecordAsync(CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(SqlLimit);
+        try
+        {
+            return await seat.RecordAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            throw new RedisException(RedisProblem.NotNow, $"shard {seat.Shard}: the metadata does not say whether the shard is still this proxy's");
         }
     }
 

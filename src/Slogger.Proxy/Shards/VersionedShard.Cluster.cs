@@ -215,7 +215,9 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
         if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
-        Fail(ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
+        Fail(owner == Nobody.Name
+            ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")
+            : ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
     }
 
     private string Deposed(string owner) =>

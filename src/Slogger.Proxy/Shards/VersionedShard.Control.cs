@@ -175,9 +175,14 @@ internal abstract partial class VersionedShard
                 // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
                 await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
             }
-            catch (MetadataException e)
+            catch (OperationCanceledException) when (_ending.IsCancellationRequested)
             {
-                Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
+                return;
+            }
+            catch (Exception e)
+            {
+                // Nobody would be let in any more.
+                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {_seat.Shard}: {e}", ""));
                 return;
             }
         }
@@ -213,6 +218,7 @@ internal abstract partial class VersionedShard
                 await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
                 if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
                 NoteClock();
+                if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)

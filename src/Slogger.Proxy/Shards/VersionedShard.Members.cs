@@ -61,12 +61,13 @@ internal abstract partial class VersionedShard
             lock (_machineLock)
             {
                 if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return; }
-                claim = machine.ClaimOf(recorded);
+                // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
+                claim = machine.ClaimOf(machine.Durable);
             }
             if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false)) { return; }
             FailPoint.Pass(FailPoint.JoinAdmitted);
             _isJoining = false;
-            _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {recorded}; it owns no slots until slogger move gives it some");
+            _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
         }
         catch (MetadataUnavailableException)
         {
@@ -90,6 +91,14 @@ internal abstract partial class VersionedShard
     private async Task EndMembershipAsync()
     {
         if (_seat.State != MemberState.Leaving) { return; }
+        bool isClosed;
+        lock (_machineLock) { isClosed = _machine is { IsClosed: true }; }
+        if (!isClosed)
+        {
+            // Something that was answered is in no durable version: a world-line has to say that it is lost.
+            _report.Warn($"shard {_seat.Shard}: its store was lost before its last version could be closed: give slogger leave once more");
+            return;
+        }
         FailPoint.Pass(FailPoint.LeaveClosed);
         using var limit = new CancellationTokenSource(EndMembershipLimit);
         try

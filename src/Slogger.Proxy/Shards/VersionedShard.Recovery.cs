@@ -185,6 +185,7 @@ internal abstract partial class VersionedShard
             if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
+            await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             Reopen(_owedRollback);
             _owedRollback = null;
@@ -207,6 +208,19 @@ internal abstract partial class VersionedShard
         RequireBase(branch, current);
         return BoundaryOf(branch, current) ?? throw new RecoveryRefusedException($"shard {_options.Shard}: world-line {restore.WorldLine} branches at version {branch}, which {KeptName} cannot be restored to.");
     }
+
+    // At an ordered end the last version is closed before its time. Among several shards what is done next may only be done when the next
+    // one has begun by the clock: it would be counted later than what others do at the same time.
+    private async Task VersionBegunAsync(CancellationToken stop)
+    {
+        if (!_seat.HasPeers) { return; }
+        long opens;
+        lock (_machineLock) { opens = _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) : 0; }
+        if (opens - Now().Microseconds > SlowMicroseconds) { _report.Info($"shard {_options.Shard}: waits for the end of version {_seat.Grid.VersionAt(opens).Previous}, in {(opens - Now().Microseconds) / 1e6:0.0} s"); }
+        while (opens > Now().Microseconds) { await Task.Delay(TimeSpan.FromMicroseconds(Math.Clamp(opens - Now().Microseconds, 1000, SlowMicroseconds)), stop).ConfigureAwait(false); }
+    }
+
+    private const long SlowMicroseconds = 1_000_000;
 
     // Clients may do nothing here while others can still read elsewhere what is void now.
     private async Task PeersEnteredAsync(CancellationToken stop)
@@ -256,7 +270,7 @@ internal abstract partial class VersionedShard
     private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
-        if (probe.IsUsable && !_fence.HasShutOut)
+        if ((probe.IsUsable || probe.Problem == RedisProblem.NotMaster) && !_fence.HasShutOut)
         {
             await _fence.ShutOutAsync(stop).ConfigureAwait(false);
             probe = await ProbeAsync(stop).ConfigureAwait(false);
