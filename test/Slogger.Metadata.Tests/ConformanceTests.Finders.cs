@@ -113,6 +113,28 @@ public abstract partial class ConformanceTests
         Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(2, 6, 9, 9), role, owners));
     }
 
+    // A database gives rows in any order, and PostgreSQL in another one after each update.
+    [Fact]
+    public async Task HybridWithoutCoordinator_RowsUpdatedInAnyOrder_NoShardsCutIsAboveWhatItHas()
+    {
+        (IMetadataStore store, long[] epochs) = await FreshClusterAsync(FinderKind.Hybrid);
+        await using IMetadataStore used = store;
+        long role = (await store.TakeCoordinatorAsync("c", default, "h:1"))!.Value;
+        long owners = (await store.CoordinatorViewAsync("c")).Owners;
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 150, 90, 120), role, owners));
+        foreach (int first in (int[])[0, 1, 2, 1, 0, 2])
+        {
+            foreach (int shard in (int[])[first, (first + 2) % 3, (first + 1) % 3])
+            {
+                await store.RecordDurableAsync("c", new(shard), Claim(1, shard == 0 ? 200 : shard == 1 ? 100 : 130), epochs[shard]);
+                Cut cut = await CutAsync(store);
+                Assert.True(cut.Of(new(0)).Number <= 200 && cut.Of(new(1)).Number <= 100 && cut.Of(new(2)).Number <= 130, $"{cut}");
+            }
+        }
+
+        Assert.Equal(ByShard(1, 150, 100, 120), await CutAsync(store));
+    }
+
     [Fact]
     public async Task HybridWithoutCoordinator_TheShardsClaimsMoveTheCutByTheGrid()
     {

@@ -55,6 +55,21 @@ public sealed class ShardGridTests
         Assert.Equal(new Version(20), h.Machine.OpenVersion);
     }
 
+    // In the new grid the number could mean an hour later.
+    [Fact]
+    public void FastForward_BeforeTheGridIsChanged_IsForgotten()
+    {
+        ShardHarness h = new(peers: true);
+        h.CommitAt(2, 110);
+        h.Machine.GridChanged(h.Machine.Grid, h.StartOf(4));
+        h.Machine.FastForward(new Version(400));
+        h.TickAt(3, busy: false);
+        VersionGrid longer = Grid.WithInterval(4000, h.StartOf(4) - 1);
+        h.Machine.GridChanged(longer);
+        h.TickAt(12, busy: false);
+        Assert.Equal(longer.VersionAt(h.Now.Microseconds), h.Machine.OpenVersion);
+    }
+
     // A start that takes longer than the grid is valid for.
     [Fact]
     public void Start_TheGridIsNotKnownAnyMore_OpensNothingBeyondIt()
