@@ -35,6 +35,9 @@ public sealed record AppHost
     /// <summary>Has a cluster leave what a dead shard had.</summary>
     public Func<RecoverOptions, ILogSink, CancellationToken, Task<ProxyExit>> Recover { get; init; } = DeadShard.RunAsync;
 
+    /// <summary>Has a shard leave its cluster.</summary>
+    public Func<RecoverOptions, ILogSink, CancellationToken, Task<ProxyExit>> Leave { get; init; } = LeavingShard.RunAsync;
+
     /// <summary>The real process.</summary>
     public static AppHost Process => new()
     {

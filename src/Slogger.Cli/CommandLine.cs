@@ -18,9 +18,11 @@ internal static class CommandLine
         Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed", OptionCatalog.For(OptionCommands.Recover));
         Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);
         Command move = Build(MoveCommand.Name, "Move hash slots from one shard to another", MoveOptions.All);
+        Command leave = Build(LeaveCommand.Name, "Have a shard that owns nothing leave its cluster", OptionCatalog.For(OptionCommands.Recover));
+        Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
-        RootCommand root = new("Slogger") { serve, status, restore, move, recover };
+        RootCommand root = new("Slogger") { serve, status, restore, move, recover, leave, interval };
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
@@ -45,6 +47,8 @@ internal static class CommandLine
         OptionLayer texts = LayerOf(parsed, command);
         return command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == leave ? await LeaveCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == interval ? await IntervalCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == restore ? await RestoreCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == recover ? await RecoverCommand.RunAsync(texts, host).ConfigureAwait(false)
             : await StatusCommand.RunAsync(texts, parsed.GetValue(address) ?? [], host).ConfigureAwait(false);

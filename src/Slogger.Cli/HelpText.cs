@@ -20,8 +20,16 @@ internal static class HelpText
         + "go on. What was not committed is lost, on all shards. Nothing further is committed until the shard is back: start its proxy again with its data "
         + "directory, on the old machine or another. Without the directory what the shard had is lost: start it with an empty one and --seed from-redis.";
 
+    private const string LeaveText = "The shard may own no hash slots and take part in no move: move them to others first. Its proxy then closes its last version, and "
+        + "ends; cuts and recoveries go on without it. Its number is not given out again. Nothing that was committed is lost. If the proxy is dead (its lease is watched for "
+        + "some seconds) the cluster begins a new world-line without it, and goes back to the newest version that is sure, as by slogger recover. A shard that has not joined yet "
+        + "has left at once. A shard joins by slogger serve --join.";
+
+    private const string IntervalText = "It is proposed for a time some seconds ahead. If every shard agrees before, all go over at the same version, while they run; if one does not "
+        + "(it is down, or cannot reach the metadata), nothing changes. Versions never go back.";
+
     private const string MoveText = "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
-        + "last changes requests for these slots wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost if a proxy, a "
+        + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost if a proxy, a "
         + "Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. The old owner "
         + "deletes its copy when the move is committed.";
 
@@ -63,10 +71,36 @@ internal static class HelpText
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Recover), width);
                 WriteSources(output, width);
                 break;
+            case LeaveCommand.Name:
+                output.WriteLine("slogger leave: have a shard that owns nothing leave its cluster.");
+                output.WriteLine();
+                output.WriteLine("  slogger leave --shard 3 --metadata \"postgres:Host=db1;Database=slogger\"");
+                output.WriteLine();
+                foreach (string line in Wrap(LeaveText, width))
+                {
+                    output.WriteLine(line);
+                }
+                WriteOptions(output, OptionCatalog.For(OptionCommands.Recover), width);
+                WriteSources(output, width);
+                break;
+            case IntervalCommand.Name:
+                output.WriteLine("slogger interval: change the length of versions of a running cluster of several shards.");
+                output.WriteLine();
+                output.WriteLine("  slogger interval --to 1ms --metadata postgres:Host=db1;Database=slogger");
+                output.WriteLine();
+                foreach (string line in Wrap(IntervalText, width))
+                {
+                    output.WriteLine(line);
+                }
+                WriteOptions(output, IntervalCommand.Options, width);
+                output.WriteLine();
+                output.WriteLine("Exit codes: 0 done, 1 failed, 2 wrong options.");
+                break;
             case MoveCommand.Name:
-                output.WriteLine("slogger move: move hash slots from one shard of a running cluster to another.");
+                output.WriteLine("slogger move: move hash slots, or ranges of keys, from one shard of a running cluster to another.");
                 output.WriteLine();
                 output.WriteLine("  slogger move --slots 0-99,200 --to 2 --metadata postgres:Host=db1;Database=slogger");
+                output.WriteLine("  slogger move --partitions 3 --to 2 --metadata ...");
                 output.WriteLine("  slogger move --slots 0-99,200 --cancel --metadata ...");
                 output.WriteLine("  slogger move --list --metadata ...");
                 output.WriteLine();
@@ -90,7 +124,9 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger serve     run a proxy in front of a Redis");
                 output.WriteLine("  slogger status    show the state of a running proxy");
-                output.WriteLine("  slogger move      move hash slots from one shard to another");
+                output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
+                output.WriteLine("  slogger leave     have a shard that owns nothing leave its cluster");
+                output.WriteLine("  slogger interval  change the length of versions of a running cluster");
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
                 output.WriteLine();

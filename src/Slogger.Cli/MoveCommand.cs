@@ -1,5 +1,6 @@
-// slogger move: plans a move of hash slots in the cluster's metadata, where the proxies find it, and shows how far it is until it is
-// done. The proxies do the work: this command may end, or be started again, at any time.
+// slogger move: plans a move of partitions (hash slots, or ranges of keys) in the cluster's metadata, where the proxies find it, and
+// shows how far it is until it is done. The proxies do the work: this command may end, or be started again, at any time. Here its
+// options are read; MoveRun does it.
 using System.Collections.Immutable;
 using System.Globalization;
 using Slogger.Core.Ownership;
@@ -9,16 +10,13 @@ using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
 
-/// <summary>Moves slots.</summary>
+/// <summary>Moves partitions.</summary>
 internal static class MoveCommand
 {
     public const string Name = "move";
 
     private const string Origin = "the command line";
-    private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(100);
-
-    // How long the metadata may be away before the command gives up; the move goes on by itself.
-    private static readonly TimeSpan Patience = TimeSpan.FromMinutes(2);
+    private static readonly string[] Names = ["slots", "partitions", "partition"];
 
     private sealed record Wanted(ImmutableArray<SlotRange> Slots, ShardId? To, bool Cancels, bool Lists, bool Waits, MetadataSpec Metadata, string Cluster);
 
@@ -32,9 +30,13 @@ internal static class MoveCommand
         {
             await using IMetadataStore metadata = MetadataStoreFactory.Create(wanted.Metadata.Text);
             await metadata.InitializeAsync(signals.Token).ConfigureAwait(false);
-            return wanted.Lists ? await ListAsync(metadata, wanted, host, signals.Token).ConfigureAwait(false)
-                : wanted.Cancels ? await CancelAsync(metadata, wanted, host, signals.Token).ConfigureAwait(false)
-                : await MoveAsync(metadata, wanted, host, signals.Token).ConfigureAwait(false);
+            Partitioning partitions = (await metadata.FindClusterAsync(wanted.Cluster, signals.Token).ConfigureAwait(false))?.Partitions
+                ?? throw new MetadataException($"The metadata knows no cluster \"{wanted.Cluster}\".");
+            if (partitions.Missing(wanted.Slots) is { } missing) { return CommandResult.Failed($"cluster \"{wanted.Cluster}\": {missing}", "slogger move --list shows them"); }
+            var run = new MoveRun(metadata, partitions, wanted.Cluster, host, signals.Token);
+            return wanted.Lists ? await run.ListAsync().ConfigureAwait(false)
+                : wanted.Cancels ? await run.CancelAsync(wanted.Slots).ConfigureAwait(false)
+                : await run.MoveAsync(wanted.Slots, wanted.To!.Value, wanted.Waits).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -56,13 +58,14 @@ internal static class MoveCommand
             return given?.Texts[0];
         }
         bool Flag(string name) => texts.Values.ContainsKey(name);
-        string? ranges = One("slots") ?? One("partition"), to = One("to");
+        string[] names = [.. Names.Where(Flag)];
+        string? ranges = names.Length > 0 ? One(names[0]) : null, to = One("to");
         bool cancels = Flag("cancel"), lists = Flag("list");
         ImmutableArray<SlotRange> slots = [];
-        if (Flag("slots") && Flag("partition")) { Fail("--slots and --partition are both given", "they mean the same: give one"); }
+        if (names.Length > 1) { Fail($"--{names[0]} and --{names[1]} are both given", "they mean the same: give one"); }
         if (lists && (ranges ?? to) is not null) { Fail("--list is given with other options", "give --list alone"); }
-        if (!lists && ranges is null) { Fail("no slots are named", "give --slots 0-99"); }
-        if (ranges is not null && !SlotRange.TryParseList(ranges, out slots, out string problem)) { Fail($"--slots \"{ranges}\" {problem}", "write --slots 0-99,200"); }
+        if (!lists && ranges is null) { Fail("no slots are named", "give --slots 0-99, or --partitions 0-9 where keys are cut into ranges"); }
+        if (ranges is not null && !SlotRange.TryParseList(ranges, out slots, out string problem)) { Fail($"--{names[0]} \"{ranges}\" {problem}", $"write --{names[0]} 0-99,200"); }
         int shard = -1;
         if (to is not null && (!int.TryParse(to, NumberStyles.None, CultureInfo.InvariantCulture, out shard) || cancels))
         {
@@ -75,94 +78,5 @@ internal static class MoveCommand
         else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong)) { Fail($"--metadata {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION"); }
         string cluster = One("cluster") ?? host.Environment["SLOGGER_CLUSTER"] as string ?? "default";
         return errors.Count > 0 ? null : new Wanted(slots, shard < 0 ? null : new ShardId(shard), cancels, lists, !Flag("no-wait"), metadata!, cluster);
-    }
-
-    private static async Task<CommandResult> ListAsync(IMetadataStore metadata, Wanted wanted, AppHost host, CancellationToken stop)
-    {
-        OwnershipTable table = await metadata.OwnershipAsync(wanted.Cluster, stop).ConfigureAwait(false);
-        IReadOnlyDictionary<MoveId, string> notes = await metadata.MoveNotesAsync(wanted.Cluster, stop).ConfigureAwait(false);
-        foreach (SlotRow row in table.Map.Rows) { host.Output.WriteLine($"slots {row.Slots}: shard {row.Shard}"); }
-        foreach (SlotMove move in table.Moves) { host.Output.WriteLine(Describe(move, notes)); }
-        return CommandResult.Done;
-    }
-
-    private static async Task<CommandResult> CancelAsync(IMetadataStore metadata, Wanted wanted, AppHost host, CancellationToken stop)
-    {
-        OwnershipTable table = await metadata.OwnershipAsync(wanted.Cluster, stop).ConfigureAwait(false);
-        SlotMove[] moves = [.. table.Moves.Where(m => m.Slots.Any(s => wanted.Slots.Any(s.Overlaps)))];
-        if (moves.Length == 0) { return CommandResult.Failed($"no unfinished move has any of the slots {string.Join(',', wanted.Slots)}", "slogger move --list shows the moves"); }
-        foreach (SlotMove move in moves)
-        {
-            if (!await metadata.CancelMoveAsync(wanted.Cluster, move.Id, stop).ConfigureAwait(false))
-            {
-                return CommandResult.Failed($"move {move.Id.Number} of slots {string.Join(',', move.Slots)} has landed: shard {move.To} owns them", $"move them back: slogger move --slots {string.Join(',', move.Slots)} --to {move.From}");
-            }
-            host.Output.WriteLine($"move {move.Id.Number} is called off: slots {string.Join(',', move.Slots)} stay at shard {move.From}");
-        }
-        return CommandResult.Done;
-    }
-
-    private static async Task<CommandResult> MoveAsync(IMetadataStore metadata, Wanted wanted, AppHost host, CancellationToken stop)
-    {
-        ShardId to = wanted.To!.Value;
-        MovePlan plan = await metadata.PlanMoveAsync(wanted.Cluster, wanted.Slots, to, stop).ConfigureAwait(false);
-        if (plan.Move is not { } id)
-        {
-            // The same command again, after it was interrupted: goes on showing.
-            SlotMove? same = (await metadata.OwnershipAsync(wanted.Cluster, stop).ConfigureAwait(false)).Moves
-                .FirstOrDefault(m => m.To == to && m.Slots.SequenceEqual(wanted.Slots) && m.State != MoveState.Cancelled);
-            if (same is null) { return CommandResult.Failed(plan.Error!, "slogger move --list shows owners and moves"); }
-            id = same.Id;
-        }
-        host.Output.WriteLine($"move {id.Number}: slots {string.Join(',', wanted.Slots)} to shard {to}");
-        host.Output.Flush();
-        return wanted.Waits ? await WatchAsync(metadata, wanted, id, host, stop).ConfigureAwait(false) : CommandResult.Done;
-    }
-
-    private static async Task<CommandResult> WatchAsync(IMetadataStore metadata, Wanted wanted, MoveId id, AppHost host, CancellationToken stop)
-    {
-        string shown = "";
-        DateTime lastAnswer = DateTime.UtcNow;
-        while (true)
-        {
-            try
-            {
-                OwnershipTable table = await metadata.OwnershipAsync(wanted.Cluster, stop).ConfigureAwait(false);
-                IReadOnlyDictionary<MoveId, string> notes = await metadata.MoveNotesAsync(wanted.Cluster, stop).ConfigureAwait(false);
-                lastAnswer = DateTime.UtcNow;
-                if (table.Moves.FirstOrDefault(m => m.Id == id) is not { } move)
-                {
-                    bool isThere = wanted.Slots.All(s => table.Map.Owner(s.First) == wanted.To);
-                    if (!isThere) { return CommandResult.Failed($"move {id.Number} was called off: its slots stayed where they were"); }
-                    host.Output.WriteLine($"move {id.Number} is done: shard {wanted.To} owns slots {string.Join(',', wanted.Slots)}, and the old copy is deleted");
-                    return CommandResult.Done;
-                }
-                string now = Describe(move, notes);
-                if (now != shown)
-                {
-                    host.Output.WriteLine(now);
-                    host.Output.Flush();
-                }
-                shown = now;
-            }
-            catch (MetadataUnavailableException) when (DateTime.UtcNow - lastAnswer < Patience)
-            {
-                // It goes on by itself; so does this when the database is back.
-            }
-            await Task.Delay(LookPeriod, stop).ConfigureAwait(false);
-        }
-    }
-
-    private static string Describe(SlotMove move, IReadOnlyDictionary<MoveId, string> notes)
-    {
-        string state = move.State switch
-        {
-            MoveState.Planned => $"shard {move.From} serves, its keys are being copied",
-            MoveState.Leaving => "the last changes are being copied, requests wait",
-            MoveState.Landed => $"shard {move.To} serves; the old copy is deleted when the move is committed",
-            _ => $"called off, what was copied is being deleted at shard {move.To}",
-        };
-        string note = notes.GetValueOrDefault(move.Id, "");
-        return $"move {move.Id.Number}: slots {string.Join(',', move.Slots)} from shard {move.From} to shard {move.To}: {state}{(note.Length > 0 ? $" ({note})" : "")}";
     }
 }

@@ -1,5 +1,5 @@
 // Which proxies there are, and which slots they own: from CLUSTER SLOTS at the start, after a redirection, and when a link does
-// not come about. Where the keys of commands are: from COMMAND, once.
+// not come about. Where the keys of commands are: from COMMAND, once. Which slot a key is in: from DPR.HELLO and DPR.PARTITIONS, once.
 using System.Globalization;
 using Microsoft.Extensions.Logging;
 using Slogger.Client.Wire;
@@ -99,6 +99,7 @@ public sealed partial class SloggerClient
             _keys = KeyFinder.FromCommandReply(await channel.ReadRawAsync(cancellation).ConfigureAwait(false));
         }
 
+        if (_partitions is null) { _partitions = hello.HasRanges ? await RangesAsync(channel, cancellation).ConfigureAwait(false) : Partitioning.Hash; }
         RespValue slots = await channel.CallAsync(cancellation, "CLUSTER", "SLOTS").ConfigureAwait(false);
         if (slots.Kind == RespKind.Error)
         {
@@ -115,6 +116,15 @@ public sealed partial class SloggerClient
         }
 
         if (_links.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
+    }
+
+    // Of a cluster they never change.
+    private static async Task<Partitioning> RangesAsync(RespChannel channel, CancellationToken cancellation)
+    {
+        RespValue reply = await channel.CallAsync(cancellation, "DPR.PARTITIONS").ConfigureAwait(false);
+        if (reply.Kind != RespKind.Array || reply.Items.Length < 2) { throw new InvalidDataException($"DPR.PARTITIONS of {channel.Address} is {reply}"); }
+        return Partitioning.ByRange(reply.Items[1].Items.Select(i => i.Bytes), out string problem)
+            ?? throw new InvalidDataException($"what DPR.PARTITIONS of {channel.Address} says {problem}");
     }
 
     private void Own(int first, int last, Address address)

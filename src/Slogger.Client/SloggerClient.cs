@@ -31,6 +31,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     private readonly CommitWatch _watch;
     private SloggerSession[] _sessions = [];       // replaced, never changed; guarded by _worldGate
     private KeyFinder _keys = null!;
+    private Partitioning? _partitions;
     private string? _cluster;
     private long _worldLine;
     private WorldPoint _cut;
@@ -50,6 +51,10 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     /// <summary>The cluster's name.</summary>
     public string Cluster => _cluster!;
+
+    /// <summary>How the cluster's keys fall into partitions. What is done together (a transaction, a command with several keys) must have all
+    /// of its keys in one.</summary>
+    public Partitioning Partitions => _partitions!;
 
     /// <summary>The timeline that the client knows.</summary>
     public WorldLine WorldLine => new(Volatile.Read(ref _worldLine));

@@ -12,6 +12,9 @@ namespace Slogger.Client;
 public sealed partial class SloggerSession
 {
     private const int FreeBatchesMax = 16;
+
+    // Shards that send an operation to each other do not know of the same owner yet: soon they will.
+    private const int RedirectionsAtOnce = 2;
     private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(20);
     private readonly List<SequenceRange> _uncertain = [];
 
@@ -105,11 +108,15 @@ public sealed partial class SloggerSession
         if (why != Redirection.TryAgain)
         {
             operation.IsAsking = why == Redirection.Ask;
-            Append(operation, to, operation.IsAsking ? [.. Asking, .. requests] : requests);
-            return;
+            if (operation.IsAsking) { requests = [.. Asking, .. requests]; }
+            if (operation.Redirections <= RedirectionsAtOnce)
+            {
+                Append(operation, to, requests);
+                return;
+            }
         }
 
-        _ = Task.Delay(s_tryAgainAfter).ContinueWith(_ =>
+        _ = Task.Delay(s_tryAgainAfter * operation.Redirections).ContinueWith(_ =>
         {
             Link? flush;
             List<Link>? more;

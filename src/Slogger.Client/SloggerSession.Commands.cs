@@ -97,7 +97,7 @@ public sealed partial class SloggerSession
             _scratch.Clear();
             _scratch.Begin(1 + arguments.Length).Add(command);
             foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
-            _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, out HashSlot slot);
+            _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
             task = Start(Operation<RespValue>.Rent(s_value, flags), _client.OwnerOf(slot), cancellation);
             flush = TakeFlush(out more);
         }
@@ -107,7 +107,7 @@ public sealed partial class SloggerSession
     }
 
     /// <summary>Several commands as one transaction of Redis (MULTI, EXEC): executed together, in one version, or not at all. All keys must
-    /// be in one slot: give them one {tag}.</summary>
+    /// be in one partition: with hash slots give them one {tag}, see <see cref="SloggerClient.Partitions"/>.</summary>
     /// <param name="commands">Each a name and its arguments.</param>
     /// <param name="cancellation">Ends the wait for the answer; the transaction may be executed all the same.</param>
     /// <returns>The replies, as an array. The number is that of the EXEC.</returns>
@@ -131,7 +131,7 @@ public sealed partial class SloggerSession
             {
                 _scratch.Begin(command.Length);
                 foreach (Argument argument in command) { argument.WriteTo(_scratch); }
-                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots) { slot = found; }
+                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots) { slot = found; }
             }
 
             _scratch.Begin(1).Add("EXEC"u8);
@@ -180,7 +180,7 @@ public sealed partial class SloggerSession
             _scratch.Clear();
             _scratch.Begin(2 + rest.Length).Add(command);
             key.WriteTo(_scratch);
-            HashSlot slot = HashSlot.Of(_scratch.Argument(1));
+            HashSlot slot = _client.Partitions.Of(_scratch.Argument(1));
             foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
             task = Start(Operation<T>.Rent(convert, flags), _client.OwnerOf(slot), cancellation);
             flush = TakeFlush(out more);

@@ -8,6 +8,7 @@
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -38,7 +39,7 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The settings of a cluster, or null when there is none of that name.</summary>
     Task<ClusterSettings?> FindClusterAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Who owns which hash slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
+    /// <summary>Who owns which slot. A new cluster's slots are <see cref="Slogger.Core.Ownership.SlotMap.Even"/>.</summary>
     /// <exception cref="MetadataException">There is no such cluster, or its rows are no map.</exception>
     Task<SlotOwners> SlotsAsync(string cluster, CancellationToken cancellation = default);
 
@@ -66,12 +67,63 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>The secret by which proxies of a cluster know each other; drawn when it is first asked for.</summary>
     Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default);
 
-    /// <summary>Appends a stretch of the grid with another interval. It starts at the first grid point of the newest stretch that is at or
-    /// after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
+    /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
+    Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
+    /// <summary>Has a joining shard count from now on, if it can be restored to whatever the cluster may go back to
+    /// (<see cref="Members.Admits"/>), and the caller owns it.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard, which has served nobody yet.</param>
+    /// <param name="durable">What it has durable.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Whether it counts, now or before. If not, again with a newer claim.</returns>
+    Task<bool> AdmitShardAsync(string cluster, ShardId shard, DurableClaim durable, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Has a shard leave, by <see cref="Members.Leave"/>. Again: nothing changes.</summary>
+    Task<MemberAnswer> LeaveAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
+
+    /// <summary>Ends the membership of a leaving shard: all that its owner has ever answered is durable, and recorded here.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Whether it has left, now or before.</returns>
+    Task<bool> EndMembershipAsync(string cluster, ShardId shard, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>The clock grid as a shard goes by it, and the change of the interval that is proposed; with that, the shard's
+    /// agreement to it.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="shard">The shard.</param>
+    /// <param name="agreedUs">The <see cref="GridState.ChangeUs"/> that it agrees to: it ends no version beyond that time before it has read
+    /// here that nothing is proposed any more. 0: it only looks.</param>
+    /// <param name="expectedEpoch">The caller's epoch.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>Null if another process owns the shard.</returns>
+    Task<GridState?> GridAsync(string cluster, ShardId shard, long agreedUs, long expectedEpoch, CancellationToken cancellation = default);
+
+    /// <summary>Proposes that the interval changes at a time. Shards number versions differently from then on, so it happens only if all
+    /// that have ever run agree (<see cref="GridAsync"/>, <see cref="SettleIntervalAsync"/>); until that is settled nothing else is proposed.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="intervalMicroseconds">The new version interval.</param>
-    /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC. It has to be far enough ahead for every shard to
-    /// learn of the change before: a shard that still uses the old one after this time would number versions differently.</param>
+    /// <param name="fromMicroseconds">When: microseconds since 1970-01-01 UTC. Far enough ahead for all shards to look before.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The proposal that is open now: this one or, if there was one, that; none if the interval is as asked for already.</returns>
+    Task<GridState> ProposeIntervalAsync(string cluster, long intervalMicroseconds, long fromMicroseconds, CancellationToken cancellation = default);
+
+    /// <summary>Ends a proposal: if all have agreed the grid has another stretch, from the first grid point at or after the proposed time on.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="changeUs">Which: its <see cref="GridState.ChangeUs"/>.</param>
+    /// <param name="giveUp">If not all have agreed, nothing changes and it is over: its time has passed.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <returns>The shards that have not agreed; empty if it was settled now or before.</returns>
+    Task<IReadOnlyList<ShardId>> SettleIntervalAsync(string cluster, long changeUs, bool giveUp, CancellationToken cancellation = default);
+
+    /// <summary>Appends a stretch of the grid with another interval, for a cluster none of whose shards runs. It starts at the first grid point of the
+    /// newest stretch that is at or after <paramref name="notBeforeMicroseconds"/> and after that stretch's start, so versions never go back.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="intervalMicroseconds">The new version interval.</param>
+    /// <param name="notBeforeMicroseconds">Microseconds since 1970-01-01 UTC.</param>
     /// <param name="cancellation">Gives up waiting.</param>
     /// <returns>The new stretch, or the newest one if it already has this interval.</returns>
     Task<GridStretch> ChangeIntervalAsync(
@@ -139,6 +191,9 @@ public interface IMetadataStore : IAsyncDisposable
 
     /// <summary>Who is alive, and where the coordinator is.</summary>
     Task<ClusterWatch> WatchAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Where the coordinator is, and one shard.</summary>
+    Task<ClusterBeat> BeatAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
 
     /// <summary>Asks all shards to hurry: somebody waits for a commit. Never takes back a later request.</summary>
     /// <param name="cluster">The cluster.</param>

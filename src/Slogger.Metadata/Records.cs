@@ -1,12 +1,21 @@
 // Rows of the metadata as their readers see them, and the outcomes of the writes that compare before they set.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata;
+
+/// <summary>Who owns a shard that has left.</summary>
+public static class Nobody
+{
+    /// <summary>Stands where owners stand.</summary>
+    public const string Name = "nobody: it has left";
+}
 
 /// <summary>A shard as the metadata knows it.</summary>
 /// <param name="Shard">Its number.</param>
@@ -21,12 +30,20 @@ namespace Slogger.Metadata;
 public sealed record ShardRecord(
     ShardId Shard, string Address, string StoreKind, DurableClaim Claim, long Epoch, string Owner, WorldLine Entered)
 {
+    /// <summary>Whether it counts.</summary>
+    public MemberState State { get; init; }
+
     /// <summary>The cluster's current world-line, and the version up to which the shard is known to be durable in it.</summary>
     public WorldPoint Durable => Claim.Point;
 
     /// <summary>The cluster's current world-line.</summary>
     public WorldLine WorldLine => Claim.Point.WorldLine;
 }
+
+/// <summary>What became of a request to change the members of a cluster.</summary>
+/// <param name="State">Where the shard stands now; null if it was refused.</param>
+/// <param name="Error">For a person: why it was refused.</param>
+public readonly record struct MemberAnswer(MemberState? State, string? Error);
 
 /// <summary>Who owns which hash slot, as of a revision.</summary>
 /// <param name="Map">The owners.</param>
@@ -123,16 +140,30 @@ public enum CutOutcome
 /// <param name="Rows">The precedence graph's rows above the cut, if the finder is the exact one.</param>
 public sealed record CoordinatorView(ClusterCut Cut, long Owners, IReadOnlyList<ShardRecord> Shards, IReadOnlyList<PrecedenceRow> Rows);
 
+/// <summary>What a proxy looks at all the time: as much of it however many shards there are.</summary>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Coordinator">The lease of the role that finds cuts.</param>
+/// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
+/// <param name="ChangeUs">The change of the interval that is proposed, as in <see cref="GridState"/>; 0: none.</param>
+/// <param name="Owners">Changes whenever a shard joins, leaves, or is taken.</param>
+/// <param name="Own">The proxy's shard.</param>
+public sealed record ClusterBeat(ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, long ChangeUs, long Owners, ShardRecord Own);
+
 /// <summary>Who is alive, as far as leases tell: what every proxy looks at now and then.</summary>
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Coordinator">The lease of the role that finds cuts.</param>
 /// <param name="CoordinatorAddress">Where its holder can be reached; empty if nobody ever held it.</param>
-/// <param name="Secret">What proxies of the cluster show each other.</param>
 /// <param name="Shards">All shards, by number.</param>
 /// <param name="Leases">Their leases, by number.</param>
+/// <param name="ChangeUs">The change of the interval that is proposed, as in <see cref="GridState"/>; 0: none.</param>
+/// <param name="Owners">Changes whenever a shard joins, leaves, or is taken.</param>
 public sealed record ClusterWatch(
-    ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress, string Secret,
-    IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases);
+    ClusterCut Cut, LeaseState Coordinator, string CoordinatorAddress,
+    IReadOnlyList<ShardRecord> Shards, IReadOnlyList<LeaseState> Leases, long ChangeUs, long Owners)
+{
+    /// <summary>As much of it as concerns a shard.</summary>
+    public ClusterBeat BeatOf(ShardId shard) => new(Cut, Coordinator, CoordinatorAddress, ChangeUs, Owners, Shards[shard.Number]);
+}
 
 /// <summary>What became of starting a world-line.</summary>
 public enum WorldLineOutcome
@@ -154,3 +185,8 @@ public enum WorldLineOutcome
 /// <param name="Outcome">What happened.</param>
 /// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);
+
+/// <summary>The clock grid, and the change of the interval that is proposed.</summary>
+/// <param name="Stretches">The grid.</param>
+/// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
+public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);

@@ -4,6 +4,7 @@
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
@@ -37,7 +38,8 @@ public static class DeadShard
                 return ProxyExit.Failed($"the metadata could not be asked often enough in {WatchLimit.TotalSeconds} s to tell whether shard {options.Shard} lives; nothing was changed", "run the command again when the metadata answers");
             }
             if (isAlive) { return ProxyExit.Failed($"shard {options.Shard} lives: its lease was renewed while this command watched; nothing was changed", "a shard that lives recovers by itself; if it has to go, stop its proxy first"); }
-            await LeaveAsync(metadata, options, log, stop).ConfigureAwait(false);
+            await LeaveAsync(metadata, options, "slogger recover", log, stop).ConfigureAwait(false);
+            log.Warn($"nothing further is committed until shard {options.Shard} is back: start its proxy with its data directory");
             return ProxyExit.Done;
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -64,8 +66,12 @@ public static class DeadShard
         {
             return ProxyExit.Failed($"cluster \"{options.Cluster}\" has one shard, and nobody waits for it", "start its proxy: it recovers by itself");
         }
-        IReadOnlyList<ShardRecord> shards = await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false);
-        return shards[options.Shard.Number].Epoch == 0
+        ShardRecord shard = (await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false))[options.Shard.Number];
+        if (!Members.Counts(shard.State))
+        {
+            return ProxyExit.Failed($"shard {options.Shard} {(shard.State == MemberState.Left ? "has left" : "has not joined")} cluster \"{options.Cluster}\"{(shard.State == MemberState.Left ? "" : " yet")}, and nobody waits for it", "");
+        }
+        return shard.Epoch == 0
             ? ProxyExit.Failed($"shard {options.Shard} of cluster \"{options.Cluster}\" has never run: nothing of it is out of reach", "start its proxy")
             : null;
     }
@@ -95,10 +101,12 @@ public static class DeadShard
         return null;
     }
 
-    private static async Task LeaveAsync(IMetadataStore metadata, RecoverOptions options, ILogSink log, CancellationToken stop)
+    /// <summary>Takes a dead shard, and begins a world-line in its name.</summary>
+    /// <returns>The epoch with which it was taken.</returns>
+    internal static async Task<long> LeaveAsync(IMetadataStore metadata, RecoverOptions options, string command, ILogSink log, CancellationToken stop)
     {
         long epoch = await metadata.TakeShardEpochAsync(
-            options.Cluster, options.Shard, $"slogger recover on {Environment.MachineName}", stop).ConfigureAwait(false);
+            options.Cluster, options.Shard, $"{command} on {Environment.MachineName}", stop).ConfigureAwait(false);
         while (true)
         {
             ShardRecord dead = (await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false))[options.Shard.Number];
@@ -114,8 +122,7 @@ public static class DeadShard
             // Its store is out of everybody's reach until a proxy takes the shard, which brings it to the branch first.
             await metadata.EnterWorldLineAsync(options.Cluster, options.Shard, next, epoch, stop).ConfigureAwait(false);
             log.Info($"world-line {next} begins at version {begun.Current.Version} of shard {options.Shard}: what was committed is kept, and the other shards go on from there");
-            log.Warn($"nothing further is committed until shard {options.Shard} is back: start its proxy with its data directory");
-            return;
+            return epoch;
         }
     }
 

@@ -24,6 +24,7 @@ public sealed class ClusterReplies
     public const int RedirectionBytesMax = 320;
 
     private const int HostBytesMax = 255, BusPortOffset = 10_000;
+    private readonly Partitioning _partitions;
     private readonly SlotMap _map;
     private readonly MapRevision _revision;
     private readonly ShardId _self;
@@ -32,14 +33,16 @@ public sealed class ClusterReplies
 
     /// <summary>Describes a cluster.</summary>
     /// <param name="cluster">Its name: with the shard it gives a node's id.</param>
+    /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="map">Who owns which slot.</param>
     /// <param name="revision">Shown as the epoch of the configuration.</param>
     /// <param name="nodes">The nodes.</param>
     /// <param name="self">The shard that is asked.</param>
     /// <exception cref="ArgumentException">A shard is twice among the nodes, the one that is asked is not, or a host is too
     /// long or has a character that would break a reply.</exception>
-    public ClusterReplies(string cluster, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes, ShardId self)
+    public ClusterReplies(string cluster, Partitioning partitions, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes, ShardId self)
     {
+        _partitions = partitions;
         _map = map;
         _revision = revision;
         _self = self;
@@ -56,7 +59,9 @@ public sealed class ClusterReplies
     }
 
     /// <summary>The keys are in several slots.</summary>
-    public static ReadOnlySpan<byte> CrossSlot => "-CROSSSLOT Keys in request don't hash to the same slot\r\n"u8;
+    public ReadOnlySpan<byte> CrossSlot => _partitions.Kind == PartitionKind.Hash
+        ? "-CROSSSLOT Keys in request don't hash to the same slot\r\n"u8
+        : "-CROSSSLOT Keys in request are not in the same range partition\r\n"u8;
 
     /// <summary>The slot is moving: nobody serves all of the keys at this moment.</summary>
     public static ReadOnlySpan<byte> TryAgain => "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"u8;
@@ -85,7 +90,7 @@ public sealed class ClusterReplies
     public int WriteAsk(Span<byte> to, HashSlot slot, ShardId other) => WriteRedirection(to, "-ASK "u8, slot, other);
 
     /// <summary>The reply of CLUSTER KEYSLOT.</summary>
-    public static byte[] KeySlot(ReadOnlySpan<byte> key) => Number(HashSlot.Of(key).Number);
+    public byte[] KeySlot(ReadOnlySpan<byte> key) => Number(_partitions.Of(key).Number);
 
     /// <summary>The reply of CLUSTER COUNTKEYSINSLOT, and of others that are a number.</summary>
     public static byte[] Number(long number) => Encoding.ASCII.GetBytes($":{Text(number)}\r\n");
@@ -156,7 +161,7 @@ public sealed class ClusterReplies
         int size = _nodes.Count(n => RangesOf(n.Shard).Any());
         (string, object)[] fields =
         [
-            ("state", alive == HashSlot.Count ? "ok" : "fail"), ("slots_assigned", assigned), ("slots_ok", alive), ("slots_pfail", 0),
+            ("state", alive == _map.Count ? "ok" : "fail"), ("slots_assigned", assigned), ("slots_ok", alive), ("slots_pfail", 0),
             ("slots_fail", assigned - alive), ("known_nodes", _nodes.Length), ("size", size), ("current_epoch", _revision), ("my_epoch", _revision),
             ("stats_messages_sent", 0), ("stats_messages_received", 0),
         ];

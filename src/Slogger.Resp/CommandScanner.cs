@@ -2,6 +2,7 @@
 // request that passes here parses there too, since many clients share one connection to Redis and a protocol error on it
 // would hit them all. What Redis does not check (the bytes of a line end) is not checked here either.
 using System.Runtime.CompilerServices;
+using Slogger.Core.Ownership;
 
 namespace Slogger.Resp;
 
@@ -70,13 +71,17 @@ public static unsafe class CommandScanner
         byte* p, byte* end, SlotTable slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
     {
         ArgumentNullException.ThrowIfNull(slots);
-        return Scan<OwnSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue);
+        return slots.Partitions.Kind == PartitionKind.Hash
+            ? Scan<HashSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue)
+            : Scan<RangeSlots>(p, end, slots.Names, slots, within, largeBytes, ref count, out stop, out specialValue);
     }
 
-    // Compiled once for each: without slots nothing of them is left.
+    // Compiled once for each: without slots nothing of them is left, and with one kind of partitions nothing of the other.
     private readonly struct AnySlot;
 
-    private readonly struct OwnSlots;
+    internal readonly struct HashSlots;
+
+    private readonly struct RangeSlots;
 
     private static byte* Scan<TSlots>(
         byte* p, byte* end, SpecialNames special, SlotTable? slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
@@ -141,7 +146,7 @@ public static unsafe class CommandScanner
                     {
                         goto incomplete;
                     }
-                    if (typeof(TSlots) == typeof(OwnSlots) && (value == 0 || value >= SlotTable.FirstRule))
+                    if (typeof(TSlots) != typeof(AnySlot) && (value == 0 || value >= SlotTable.FirstRule))
                     {
                         keys = slots!.Begin(value, arguments, within);
                         value = 0;
@@ -155,10 +160,10 @@ public static unsafe class CommandScanner
                 }
                 if (length > largeBytes || q - start > largeBytes) { stop = ScanStop.Large; return start; }
                 if (end - q < length + 2) { goto incomplete; }
-                if (typeof(TSlots) == typeof(OwnSlots) && arguments - i == keys.Next) { slots!.Check(ref keys, new ReadOnlySpan<byte>(q, (int)length)); }
+                if (typeof(TSlots) != typeof(AnySlot) && arguments - i == keys.Next) { slots!.Check<TSlots>(ref keys, new ReadOnlySpan<byte>(q, (int)length)); }
                 q += length + 2;
             }
-            if (typeof(TSlots) == typeof(OwnSlots) && keys.Failed)
+            if (typeof(TSlots) != typeof(AnySlot) && keys.Failed)
             {
                 stop = ScanStop.Slot;
                 return start;

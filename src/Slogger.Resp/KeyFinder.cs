@@ -112,17 +112,19 @@ public sealed partial class KeyFinder
     /// <summary>Finds the slot of a request's keys.</summary>
     /// <param name="request">Its bytes.</param>
     /// <param name="arguments">Where its arguments are in them, as <see cref="CommandScanner.ReadArguments"/> gives it.</param>
+    /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="slot">With <see cref="SlotScope.OneSlot"/> the slot; with SeveralSlots that of the first key.</param>
-    public SlotScope FindSlot(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, out HashSlot slot)
+    public SlotScope FindSlot(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, Partitioning partitions, out HashSlot slot)
     {
+        ArgumentNullException.ThrowIfNull(partitions);
         slot = default;
         if (!TryFind(request, arguments, out KeyPlaces keys)) { return SlotScope.Unknown; }
         if (keys.Total == 0) { return SlotScope.NoKey; }
         var view = new ArgumentView(request, arguments);
-        slot = HashSlot.Of(view[keys[0]]);
+        slot = partitions.Of(view[keys[0]]);
         for (int i = 1; i < keys.Total; i++)
         {
-            if (HashSlot.Of(view[keys[i]]) != slot) { return SlotScope.SeveralSlots; }
+            if (partitions.Of(view[keys[i]]) != slot) { return SlotScope.SeveralSlots; }
         }
         return SlotScope.OneSlot;
     }

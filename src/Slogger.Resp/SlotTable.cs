@@ -23,9 +23,11 @@ public sealed class SlotTable
     private readonly KeyRange[] _rules;
     private readonly bool[] _owned;
 
-    private SlotTable(SpecialNames names, KeyRange[] rules, bool[] owned)
+    private SlotTable(SpecialNames names, KeyRange[] rules, Partitioning partitions, bool[] owned)
     {
+        if (owned.Length != partitions.Count) { throw new ArgumentException($"There are {partitions.Count} slots, not {owned.Length}.", nameof(owned)); }
         Names = names;
+        Partitions = partitions;
         _rules = rules;
         _owned = owned;
     }
@@ -34,14 +36,15 @@ public sealed class SlotTable
     /// <param name="special">Names at which a scan stops, with values from 1 to 127. They come before the store's.</param>
     /// <param name="keys">The store's commands.</param>
     /// <param name="impossible">As for <see cref="SpecialNames"/>.</param>
+    /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="owned">For each slot whether it is this shard's; not copied.</param>
     /// <exception cref="ArgumentException">A value is out of range, or the array does not have one entry for each slot.</exception>
-    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, bool[] owned)
+    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, Partitioning partitions, bool[] owned)
     {
         ArgumentNullException.ThrowIfNull(special);
         ArgumentNullException.ThrowIfNull(keys);
         ArgumentNullException.ThrowIfNull(owned);
-        if (owned.Length != HashSlot.Count) { throw new ArgumentException($"There are {HashSlot.Count} slots, not {owned.Length}.", nameof(owned)); }
+        ArgumentNullException.ThrowIfNull(partitions);
         var names = new Dictionary<string, byte>(StringComparer.OrdinalIgnoreCase);
         foreach ((string name, byte value) in special)
         {
@@ -59,12 +62,15 @@ public sealed class SlotTable
             }
             if (rule >= 0 && names.Count < NamesMax && name.Length is > 0 and <= SpecialNames.LongestLookup) { names.TryAdd(name, (byte)(FirstRule + rule)); }
         }
-        return new(new SpecialNames(names, impossible), [.. rules], owned);
+        return new(new SpecialNames(names, impossible), [.. rules], partitions, owned);
     }
 
     /// <summary>The same commands with other slots.</summary>
     /// <param name="owned">For each slot whether it is this shard's; not copied.</param>
-    public SlotTable With(bool[] owned) => new(Names, _rules, owned);
+    public SlotTable With(bool[] owned) => new(Names, _rules, Partitions, owned);
+
+    /// <summary>Which slot a key is in.</summary>
+    public Partitioning Partitions { get; }
 
     /// <summary>Whether a slot is this shard's.</summary>
     public bool Owns(HashSlot slot) => _owned[slot.Number];
@@ -82,10 +88,10 @@ public sealed class SlotTable
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    internal void Check(ref SlotCheck keys, ReadOnlySpan<byte> key)
+    internal void Check<TSlots>(ref SlotCheck keys, ReadOnlySpan<byte> key)
     {
         if (keys.Next == 0) { return; }
-        int slot = HashSlot.Of(key).Number;
+        int slot = (typeof(TSlots) == typeof(CommandScanner.HashSlots) ? HashSlot.Of(key) : Partitions.Of(key)).Number;
         if (!_owned[slot] || (slot != keys.Slot && keys.Slot != Owned))
         {
             keys.Failed = true;

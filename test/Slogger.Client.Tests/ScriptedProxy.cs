@@ -50,7 +50,11 @@ internal sealed class ScriptedProxy : IAsyncDisposable
     /// <summary>How far a session's batches were executed, and in which version at the latest; null: not known.</summary>
     public Func<string, (long Last, long Version)?> Executed { get; set; } = _ => null;
 
-    private string Greeting => string.Create(CultureInfo.InvariantCulture, $"$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n");
+    /// <summary>What it says of how keys fall into partitions; null: nothing, as older proxies do.</summary>
+    public string? Partitions { get; set; }
+
+    private string Greeting(int more) => string.Create(CultureInfo.InvariantCulture, $"*{6 + more + (Partitions is null ? 0 : 2)}\r\n$7\r\ncluster\r\n$1\r\nc\r\n$5\r\nshard\r\n:{_shard}\r\n$9\r\nworldline\r\n:{WorldLine}\r\n")
+        + (Partitions is null ? "" : string.Create(CultureInfo.InvariantCulture, $"$10\r\npartitions\r\n${Partitions.Length}\r\n{Partitions}\r\n"));
 
     /// <summary>Instead of letting a batch through: the error of its refusal.</summary>
     public Func<string[], string?> Refuse { get; set; } = _ => null;
@@ -134,7 +138,7 @@ internal sealed class ScriptedProxy : IAsyncDisposable
     private string? Own(string[] request) => request[0] switch
     {
         "DPR.HELLO" => Executed(request[2]) is { } executed
-            ? string.Create(CultureInfo.InvariantCulture, $"*10\r\n{Greeting}$4\r\nlast\r\n:{executed.Last}\r\n$12\r\nlast_version\r\n:{executed.Version}\r\n") : $"*6\r\n{Greeting}",
+            ? string.Create(CultureInfo.InvariantCulture, $"{Greeting(more: 4)}$4\r\nlast\r\n:{executed.Last}\r\n$12\r\nlast_version\r\n:{executed.Version}\r\n") : Greeting(more: 0),
         "DPR.WAIT" => string.Create(CultureInfo.InvariantCulture, $"*3\r\n:{WorldLine}\r\n:0\r\n:0\r\n"),
         "DPR.CUT" => string.Create(CultureInfo.InvariantCulture, $"*{1 + (Cuts ?? [Cut, Cut]).Length}\r\n:{WorldLine}\r\n{string.Concat((Cuts ?? [Cut, Cut]).Select(c => $":{c}\r\n"))}"),
         "COMMAND" => "*2\r\n*6\r\n$3\r\nget\r\n:2\r\n*0\r\n:1\r\n:1\r\n:1\r\n*6\r\n$4\r\nping\r\n:-1\r\n*0\r\n:0\r\n:0\r\n:0\r\n",

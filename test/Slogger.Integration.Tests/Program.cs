@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos or --client-chaos a long run of failures.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --take-over or --fuzz a long run.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -23,6 +23,16 @@ internal static class Program
         if (args.Contains("--client-chaos"))
         {
             return await Client.ClientChaosCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--take-over"))
+        {
+            return await Fencing.TakeOverCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--fuzz"))
+        {
+            return await Fuzzing.FuzzCommand.RunAsync(args);
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")

@@ -66,11 +66,13 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
-    public async Task PeerSecret_AskedTwice_IsTheSame()
+    public async Task PeerSecret_AskedTwice_IsTheClustersOwn()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
         string secret = await store.PeerSecretAsync("c");
         Assert.Equal(64, secret.Length);
         Assert.Equal(secret, await store.PeerSecretAsync("c"));
+        await store.GetOrCreateClusterAsync("d", Fixtures.Common.Settings(2));
+        Assert.NotEqual(secret, await store.PeerSecretAsync("d"));
     }
 }

@@ -13,7 +13,7 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     private static readonly SlotMap Map = SlotMap.FromRows(
         [new(new(new(0), new(100)), Zero), new(new(new(102), new(8000)), Zero), new(new(new(101), new(101)), One), new(new(new(8001), HashSlot.Last), One)], out _)!;
 
-    private ClusterReplies Ours(bool alive = true) => new("test", Map, new(1),
+    private ClusterReplies Ours(bool alive = true) => new("test", Partitioning.Hash, Map, new(1),
         [new(One, "127.0.0.1", cluster.Second.Port, alive), new(Zero, "127.0.0.1", cluster.First.Port, true)], Zero);
 
     [Theory]
@@ -58,7 +58,7 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
         HashSlot moved = HashSlot.Of("a"u8), asked = HashSlot.Of("b"u8);
         string text = Bytes.Text(buffer[..Ours().WriteMoved(buffer, moved, One)]);
         Assert.Equal(cluster.First.Ask("GET", "a"), text);
-        Assert.Equal(cluster.First.Ask("MGET", "a", "b"), Bytes.Text(ClusterReplies.CrossSlot));
+        Assert.Equal(cluster.First.Ask("MGET", "a", "b"), Bytes.Text(Ours().CrossSlot));
 
         string other = cluster.Second.Ask("CLUSTER", "MYID").Split("\r\n")[1];
         cluster.First.Ask("CLUSTER", "SETSLOT", $"{asked}", "MIGRATING", other);
@@ -107,13 +107,27 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     [Fact]
     public void Replies_OwnerIsNoNode_LeaveItsSlotsOut()
     {
-        ClusterReplies ours = new("test", Map, new(1), [new(Zero, "h", 1, true)], Zero);
+        ClusterReplies ours = new("test", Partitioning.Hash, Map, new(1), [new(Zero, "h", 1, true)], Zero);
         Assert.StartsWith("*2\r\n", Bytes.Text(ours.Slots(2)), StringComparison.Ordinal);
         Assert.Contains("cluster_state:fail\r\ncluster_slots_assigned:8000\r\n", Bytes.Text(ours.Info(2)), StringComparison.Ordinal);
         Span<byte> buffer = stackalloc byte[ClusterReplies.RedirectionBytesMax];
         Assert.Equal(Bytes.Text(ClusterReplies.NotServed), Bytes.Text(buffer[..ours.WriteMoved(buffer, new(9000), One)]));
-        Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Map, new(1), [new(Zero, "h\r\n", 1, true)], Zero));
-        Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Map, new(1), [new(One, "h", 1, true)], Zero));
+        Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Partitioning.Hash, Map, new(1), [new(Zero, "h\r\n", 1, true)], Zero));
+        Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Partitioning.Hash, Map, new(1), [new(One, "h", 1, true)], Zero));
+    }
+
+    [Fact]
+    public void Replies_OfRangePartitions_NameTheirNumbers()
+    {
+        Assert.True(Partitioning.TryParse("range:b,d,f", out Partitioning ranges, out _));
+        ClusterReplies ours = new("test", ranges, SlotMap.Even(2, ranges.Count), new(1), [new(Zero, "h", 1, true), new(One, "h", 2, true)], Zero);
+        Assert.Matches(@" 0-1\n[^\n]* 2-3\n", Bytes.Text(ours.Nodes(2)));
+        Assert.StartsWith("*2\r\n*3\r\n:0\r\n:1\r\n", Bytes.Text(ours.Slots(2)), StringComparison.Ordinal);
+        Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:4\r\ncluster_slots_ok:4\r\n", Bytes.Text(ours.Info(2)), StringComparison.Ordinal);
+        Assert.Equal([":0\r\n", ":1\r\n", ":1\r\n", ":3\r\n"], ((string[])["a", "b", "c{f}", "g"]).Select(k => Bytes.Text(ours.KeySlot(Bytes.Of(k)))));
+        Assert.StartsWith("-CROSSSLOT ", Bytes.Text(ours.CrossSlot), StringComparison.Ordinal);
+        Span<byte> buffer = stackalloc byte[ClusterReplies.RedirectionBytesMax];
+        Assert.Equal("-MOVED 3 h:2\r\n", Bytes.Text(buffer[..ours.WriteMoved(buffer, new(3), One)]));
     }
 
     [Fact]

@@ -17,6 +17,7 @@ public sealed class HashSlotTests(RedisCluster cluster)
     [Fact]
     public void Of_RandomKeys_IsWhatRedisComputes()
     {
+        var ours = new ClusterReplies("test", Partitioning.Hash, SlotMap.Even(1), new(1), [new(new(0), "h", 1, true)], new(0));
         for (int seed = 1; seed <= 10; seed++)
         {
             var random = new Random(seed);
@@ -28,7 +29,7 @@ public sealed class HashSlotTests(RedisCluster cluster)
             for (int i = 0; i < keys.Length; i++)
             {
                 Assert.True(slots[i] == $":{HashSlot.Of(keys[i])}", $"seed {seed}: {Bytes.Show(keys[i])}: {slots[i]}, computed {HashSlot.Of(keys[i])}");
-                Assert.Equal($"{slots[i]}\r\n", Bytes.Text(ClusterReplies.KeySlot(keys[i])));
+                Assert.Equal($"{slots[i]}\r\n", Bytes.Text(ours.KeySlot(keys[i])));
             }
         }
     }

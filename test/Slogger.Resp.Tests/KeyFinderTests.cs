@@ -118,9 +118,9 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
     {
         byte[] bytes = Bytes.Request("ZUNIONSTORE", "{d}1", "2", "{d}2", "{d}3");
         (int, int)[] arguments = Arguments(bytes);
-        _finder.FindSlot(bytes, arguments, out _);
+        _finder.FindSlot(bytes, arguments, Partitioning.Hash, out _);
         long before = GC.GetAllocatedBytesForCurrentThread();
-        for (int i = 0; i < 1000; i++) { _finder.FindSlot(bytes, arguments, out _); }
+        for (int i = 0; i < 1000; i++) { _finder.FindSlot(bytes, arguments, Partitioning.Hash, out _); }
         Assert.Equal(before, GC.GetAllocatedBytesForCurrentThread());
     }
 
@@ -142,7 +142,7 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
     private (SlotScope Scope, HashSlot Slot) Slot(string[] request)
     {
         byte[] bytes = Bytes.Request(request);
-        return (_finder.FindSlot(bytes, Arguments(bytes), out HashSlot slot), slot);
+        return (_finder.FindSlot(bytes, Arguments(bytes), Partitioning.Hash, out HashSlot slot), slot);
     }
 
     private static bool Find(KeyFinder finder, string[] request, out KeyPlaces keys)

@@ -1,5 +1,4 @@
-// The scan that looks at slots in passing: what it passes is for this shard by KeyFinder's verdict, what is simple and for this
-// shard it passes, and cuts of the bytes make no difference. KeyFinder is held against redis-server elsewhere.
+// The scan that looks at slots in passing, with the slots of Redis Cluster.
 using Slogger.Core.Ownership;
 
 namespace Slogger.Resp.Tests;
@@ -7,17 +6,15 @@ namespace Slogger.Resp.Tests;
 [Collection(nameof(RedisCluster))]
 public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper output)
 {
-    private const byte Impossible = 9;
-    private const int LargeBytes = 1 << 12;
+    private const int LargeBytes = SlotScanChecker.LargeBytes;
 
     // Of this shard: what hashes as b, c and d do. The others are another's.
     private static readonly HashSlot SlotOfB = HashSlot.Of("b"u8), SlotOfC = HashSlot.Of("c"u8);
     private static readonly bool[] OwnedSlots = Mark(SlotOfB, SlotOfC, HashSlot.Of("d"u8));
-    private static readonly KeyValuePair<string, byte>[] Special = [KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("EVAL", (byte)2)];
 
-    private readonly KeyFinder _finder = KeyFinder.FromCommandReply(cluster.First.AskIn(2, "COMMAND"));
+    private readonly SlotScanChecker _checker = new(KeyFinder.FromCommandReply(cluster.First.AskIn(2, "COMMAND")), Partitioning.Hash, OwnedSlots);
 
-    private SlotTable Table => SlotTable.Of(Special, _finder, Impossible, OwnedSlots);
+    private SlotTable Table => _checker.Table;
 
     [Theory]
     [InlineData("SET b 1|GET a|GET b", "run 1|slot|run 1")]
@@ -30,16 +27,16 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
     [InlineData("MULTI|GET a|EVAL x 0", "special 1|slot|special 2")]
     [InlineData("RENAME b {b}1|RENAME b a|RENAME a b|SMOVE b {b}1 m|LMOVE {c}x c LEFT LEFT", "run 1|slot|slot|run 2")]
     public void ScanRun_WithSlots_StopsWhereAKeyIsElsewhere(string requests, string expected) =>
-        Assert.Equal(expected, Stops(Table, SlotTable.Owned, requests.Split('|')));
+        Assert.Equal(expected, _checker.Stops(SlotTable.Owned, requests.Split('|')));
 
     [Fact]
     public void ScanRun_WithinOneSlot_PassesThatSlotOnly()
     {
         string[] requests = ["PING", "GET b", "GET {b}x", "GET c", "GET a", "MGET b {b}1"];
-        Assert.Equal("run 3|slot|slot|run 1", Stops(Table, SlotOfB.Number, requests));
-        Assert.Equal("run 1|slot|slot|slot|slot|slot", Stops(Table, SlotTable.None, requests));
+        Assert.Equal("run 3|slot|slot|run 1", _checker.Stops(SlotOfB.Number, requests));
+        Assert.Equal("run 1|slot|slot|slot|slot|slot", _checker.Stops(SlotTable.None, requests));
         // A slot that was this shard's when it was noted.
-        Assert.Equal("run 1|slot|slot|slot|slot|slot", Stops(Table.With(Mark(SlotOfC)), SlotOfB.Number, requests));
+        Assert.Equal("run 1|slot|slot|slot|slot|slot", SlotScanChecker.Stops(Table.With(Mark(SlotOfC)), SlotOfB.Number, requests));
     }
 
     [Fact]
@@ -58,14 +55,14 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
         byte[] bytes = [.. requests.SelectMany(r => Bytes.Request(r))];
         for (int first = 0; first <= bytes.Length; first++)
         {
-            for (int second = first; second <= bytes.Length; second++) { CheckPieces(requests, bytes, [first, second, bytes.Length], SlotTable.Owned); }
+            for (int second = first; second <= bytes.Length; second++) { _checker.CheckPieces(requests, bytes, [first, second, bytes.Length], SlotTable.Owned); }
         }
     }
 
     [Fact]
     public void ScanRun_RandomRequestsAndCuts_AgreesWithKeyFinder()
     {
-        string[][] shapes = [.. KeyFinderTests.All.Select(row => row.Data.Split(' ')).Where(words => !Special.Any(s => s.Key.Equals(words[0], StringComparison.OrdinalIgnoreCase)))];
+        string[][] shapes = [.. KeyFinderTests.All.Select(row => row.Data.Split(' ')).Where(words => !SlotScanChecker.Special.Any(s => s.Key.Equals(words[0], StringComparison.OrdinalIgnoreCase)))];
         string[] keys = ["b", "{b}1", "c", "{c}2", "d", "a", "{a}1", "", "other"];
         for (int seed = 1; seed <= 2000; seed++)
         {
@@ -80,7 +77,7 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
             int within = random.Next(4) switch { 0 => SlotOfB.Number, 1 => SlotTable.None, _ => SlotTable.Owned };
             try
             {
-                CheckPieces(requests, bytes, RandomRequests.Cuts(random, bytes.Length), within);
+                _checker.CheckPieces(requests, bytes, RandomRequests.Cuts(random, bytes.Length), within);
             }
             catch
             {
@@ -101,74 +98,6 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
         for (int i = 0; i < 1000; i++) { CommandScanner.ScanRun(native.Start, native.End, table, SlotTable.Owned, LargeBytes, ref count, out _, out _); }
         Assert.Equal(before, GC.GetAllocatedBytesForCurrentThread());
         Assert.Equal(2002, count);
-    }
-
-    // Feeds pieces as the front end does; a request at which the scan stops is taken out.
-    private void CheckPieces(string[][] requests, byte[] bytes, int[] cuts, int within)
-    {
-        SlotTable table = Table;
-        var kept = new List<byte>();
-        int next = 0, from = 0;
-        foreach (int cut in cuts)
-        {
-            kept.AddRange(bytes[from..cut]);
-            from = cut;
-            while (true)
-            {
-                using var native = new Native(kept.ToArray(), behind: (byte)'$');
-                int count = 0;
-                byte* end = CommandScanner.ScanRun(native.Start, native.End, table, within, LargeBytes, ref count, out ScanStop stop, out _);
-                kept.RemoveRange(0, (int)(end - native.Start));
-                for (; count > 0; count--, next++) { Assert.True(Served(requests[next], within), $"{string.Join(' ', requests[next])} was passed"); }
-                if (stop != ScanStop.Slot)
-                {
-                    Assert.Equal(ScanStop.NeedMore, stop);
-                    break;
-                }
-                Assert.False(Simple(requests[next], within), $"{string.Join(' ', requests[next])} was not passed");
-                byte[] whole = Bytes.Request(requests[next++]);
-                Assert.Equal(whole, kept.Take(whole.Length));
-                kept.RemoveRange(0, whole.Length);
-            }
-        }
-        Assert.Equal((requests.Length, 0), (next, kept.Count));
-    }
-
-    private bool Served(string[] request, int within) => Verdict(request, out HashSlot slot) switch
-    {
-        SlotScope.NoKey => true,
-        SlotScope.OneSlot => OwnedSlots[slot.Number] && (within == SlotTable.Owned || within == slot.Number),
-        _ => false,
-    };
-
-    // What has to be passed: served, with keys at equal distances, or without keys and the right number of arguments.
-    private bool Simple(string[] request, int within) => Served(request, within) && _finder.Ranges.Any(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase))
-        && (Verdict(request, out _) == SlotScope.OneSlot || _finder.Ranges.Single(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase)).Value == default);
-
-    private SlotScope Verdict(string[] request, out HashSlot slot)
-    {
-        byte[] bytes = Bytes.Request(request);
-        var arguments = new List<(int, int)>();
-        fixed (byte* p = bytes) { CommandScanner.ReadArguments(p, p + bytes.Length, arguments); }
-        return _finder.FindSlot(bytes, [.. arguments], out slot);
-    }
-
-    private static string Stops(SlotTable table, int within, string[] requests)
-    {
-        byte[] bytes = [.. requests.SelectMany(r => Bytes.Request(r.Split(' ')))];
-        using var native = new Native(bytes);
-        var stops = new List<string>();
-        byte* p = native.Start;
-        while (p < native.End)
-        {
-            int count = 0;
-            p = CommandScanner.ScanRun(p, native.End, table, within, LargeBytes, ref count, out ScanStop stop, out byte value);
-            if (count > 0) { stops.Add($"run {count}"); }
-            if (stop == ScanStop.NeedMore) { break; }
-            stops.Add(stop == ScanStop.Special ? $"special {value}" : stop.ToString().ToLowerInvariant());
-            p += CommandScanner.ReadArguments(p, native.End, []);
-        }
-        return string.Join('|', stops);
     }
 
     private static bool[] Mark(params HashSlot[] slots)

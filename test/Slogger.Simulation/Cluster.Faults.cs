@@ -12,6 +12,9 @@ internal sealed partial class Cluster
     private const int SettleRounds = 4000;
     private const int PatienceRounds = 60;
 
+    /// <summary>Failures are over.</summary>
+    public bool IsSettling { get; private set; }
+
     private void Misfortune(ShardHost host)
     {
         switch (Random.Next(22))
@@ -163,6 +166,7 @@ internal sealed partial class Cluster
     public void Settle()
     {
         Cut before = Sql.Cut;
+        IsSettling = true;
         if (IsTraced) Note("the failures are over");
         for (int round = 0; round < SettleRounds; round++)
         {
@@ -185,7 +189,8 @@ internal sealed partial class Cluster
     }
 
     /// <summary>Everybody who can does what there is to do, in order, and a part of a version's time passes.</summary>
-    public void Round()
+    /// <param name="held">Chooses the request to SQL that is held back in it: its caller hears nothing.</param>
+    public void Round(Predicate<SqlCall>? held = null)
     {
         Tick++;
         NowUs += 150;
@@ -205,7 +210,7 @@ internal sealed partial class Cluster
 
         foreach (SqlCall call in Calls.ToArray())
         {
-            bool isReached = !Sql.IsDown && call.Caller.CutOffUntil <= Tick;
+            bool isReached = !Sql.IsDown && call.Caller.CutOffUntil <= Tick && held?.Invoke(call) != true;
             call.Complete(isReached ? call.Answer ?? call.Apply() : null);
         }
 
@@ -215,7 +220,7 @@ internal sealed partial class Cluster
     }
 
     private bool IsSettled(Cut before) =>
-        !Sql.Cut.Equals(before) && Sessions.All(s => s.IsAllTold)
+        !Sql.Cut.Equals(before) && Sql.Owners.Moves.IsEmpty && Sessions.All(s => s.IsAllTold)
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
     private void Heal()

@@ -25,12 +25,15 @@ internal sealed partial class Cluster
     {
         Settings = settings;
         Random = new(settings.Seed);
-        _calm = 1 << (settings.Seed % 4);
-        int shards = settings.Shards ?? Random.Next(2, 6);
+        Keys = new(settings.Finder == FinderKind.Approximate && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
+        // A move needs some time to come to a step at which it can go wrong.
+        _calm = 1 << ((settings.Seed % 4) + (Keys.Move ? 3 : 0));
+        int shards = settings.Shards ?? Random.Next(2, Keys.Move ? 4 : 6);
         ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
         Clocks = clocks;
         (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) = (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
         ClockErrorUs = settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs;
+        Histories = new(this);
         Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
         Sql = new(this, settings, shards, new(new(1), StartUs, IntervalUs));
         Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog))];
@@ -56,6 +59,9 @@ internal sealed partial class Cluster
     public long RecordIntervalUs { get; }
 
     public long AskPeriodUs { get; }
+
+    /// <summary>Whether shards whose stores are alive go back in place, if they can; else everything is restored.</summary>
+    public bool RollsBackInPlace => Settings.InPlace ?? Settings.Seed % 5 < 2;
 
     /// <summary>How far the clocks may be apart, in microseconds: less than a version, or several.</summary>
     public long ClockErrorUs { get; }
@@ -146,6 +152,7 @@ internal sealed partial class Cluster
     {
         Tick++;
         NowUs += Random.Next(80);
+        if (Keys.Move) MoveTurn();
         int dice = Random.Next(1000);
         ShardHost host = Hosts[Random.Next(Hosts.Length)];
         switch (dice)

@@ -2,6 +2,7 @@
 // checks would notice. A case is determined by its settings alone: the same settings give the same case, step by step.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 
@@ -29,6 +30,12 @@ internal sealed record SimSettings
 
     public int Steps { get; init; } = 900;
 
+    /// <summary>Whether slots move; null: by the seed, with the approximate finder.</summary>
+    public bool? Moves { get; init; }
+
+    /// <summary>Whether stores that are alive go back in place; null: by the seed.</summary>
+    public bool? InPlace { get; init; }
+
     /// <summary>How far the clocks are apart; null: by the seed.</summary>
     public ClockKind? Clocks { get; init; }
 
@@ -54,6 +61,8 @@ internal sealed record SimSettings
     public FinderMutation FinderFault { get; init; }
 
     public LeaseMutation Lease { get; init; }
+
+    public MoveMutation Move { get; init; }
 }
 
 /// <summary>Deliberate faults of those who drive the machines: each switches off one rule of the cluster.</summary>
@@ -91,6 +100,9 @@ internal enum SimMutation
     /// <summary>A process does not continue the clock of the one before it: a wall clock that was set back opens versions again.</summary>
     ClockForgotten,
 
+    /// <summary>A version that is opened ahead of the clock does not move the clock: the next process opens earlier ones again.</summary>
+    ClockStaysBehind,
+
     /// <summary>A taker does not shut its predecessor out of the store.</summary>
     StoreNotFenced,
 
@@ -120,4 +132,34 @@ internal enum SimMutation
 
     /// <summary>What a shard's report of a range of versions depends on is left out.</summary>
     DependenciesForgotten,
+
+    /// <summary>SQL takes steps of moves from processes that were replaced.</summary>
+    MoveOfDeposedCounts,
+
+    /// <summary>A world-line begins with the owners of before, wherever it branches.</summary>
+    LandingOutlivesRecovery,
+
+    /// <summary>The old owner does not wait until its stream has told of all that has changed.</summary>
+    StreamNotAwaited,
+
+    /// <summary>The new owner's copy does not make the version that it is in worth a marker.</summary>
+    CopyNotNoted,
+
+    /// <summary>The new owner's copy is not in its replication stream, and so not in its log.</summary>
+    CopyPastTheLog,
+
+    /// <summary>What a move's connection that was given up still holds may be executed while the next attempt is under way.</summary>
+    GivenUpNotKilled,
+
+    /// <summary>A rollback in place leaves clients' connections as they are.</summary>
+    ClientsNotShutOut,
+
+    /// <summary>A store that is on its way to a branch is not noted as such.</summary>
+    StoreNotNoted,
+
+    /// <summary>A rollback in place does not look at what was written before its own transaction.</summary>
+    OnePassOnly,
+
+    /// <summary>A step of a move of which it is not known whether it was made is forgotten when the store is suspected.</summary>
+    StepForgotten,
 }

@@ -19,6 +19,8 @@ internal static class SimulationCommand
           --shards N        how many shards, 1 to 16 (default: 2 to 5, by the seed)
           --steps N         how many steps a case has before the failures end (default 900)
           --threads N       how many cases at a time (default: one for each core)
+          --moves yes|no    whether slots move (default: by the seed; with the approximate finder only)
+          --in-place yes|no whether stores that are alive go back in place (default: by the seed)
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --help            this text
 
@@ -27,7 +29,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--mutation", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--in-place", "--mutation", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -76,6 +78,8 @@ internal static class SimulationCommand
                 case "--shards": settings = settings with { Shards = Number(name, value, 1, 16) }; break;
                 case "--steps": settings = settings with { Steps = Number(name, value, 1) }; break;
                 case "--threads": threads = Number(name, value, 1, 256); break;
+                case "--moves": settings = settings with { Moves = YesOrNo(name, value) }; break;
+                case "--in-place": settings = settings with { InPlace = YesOrNo(name, value) }; break;
                 case "--mutation":
                     settings = settings with
                     {
@@ -133,6 +137,13 @@ internal static class SimulationCommand
     private static int Number(string name, string text, int min, int max = int.MaxValue) =>
         int.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out int n) && n >= min && n <= max ? n
         : throw new FormatException($"{name} takes a number from {min} on, not \"{text}\".");
+
+    private static bool YesOrNo(string name, string text) => text switch
+    {
+        "yes" => true,
+        "no" => false,
+        _ => throw new FormatException($"{name} takes yes or no, not \"{text}\"."),
+    };
 
     private static string Invariant(FormattableString text) => FormattableString.Invariant(text);
 }

@@ -13,7 +13,7 @@ using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Peers;
 using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -138,24 +138,39 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             while (true)
             {
                 Socket socket = await door.AcceptSocketAsync(stop);
-                // A request of four words, each in two lines, behind one line.
+                // A request of seven words, each in two lines, behind one line.
                 StringBuilder text = new();
                 byte[] one = new byte[1];
-                while (text.ToString().Count(c => c == '\n') < 9 && await socket.ReceiveAsync(one, stop) > 0) text.Append((char)one[0]);
+                while (text.ToString().Count(c => c == '\n') < 15 && await socket.ReceiveAsync(one, stop) > 0) text.Append((char)one[0]);
                 string[] words = text.ToString().Split("\r\n");
-                ICoordinatorPort? port = shards.FirstOrDefault(s => s.Coordinator.IsActive)?.Coordinator;
-                if (port is null || words.Length < 9 || port.RefusalOf(Encoding.ASCII.GetBytes(words[4])) is not null)
+                byte[][] said = [.. words.Where((_, i) => i > 2 && i % 2 == 0).Take(6).Select(Encoding.ASCII.GetBytes)];
+                if (shards.FirstOrDefault(s => s.Coordinator.IsActive) is not { } holder
+                    || PeerIntroduction.Read(said, holder.Seat.Secret!, holder.Seat.Shard, holder.Seat.ShardCount, out _) is not { } introduction)
                 {
                     socket.Dispose();
                     continue;
                 }
 
-                port.Take(socket, new ShardId(int.Parse(words[6])), long.Parse(words[8]));
+                await socket.SendAsync("+OK\r\n"u8.ToArray(), stop);
+                _ = HearAsync(holder.Coordinator, socket, introduction, stop);
             }
         }
         catch (OperationCanceledException)
         {
             // The end.
+        }
+    }
+
+    private static async Task HearAsync(CutCoordinator coordinator, Socket socket, PeerIntroduction introduction, CancellationToken stop)
+    {
+        try
+        {
+            await using PeerChannel peer = PeerChannel.Adopt(socket, introduction);
+            await coordinator.HearAsync(peer, introduction.Epoch, stop);
+        }
+        catch (Exception e) when (e is IOException or SocketException or OperationCanceledException or ObjectDisposedException)
+        {
+            // It connects again, or this is the end.
         }
     }
 

@@ -26,6 +26,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
     private bool _isClaiming;
     private bool _measures;
 
+    public ClusterSeat Seat => _seat;
+
     public SimulatedShard(ClusterSeat seat)
     {
         _seat = seat;
@@ -143,6 +145,20 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
     bool IPulseListener.HasStore => true;
 
     void IPulseListener.OnCut(ClusterCut cut) => Commit(cut.Of(_seat.Shard).Version);
+
+    bool ICutListener.IsJoining => false;
+
+    Task ICutListener.AskToJoinAsync(WorldPoint recorded, CancellationToken stop) => Task.CompletedTask;
+
+    long IPulseListener.NowUs => NowUs();
+
+    void IPulseListener.OnGrid(GridView grid)
+    {
+    }
+
+    void IPulseListener.OnMembers()
+    {
+    }
 
     void IPulseListener.OnDeposed(string owner) => throw new BenchException($"shard {_seat.Shard} was taken by {owner}");
 

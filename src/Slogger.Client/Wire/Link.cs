@@ -30,6 +30,7 @@ internal sealed partial class Link
     private bool _isSending, _isStarted, _wasLive;
     private Task _running = Task.CompletedTask;
     private long _brokenSince = Stopwatch.GetTimestamp();
+    private Exception? _brokenBy;
 
     public Link(SloggerClient client, Address address, int index)
     {
@@ -168,7 +169,7 @@ internal sealed partial class Link
                 RespChannel channel = await OpenAsync().ConfigureAwait(false);
                 pause = _client.Options.ReconnectDelayMin;
                 _client.OnLive(this);
-                why = await ReadAsync(channel).ConfigureAwait(false);
+                _brokenBy = why = await ReadAsync(channel).ConfigureAwait(false);
                 LogBroken(Name, why.Message);
             }
             catch (RefusedException refused) when (refused.Branch is { } branch)
@@ -256,7 +257,7 @@ internal sealed partial class Link
     private void BecomeLive(RespChannel channel, ShardId shard, Dictionary<SloggerSession, Executed> executed)
     {
         // What was executed is known of the shard that is here now.
-        Settle(new IOException("the connection broke"), Shard == shard ? executed : null);
+        Settle(new IOException(_brokenBy is { } why ? $"the connection broke: {why.Message}" : "the connection broke", _brokenBy), Shard == shard ? executed : null);
         // A shard that has moved to another address has one link from now on.
         foreach (Link other in _client.Links) { other.Yield(this, shard, executed); }
         // Nothing is under way there any more; and the shard may have forgotten what it was told.

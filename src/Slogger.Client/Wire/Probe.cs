@@ -32,8 +32,9 @@ internal sealed class RefusedException : SloggerException
 /// <param name="Cluster">The cluster's name.</param>
 /// <param name="Shard">Which shard it is.</param>
 /// <param name="WorldLine">Its world-line.</param>
+/// <param name="HasRanges">Whether keys are cut into ranges: DPR.PARTITIONS says where. If not, they are in hash slots.</param>
 /// <param name="Executed">How far it knows to have executed the session's batches; null: it does not know.</param>
-internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine, Executed? Executed)
+internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine, bool HasRanges, Executed? Executed)
 {
     public static async Task<Hello> AskAsync(RespChannel channel, SessionId session, CancellationToken cancellation)
     {
@@ -57,7 +58,8 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
             int shard = checked((int)fields["shard"].AsInteger());
             if (shard is < 0 or >= ClientSession.ShardsMax) { throw new SloggerException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}"); }
             Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
-            return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()), executed);
+            return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()),
+                fields.TryGetValue("partitions", out RespValue? partitions) && partitions.ToString() == "range", executed);
         }
         catch (KeyNotFoundException e)
         {

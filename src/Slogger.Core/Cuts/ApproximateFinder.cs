@@ -15,6 +15,8 @@ public sealed class ApproximateFinder : IDprFinder
 {
     private readonly FinderMutation _mutation;
     private readonly DurableClaim[] _claims;
+    private readonly DurableClaim[] _ofCounted;
+    private readonly int[] _counted;
     private readonly Version[] _next;
     private bool _changed;
 
@@ -24,10 +26,23 @@ public sealed class ApproximateFinder : IDprFinder
     {
     }
 
-    internal ApproximateFinder(Cut current, FinderMutation mutation)
+    /// <summary>The same for a cluster of which not all shards count: some have not joined yet, or have left.</summary>
+    /// <param name="current">The recorded cut, the same version at all.</param>
+    /// <param name="counts">By number, whether a shard counts; at least one does. Reports of the others change nothing.</param>
+    /// <exception cref="ArgumentException">None counts, or there are not as many as shards.</exception>
+    public ApproximateFinder(Cut current, IReadOnlyList<bool> counts)
+        : this(current, FinderMutation.None, counts)
+    {
+    }
+
+    internal ApproximateFinder(Cut current, FinderMutation mutation, IReadOnlyList<bool>? counts = null)
     {
         _mutation = mutation;
+        if (counts is not null && (counts.Count != current.ShardCount || !counts.Contains(true)))
+            throw new ArgumentException($"Of {counts.Count} shards {counts.Count(c => c)} count; the cut has {current.ShardCount}.", nameof(counts));
+        _counted = [.. Enumerable.Range(0, current.ShardCount).Where(i => counts is null || counts[i])];
         _claims = new DurableClaim[current.ShardCount];
+        _ofCounted = new DurableClaim[_counted.Length];
         _next = new Version[current.ShardCount];
         Current = current;
         StartFrom(current);
@@ -63,7 +78,7 @@ public sealed class ApproximateFinder : IDprFinder
     {
         if (!_changed) return false;
         _changed = false;
-        return RaiseTo(GridCut.Common(_claims, _mutation));
+        return RaiseTo(GridCut.Common(Counted(), _mutation));
     }
 
     /// <inheritdoc />
@@ -80,16 +95,24 @@ public sealed class ApproximateFinder : IDprFinder
     {
         bool moved = false;
         ReadOnlySpan<Version> current = Current.Versions;
+        // A shard that would have to move to it must be restorable there.
+        foreach (int i in _counted)
+            if (grid > current[i] && grid < _claims[i].Floor && _mutation != FinderMutation.FloorIgnored) return false;
         for (int i = 0; i < current.Length; i++)
         {
-            // A shard that would have to move to it must be restorable there.
-            if (grid > current[i] && grid < _claims[i].Floor && _mutation != FinderMutation.FloorIgnored) return false;
             moved |= grid > current[i];
             _next[i] = Version.Max(current[i], grid);
         }
 
         if (moved) Current = Current.MovedTo(_next);
         return moved;
+    }
+
+    private ReadOnlySpan<DurableClaim> Counted()
+    {
+        if (_counted.Length == _claims.Length) return _claims;
+        for (int i = 0; i < _counted.Length; i++) _ofCounted[i] = _claims[_counted[i]];
+        return _ofCounted.AsSpan(0, _counted.Length);
     }
 
     private void StartFrom(Cut cut)

@@ -1,10 +1,11 @@
 // Hash partitions are the 16384 slots of Redis Cluster, computed as Redis Cluster does, so that its clients find their way
-// with the code that they have. Computed for each key on the proxy's hot path: no allocation, eight bytes per step.
+// with the code that they have. Where keys are cut into ranges (Partitioning), a slot is the number of a range. Computed for each
+// key on the proxy's hot path: no allocation, eight bytes per step.
 using System.Collections.Immutable;
 
 namespace Slogger.Core.Ownership;
 
-/// <summary>A hash partition: 0 to 16383. Source: Redis Cluster specification, "Key distribution model".</summary>
+/// <summary>The number of a partition: 0 to 16383. Source: Redis Cluster specification, "Key distribution model".</summary>
 public readonly record struct HashSlot(int Number) : IComparable<HashSlot>
 {
     /// <summary>How many slots there are.</summary>
@@ -16,7 +17,7 @@ public readonly record struct HashSlot(int Number) : IComparable<HashSlot>
     /// <summary>The last slot.</summary>
     public static readonly HashSlot Last = new(Count - 1);
 
-    /// <summary>The slot of a key: of what stands between the first '{' and the first '}' behind it, if that is not empty, else
+    /// <summary>The hash partition of a key: the slot of what stands between the first '{' and the first '}' behind it, if that is not empty, else
     /// of the whole key.</summary>
     public static HashSlot Of(ReadOnlySpan<byte> key)
     {

@@ -99,9 +99,9 @@ public sealed record OwnershipTable(MapRevision Revision, WorldLine WorldLine, S
     /// <returns>The table with it, or null.</returns>
     public OwnershipTable? Plan(ImmutableArray<SlotRange> slots, ShardId to, out string? error)
     {
-        if (slots.IsDefaultOrEmpty || !slots.All(s => s.IsValid))
+        if (slots.IsDefaultOrEmpty || !slots.All(s => s.IsValid && s.Last.Number < Map.Count))
         {
-            error = $"Slots are ranges within 0 to {HashSlot.Last}, at least one.";
+            error = $"Slots are ranges within 0 to {Map.Count - 1}, at least one.";
             return null;
         }
 

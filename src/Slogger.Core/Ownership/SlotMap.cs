@@ -1,5 +1,6 @@
-// Which shard owns which slot. Immutable, so that every thread may look into it; each change makes a new map. All slots have
-// an owner: that a slot is not served for a moment, while it moves, is a matter of the move (PartitionMove), not of the map.
+// Which shard owns which slot. A slot is the number of a partition, of either kind (Partitioning). Immutable, so that every thread may
+// look into it; each change makes a new map. All slots have an owner: that a slot is not served for a moment, while it moves, is a
+// matter of the move (PartitionMove), not of the map.
 using System.Collections.Immutable;
 using Slogger.Core.Shards;
 
@@ -39,15 +40,18 @@ public sealed class SlotMap
         _owners = owners;
         ImmutableArray<SlotRow>.Builder rows = ImmutableArray.CreateBuilder<SlotRow>();
         int first = 0;
-        for (int i = 1; i <= HashSlot.Count; i++)
+        for (int i = 1; i <= owners.Length; i++)
         {
-            if (i < HashSlot.Count && owners[i] == owners[first]) continue;
+            if (i < owners.Length && owners[i] == owners[first]) continue;
             rows.Add(new(new(new(first), new(i - 1)), owners[first]));
             first = i;
         }
 
         Rows = rows.ToImmutable();
     }
+
+    /// <summary>How many slots there are: <see cref="Partitioning.Count"/>.</summary>
+    public int Count => _owners.Length;
 
     /// <summary>The map as rows: ordered, without gaps, neighbours of different shards.</summary>
     public ImmutableArray<SlotRow> Rows { get; }
@@ -57,16 +61,19 @@ public sealed class SlotMap
     public ShardId Owner(HashSlot slot) => _owners[slot.Number];
 
     /// <summary>Shards 0 to n-1 with a range each, cut where redis-cli --cluster create cuts.</summary>
+    /// <param name="shardCount">How many shards.</param>
+    /// <param name="slotCount">How many slots.</param>
     /// <exception cref="ArgumentOutOfRangeException">No shard, or more shards than slots.</exception>
-    public static SlotMap Even(int shardCount)
+    public static SlotMap Even(int shardCount, int slotCount = HashSlot.Count)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(shardCount, 1);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(shardCount, HashSlot.Count);
-        ShardId[] owners = new ShardId[HashSlot.Count];
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(shardCount, slotCount);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(slotCount, HashSlot.Count);
+        ShardId[] owners = new ShardId[slotCount];
         int first = 0;
         for (int shard = 0; shard < shardCount; shard++)
         {
-            int end = (int)Math.Round((shard + 1) * ((double)HashSlot.Count / shardCount), MidpointRounding.AwayFromZero);
+            int end = (int)Math.Round((shard + 1) * ((double)slotCount / shardCount), MidpointRounding.AwayFromZero);
             Array.Fill(owners, new(shard), first, end - first);
             first = end;
         }
@@ -77,16 +84,17 @@ public sealed class SlotMap
     /// <summary>Reads rows, in any order.</summary>
     /// <param name="rows">The rows.</param>
     /// <param name="error">Why they are no map: which slots have no owner or two, or what is no range.</param>
+    /// <param name="slotCount">How many slots there are.</param>
     /// <returns>The map, or null.</returns>
-    public static SlotMap? FromRows(IEnumerable<SlotRow> rows, out string? error)
+    public static SlotMap? FromRows(IEnumerable<SlotRow> rows, out string? error, int slotCount = HashSlot.Count)
     {
         ArgumentNullException.ThrowIfNull(rows);
-        ShardId[] owners = new ShardId[HashSlot.Count];
+        ShardId[] owners = new ShardId[slotCount];
         int next = 0;
         SlotRow before = default;
         foreach (SlotRow row in rows.OrderBy(r => r.Slots.First).ThenBy(r => r.Slots.Last))
         {
-            error = !row.Slots.IsValid ? $"{row.Slots.First} to {row.Slots.Last} of shard {row.Shard} is no range of slots: slots are 0 to {HashSlot.Last}."
+            error = !row.Slots.IsValid || row.Slots.Last.Number >= slotCount ? $"{row.Slots.First} to {row.Slots.Last} of shard {row.Shard} is no range of slots: slots are 0 to {slotCount - 1}."
                 : row.Shard.Number < 0 ? $"Slots {row.Slots} have the owner {row.Shard}: shards are numbered from 0."
                 : row.Slots.First.Number < next ? $"Slots {row.Slots} of shard {row.Shard} overlap slots {before.Slots} of shard {before.Shard}."
                 : row.Slots.First.Number > next ? NoOwner(next, row.Slots.First.Number - 1)
@@ -97,7 +105,7 @@ public sealed class SlotMap
             before = row;
         }
 
-        error = next < HashSlot.Count ? NoOwner(next, HashSlot.Count - 1) : null;
+        error = next < slotCount ? NoOwner(next, slotCount - 1) : null;
         return error is null ? new(owners) : null;
     }
 
@@ -108,7 +116,7 @@ public sealed class SlotMap
         ShardId[] owners = (ShardId[])_owners.Clone();
         foreach (SlotRange range in slots)
         {
-            if (!range.IsValid) throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(slots));
+            if (!range.IsValid || range.Last.Number >= owners.Length) throw new ArgumentException($"{range.First} to {range.Last} is no range of slots.", nameof(slots));
             Array.Fill(owners, to, range.First.Number, range.Count);
         }
 

@@ -73,6 +73,12 @@ public sealed record RecoveryFacts
 
     /// <summary>What the operator chose.</summary>
     public SeedChoice Seed { get; init; }
+
+    /// <summary>The shard has yet to join its cluster: it has served nobody, and no cut counts it.</summary>
+    public bool IsJoining { get; init; }
+
+    /// <summary>How many keys the store holds, as far as it can be asked.</summary>
+    public long KeyCount { get; init; }
 }
 
 /// <summary>Where a world-line branched off the one before.</summary>
@@ -107,6 +113,9 @@ public abstract record RecoveryDecision
 
     /// <summary>Begin with an empty store and an empty log.</summary>
     public sealed record FirstStartEmpty : RecoveryDecision;
+
+    /// <summary>Begin, or begin anew, with an empty store at a version that the cluster cannot go back behind: the shard has yet to join.</summary>
+    public sealed record BeginToJoin(WorldPoint At) : RecoveryDecision;
 
     /// <summary>Adopt the store's data by a checkpoint while it serves; the log begins there. If a world-line is given it has
     /// to be started first, at the branch: the data is not the history that the cluster had.</summary>

@@ -16,7 +16,24 @@ public static class RecoveryPlan
     {
         if (facts.Situation == StoreSituation.Unreachable)
             return new RecoveryDecision.WaitForStore($"Shard {facts.Shard}: {facts.Store} cannot be reached yet.");
+        if (facts.IsJoining && !(facts.Log?.Last.WorldLine > facts.Recorded.WorldLine)) return ToJoin(facts);
         return facts.Log is { } log ? WithLog(facts, log) : WithoutLog(facts);
+    }
+
+    // Nobody was served, so all of its versions are empty, whatever world-line they were in: it begins where it need never go back
+    // behind, and not below what it has said itself.
+    private static RecoveryDecision ToJoin(RecoveryFacts facts)
+    {
+        if (facts.KeyCount > 0)
+        {
+            return new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: {facts.Store} holds {facts.KeyCount} keys, and a shard joins a cluster with an empty Redis. "
+                + "Nothing was changed. Give it another Redis, or empty this one (FLUSHALL) if its data is of no use.");
+        }
+
+        Version at = facts.Recorded.Version;
+        if (facts.Log is { } log && log.Last.WorldLine == facts.Recorded.WorldLine) at = Version.Max(at, log.Last.Version);
+        return new RecoveryDecision.BeginToJoin(new(facts.Recorded.WorldLine, at));
     }
 
     private static RecoveryDecision WithoutLog(RecoveryFacts facts)

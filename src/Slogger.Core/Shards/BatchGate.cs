@@ -35,7 +35,12 @@ public sealed record BatchGateOptions
 /// <param name="Grid">The cluster's clock grid.</param>
 /// <param name="Branches">Where the world-lines up to this one branched off; only looked at for a session of an older one.</param>
 public readonly record struct GateShard(
-    WorldLine WorldLine, Version Open, VersionGrid Grid, IReadOnlyCollection<WorldLineBranch> Branches);
+    WorldLine WorldLine, Version Open, VersionGrid Grid, IReadOnlyCollection<WorldLineBranch> Branches)
+{
+    /// <summary>Until then the grid is known: what opens later may open sooner, by a stretch that the shard has not heard of. In
+    /// microseconds since the Unix epoch.</summary>
+    public long GridValidUntilUs { get; init; } = long.MaxValue;
+}
 
 /// <summary>What is to be done with a batch.</summary>
 public enum GateVerdict
@@ -57,6 +62,9 @@ public enum GateVerdict
 
     /// <summary>Keep it until this shard has restored its store for the session's world-line.</summary>
     WaitForWorldLine,
+
+    /// <summary>Keep it until this shard knows the clock grid again: others may have given out the version by now.</summary>
+    WaitForGrid,
 }
 
 /// <summary>A decision of the gate.</summary>
@@ -104,8 +112,9 @@ public sealed class BatchGate
             return new(GateVerdict.Execute);
 
         // Looked up by time, not by version: a nonsensical version must not be computed with.
-        if (header.AtLeast > shard.Grid.VersionAt(now.Microseconds + _options.RemoteAheadMaxUs))
-            return new(GateVerdict.RefuseAhead);
+        long furthestUs = now.Microseconds + _options.RemoteAheadMaxUs;
+        if (header.AtLeast > shard.Grid.VersionAt(furthestUs))
+            return new(furthestUs <= shard.GridValidUntilUs ? GateVerdict.RefuseAhead : GateVerdict.WaitForGrid);
         long opensUs = shard.Grid.StartOf(header.AtLeast), aheadUs = opensUs - now.Microseconds;
         // Due by this clock already: there is nothing to wait for but the shard's own closing.
         return aheadUs > 0 && aheadUs <= _options.ClockErrorUs

@@ -10,6 +10,9 @@ public sealed partial class ShardMachine
 {
     private Version _counted;              // last version whose boundary counts: answered and read, or an empty run
     private Version _durable;              // last version that the log reported durable
+
+    /// <summary>What this shard has durable: the newest that it may claim.</summary>
+    public WorldPoint Durable => new(_worldLine, Version.Min(_durable, _counted));
     private WorldPoint _recorded;          // what the metadata holds of this shard as durable
     private WorldPoint _committed;         // the recorded cut, as far as it is known here
     private Version _branch;               // where this world-line began

@@ -31,6 +31,7 @@ public sealed partial class ShardMachine
     private readonly ShardOptions _options;
     private readonly ShardMutation _mutation;
     private VersionGrid _grid;
+    private long _gridValidUntilUs = long.MaxValue;
     private ShardMode _mode;
     private bool _storeAttached;
     private bool _everRan;
@@ -71,6 +72,7 @@ public sealed partial class ShardMachine
         _options = options;
         _mutation = mutation;
         _grid = start.Grid;
+        _gridValidUntilUs = start.GridValidUntilUs ?? long.MaxValue;
         _worldLine = start.Last.WorldLine;
         _now = start.Now;
         _last = start.Last;
@@ -80,9 +82,9 @@ public sealed partial class ShardMachine
         _committed = start.Cut;
         // Where the world-line branched off is not known here: not above its recorded cut.
         _branch = start.Cut.Version;
-        _open = _lowest = Version.Max(_grid.VersionAt(_now.Microseconds), _last.Version.Next);
-        // What lies behind the last boundary is not known here: only a marker can tell.
-        _dirty = true;
+        _open = _lowest = Version.Max(SlotAt(_now), _last.Version.Next);
+        // What lies behind the last boundary is not known here, if nobody says so: only a marker can tell.
+        _dirty = !start.IsClean;
         _lastAppendUs = _now.Microseconds;
         _stageAnswered = _stageRead = _stageDurable = new(_last.Version, default);
         _stageRecorded = new(_recorded.Version, default);
@@ -104,6 +106,9 @@ public sealed partial class ShardMachine
 
     /// <summary>Every how many versions one is closed (1 in mode Log).</summary>
     public long Stride => _stride;
+
+    /// <summary>Whether all that was forwarded is in versions that are durable.</summary>
+    public bool IsClosed => _storeAttached && !_dirty && _inFlight is null && _durable >= _last.Version;
 
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;
@@ -132,7 +137,7 @@ public sealed partial class ShardMachine
     public long NextBoundaryUs(HybridTimestamp now)
     {
         _awaitedEnd = default;
-        if (RoundDown(_atLeast.Previous) >= _open) return now.Microseconds;
+        if (RoundDown(Version.Min(_atLeast, LastKnown).Previous) >= _open) return now.Microseconds;
         _awaitedEnd = RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds)));
         return _grid.StartOf(_awaitedEnd.Next);
     }
@@ -308,18 +313,39 @@ public sealed partial class ShardMachine
         if (!IsOver) _mode = ShardMode.Stopping;
     }
 
-    /// <summary>The cluster's grid has another stretch. Versions do not go back whatever it says.</summary>
-    public void GridChanged(VersionGrid grid) => _grid = grid;
+    /// <summary>The cluster's grid, which may have another stretch. Versions do not go back whatever it says.</summary>
+    /// <param name="grid">The grid.</param>
+    /// <param name="validUntilUs">Until then, in microseconds since the Unix epoch, no stretch can begin that is not in it. What begins
+    /// later is not closed before the grid is known again: others may number it differently by then (invariant I1). What is forwarded
+    /// meanwhile is in the version that is open.</param>
+    public void GridChanged(VersionGrid grid, long validUntilUs = long.MaxValue)
+    {
+        _gridValidUntilUs = validUntilUs;
+        if (ReferenceEquals(grid, _grid)) return;
+        _grid = grid;
+        // A fast-forward was meant in the old one: its number could be an hour away now. Whoever still needs it asks again.
+        _atLeast = Version.Min(_atLeast, _open);
+        // The end that was given out is a number of the old grid, which may mean another time now: it is asked for again.
+        if (_awaitedEnd > default(Version)) _awaitedEnd = new(long.MaxValue);
+    }
 
     /// <summary>Makes this version (or a later one) open at the next Tick, ahead of the clock: DPR's fast-forward, when a
-    /// session has seen a later version elsewhere (DPR, section 3.2).</summary>
+    /// session has seen a later version elsewhere (DPR, section 3.2). The caller's clock has to take in when that version opens
+    /// (<see cref="HybridClock.TryObserve"/>), and the next process has to continue that clock: nothing else tells it what was open.</summary>
     public void FastForward(Version atLeast) => _atLeast = Version.Max(_atLeast, atLeast);
 
     private bool IsOver => _mode is ShardMode.Stopped or ShardMode.Halted;
 
     private bool Is(ShardMutation mutation) => _mutation == mutation;
 
-    private Version SlotAt(HybridTimestamp time) => Version.Max(_grid.VersionAt(time.Microseconds), _atLeast);
+    private Version SlotAt(HybridTimestamp time)
+    {
+        Version slot = Version.Max(_grid.VersionAt(time.Microseconds), _atLeast);
+        return Version.Min(slot, LastKnown);
+    }
+
+    // The last version that begins at a time for which the grid is valid: it may be open, and those before it closed.
+    private Version LastKnown => Is(ShardMutation.OldGridGoesOn) ? new(long.MaxValue) : _grid.VersionAt(_gridValidUntilUs);
 
     private void Run()
     {

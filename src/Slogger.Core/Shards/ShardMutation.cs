@@ -74,4 +74,7 @@ internal enum ShardMutation
 
     /// <summary>A version is closed at the end of a later one, with what was done in that.</summary>
     LateEndIsNoMatter,
+
+    /// <summary>Versions are closed by a grid that others may have changed.</summary>
+    OldGridGoesOn,
 }

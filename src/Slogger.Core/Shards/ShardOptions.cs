@@ -66,7 +66,15 @@ public sealed record ShardOptions
 /// <param name="Recorded">What this shard has recorded as durable: the same world-line, at most <paramref name="Last"/>.</param>
 /// <param name="Cut">The recorded cut: at most <paramref name="Recorded"/>.</param>
 /// <param name="Now">The clock.</param>
-public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldPoint Recorded, WorldPoint Cut, HybridTimestamp Now);
+public readonly record struct ShardStart(VersionGrid Grid, Boundary Last, WorldPoint Recorded, WorldPoint Cut, HybridTimestamp Now)
+{
+    /// <summary>The store is at the last boundary, and nobody has been let in since: no marker is needed to end the versions after it.
+    /// Default: false, what lies behind it is not known.</summary>
+    public bool IsClean { get; init; }
+
+    /// <summary>As for <see cref="ShardMachine.GridChanged"/>; null: for ever.</summary>
+    public long? GridValidUntilUs { get; init; }
+}
 
 /// <summary>What a shard is doing.</summary>
 public enum ShardMode

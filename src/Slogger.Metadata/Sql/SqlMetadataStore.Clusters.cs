@@ -85,9 +85,10 @@ internal sealed partial class SqlMetadataStore
     private static async Task<SlotOwners> SlotsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
         // One statement, so the rows are of one revision.
-        List<(SlotRow Row, long Revision)> rows = await session.QueryAsync(
-            "SELECT first_slot, last_slot, shard, revision FROM slogger_slots WHERE cluster = @cluster",
-            r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3)),
+        List<(SlotRow Row, long Revision, long Count)> rows = await session.QueryAsync(
+            "SELECT s.first_slot, s.last_slot, s.shard, s.revision, c.partition_count "
+            + "FROM slogger_slots s INNER JOIN slogger_clusters c ON c.cluster = s.cluster WHERE s.cluster = @cluster",
+            r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3), r.GetInt64(4)),
             cancellation,
             ("@cluster", cluster));
         if (rows.Count == 0)
@@ -95,8 +96,8 @@ internal sealed partial class SqlMetadataStore
             throw UnknownCluster(cluster);
         }
 
-        SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error)
-            ?? throw new MetadataException($"The hash slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
+        SlotMap map = SlotMap.FromRows(rows.Select(r => r.Row), out string? error, (int)rows[0].Count)
+            ?? throw new MetadataException($"The slots of cluster \"{cluster}\" in the metadata are not right: {error} Restore the table slogger_slots from a backup.");
         return new SlotOwners(map, new(rows.Max(r => r.Revision)));
     }
 
@@ -105,12 +106,14 @@ internal sealed partial class SqlMetadataStore
             async () =>
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_clusters (cluster, shard_count, finder, secret, world_line, epoch_last, revision, created_us) "
-                    + "VALUES (@cluster, @shard_count, @finder, @secret, @world_line, 0, 0, @now)",
+                    "INSERT INTO slogger_clusters (cluster, shard_count, made_with, finder, partitions, partition_count, secret, world_line, epoch_last, revision, created_us) "
+                    + "VALUES (@cluster, @shard_count, @shard_count, @finder, @partitions, @partition_count, @secret, @world_line, 0, 0, @now)",
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
                     ("@finder", NameOf(settings.Finder)),
+                    ("@partitions", settings.Partitions.ToString()),
+                    ("@partition_count", (long)settings.Partitions.Count),
                     ("@secret", NewSecret()),
                     ("@world_line", WorldLine.First.Number),
                     ("@now", NowMicroseconds));
@@ -132,21 +135,37 @@ internal sealed partial class SqlMetadataStore
                         ("@world_line", WorldLine.First.Number));
                 }
 
-                await InsertSlotsAsync(session, cluster, SlotMap.Even(settings.ShardCount), MapRevision.First, cancellation);
+                await InsertSlotsAsync(session, cluster, SlotMap.Even(settings.ShardCount, settings.Partitions.Count), MapRevision.First, cancellation);
                 return true;
             },
             cancellation);
 
     private static async Task<ClusterSettings?> SettingsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<(long Shards, string Finder)> rows = await session.QueryAsync(
-            "SELECT shard_count, finder FROM slogger_clusters WHERE cluster = @cluster",
-            r => (r.GetInt64(0), r.GetString(1)),
+        List<(long Shards, string Finder, long MadeWith, string Partitions, long Count)> rows = await session.QueryAsync(
+            "SELECT shard_count, finder, made_with, partitions, partition_count FROM slogger_clusters WHERE cluster = @cluster",
+            r => (r.GetInt64(0), r.GetString(1), r.GetInt64(2), r.GetString(3), r.GetInt64(4)),
             cancellation,
             ("@cluster", cluster));
         return rows.Count == 0
             ? null
-            : new() { ShardCount = (int)rows[0].Shards, Finder = FinderOf(rows[0].Finder), Grid = await GridAsync(session, cluster, cancellation) };
+            : new()
+            {
+                ShardCount = (int)rows[0].Shards,
+                MadeWith = (int)rows[0].MadeWith,
+                Finder = FinderOf(rows[0].Finder),
+                Partitions = PartitionsOf(cluster, rows[0].Partitions, rows[0].Count),
+                Grid = await GridAsync(session, cluster, cancellation),
+            };
+    }
+
+    private static Partitioning PartitionsOf(string cluster, string text, long count)
+    {
+        bool isRight = Partitioning.TryParse(text, out Partitioning partitions, out string problem);
+        if (isRight && partitions.Count == count) { return partitions; }
+        throw new MetadataException(
+            $"The partitions of cluster \"{cluster}\" in the metadata are not right: the text {(isRight ? $"says that there are {partitions.Count}, not {count}" : problem)}. "
+            + "Restore the table slogger_clusters from a backup.");
     }
 
     private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>

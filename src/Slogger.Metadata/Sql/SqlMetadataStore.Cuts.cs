@@ -13,7 +13,7 @@ namespace Slogger.Metadata.Sql;
 internal sealed partial class SqlMetadataStore
 {
     /// <summary>The cluster's row, but for its settings.</summary>
-    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator);
+    private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator, long ChangeUs);
 
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
 
@@ -125,11 +125,11 @@ internal sealed partial class SqlMetadataStore
                 return head.Cut;
             }
 
-            List<DurableClaim> claims = await ClaimsAsync(session, cluster, cancellation);
-            if (claims.Count == 1)
+            List<(ShardId Shard, DurableClaim Claim)> claims = await ClaimsAsync(session, cluster, cancellation);
+            if (head.ShardCount == 1)
             {
                 // A shard alone: its claim, which never goes back, is the cut, and needs no second write.
-                return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, claims) };
+                return head.Cut with { Cut = GridCut.Advance(head.Cut.Cut, [.. claims.Select(c => c.Claim)]) };
             }
 
             if (GridOver(head, claims) is not { } next)
@@ -146,19 +146,19 @@ internal sealed partial class SqlMetadataStore
     }
 
     // What the claims allow beyond the recorded cut by the grid, which is also what the hybrid finder falls back on; null if nothing.
-    private static Cut? GridOver(in ClusterHead head, List<DurableClaim> claims)
+    private static Cut? GridOver(in ClusterHead head, List<(ShardId Shard, DurableClaim Claim)> claims)
     {
         WorldPoint cut = head.Cut.Cut;
         if (head.Finder == FinderKind.Approximate)
         {
-            WorldPoint next = GridCut.Advance(cut, claims);
-            return next == cut ? null : Cut.Uniform(cut.WorldLine, claims.Count, next.Version);
+            WorldPoint next = GridCut.Advance(cut, [.. claims.Select(c => c.Claim)]);
+            return next == cut ? null : Cut.Uniform(cut.WorldLine, head.ShardCount, next.Version);
         }
 
         ApproximateFinder grid = new(head.Cut.Whole(claims.Count));
-        for (int i = 0; i < claims.Count; i++)
+        foreach ((ShardId shard, DurableClaim claim) in claims)
         {
-            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+            grid.Report(VersionReport.Of(shard, claim, claim.Point.Version, DependencySet.Empty));
         }
 
         return grid.Advance() ? grid.Current : null;
@@ -187,7 +187,7 @@ internal sealed partial class SqlMetadataStore
     {
         List<ClusterHead> heads = await session.QueryAsync(
             "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
-            + "coordinator_address, secret FROM slogger_clusters WHERE cluster = @cluster",
+            + "coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster",
             HeadOf,
             cancellation,
             ("@cluster", cluster));
@@ -202,7 +202,8 @@ internal sealed partial class SqlMetadataStore
             FinderOf(row.GetString(1)),
             new ClusterCut(cut, new(row.GetInt64(5))) { ByShard = CutOf(cut.WorldLine, row.GetString(4)) },
             row.GetInt64(6),
-            new(row.GetInt64(7), row.GetInt64(8), row.GetString(9), row.GetString(10)));
+            new(row.GetInt64(7), row.GetInt64(8), row.GetString(9), row.GetString(10)),
+            row.GetInt64(11));
     }
 
     // ---- Rows of the precedence graph ----

@@ -78,19 +78,36 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync(
             async session =>
             {
-                ClusterHead head = await HeadWithSecretAsync(session, cluster, cancellation);
+                ClusterHead head = await HeadAsync(session, cluster, cancellation);
                 List<(ShardRecord Shard, long Renewals)> shards = await session.QueryAsync(
                     $"SELECT {ShardColumns}, renewals FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
-                    r => (ShardOf(r), r.GetInt64(10)),
+                    r => (ShardOf(r), r.GetInt64(11)),
                     cancellation,
                     ("@cluster", cluster));
                 return new ClusterWatch(
                     head.Cut,
                     new(head.Coordinator.Epoch, head.Coordinator.Renewals),
                     head.Coordinator.Address,
-                    head.Coordinator.Secret,
                     [.. shards.Select(s => Raised(s.Shard, head.Cut))],
-                    [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))]);
+                    [.. shards.Select(s => new LeaseState(s.Shard.Epoch, s.Renewals))],
+                    head.ChangeUs,
+                    head.EpochLast);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ClusterBeat> BeatAsync(string cluster, ShardId shard, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        return connection.RunAsync(
+            async session =>
+            {
+                ClusterHead head = await HeadAsync(session, cluster, cancellation);
+                ShardRecord own = await ShardAsync(session, cluster, shard, cancellation);
+                return new ClusterBeat(
+                    head.Cut, new(head.Coordinator.Epoch, head.Coordinator.Renewals), head.Coordinator.Address, head.ChangeUs, head.EpochLast, Raised(own, head.Cut));
             },
             cancellation);
     }

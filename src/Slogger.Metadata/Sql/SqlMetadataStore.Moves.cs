@@ -3,6 +3,7 @@
 using System.Collections.Immutable;
 using System.Data.Common;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -45,6 +46,14 @@ internal sealed partial class SqlMetadataStore
                 if (to.Number >= shards)
                 {
                     return (new(null, $"Cluster \"{cluster}\" has no shard {to}: its shards are 0 to {shards - 1}."), null);
+                }
+
+                MemberState state = (await ShardAsync(session, cluster, to, cancellation)).State;
+                if (state != MemberState.Member)
+                {
+                    return (new(null, state == MemberState.Joining
+                        ? $"Shard {to} has not joined cluster \"{cluster}\" yet: start its proxy, or wait until it serves."
+                        : $"Shard {to} leaves cluster \"{cluster}\", or has left it: it takes no slots."), null);
                 }
 
                 FinderKind finder = (await HeadAsync(session, cluster, cancellation)).Finder;

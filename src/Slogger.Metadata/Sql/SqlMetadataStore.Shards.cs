@@ -1,5 +1,6 @@
 // Shards: who owns them, and what they have recorded.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -8,7 +9,7 @@ namespace Slogger.Metadata.Sql;
 
 internal sealed partial class SqlMetadataStore
 {
-    private const string ShardColumns = "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered";
+    private const string ShardColumns = "shard, address, store_kind, owner, epoch, world_line, cut_version, stride, floor_version, entered, state";
 
     /// <inheritdoc />
     public Task<ShardRecord> RegisterShardAsync(
@@ -74,7 +75,8 @@ internal sealed partial class SqlMetadataStore
                             ("@epoch", epoch),
                             ("@cluster", cluster));
                         int rows = await session.ExecuteAsync(
-                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner WHERE cluster = @cluster AND shard = @shard",
+                            // What the owner before has agreed to binds nobody now.
+                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND shard = @shard",
                             cancellation,
                             ("@epoch", epoch),
                             ("@owner", owner),
@@ -182,12 +184,15 @@ internal sealed partial class SqlMetadataStore
         return isBehind ? shard with { Claim = new(committed, 1, committed.Version) } : shard;
     }
 
-    private static Task<List<DurableClaim>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+    // Of the shards that count. A database gives rows in any order.
+    private static Task<List<(ShardId Shard, DurableClaim Claim)>> ClaimsAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
         session.QueryAsync(
-            "SELECT world_line, cut_version, stride, floor_version FROM slogger_shards WHERE cluster = @cluster",
-            r => ClaimOf(r, 0),
+            "SELECT world_line, cut_version, stride, floor_version, shard FROM slogger_shards WHERE cluster = @cluster AND state IN (@member, @leaving)",
+            r => (new ShardId((int)r.GetInt64(4)), ClaimOf(r, 0)),
             cancellation,
-            ("@cluster", cluster));
+            ("@cluster", cluster),
+            ("@member", (long)MemberState.Member),
+            ("@leaving", (long)MemberState.Leaving));
 
     // Null when nothing speaks against it: the row changed between the update and the query, to the world-line or epoch that
     // was expected. As both only grow, this can be seen once for each at most.
@@ -223,7 +228,10 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static ShardRecord ShardOf(System.Data.Common.DbDataReader row) => new(
-        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), ClaimOf(row, 5), row.GetInt64(4), row.GetString(3), new(row.GetInt64(9)));
+        new((int)row.GetInt64(0)), row.GetString(1), row.GetString(2), ClaimOf(row, 5), row.GetInt64(4), row.GetString(3), new(row.GetInt64(9)))
+    {
+        State = (MemberState)row.GetInt64(10),
+    };
 
     private static DurableClaim ClaimOf(System.Data.Common.DbDataReader row, int first) =>
         new(PointOf(row, first), row.GetInt64(first + 2), new(row.GetInt64(first + 3)));

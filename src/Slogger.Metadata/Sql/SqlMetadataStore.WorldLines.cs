@@ -1,5 +1,6 @@
 // World-lines, and the places in replication streams that stand for points of history.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -120,7 +121,7 @@ internal sealed partial class SqlMetadataStore
                 + $"{own.Epoch} are recorded");
         }
 
-        if (own.Epoch != epoch)
+        if (own.Epoch != epoch || !Members.Counts(own.State))
         {
             return new(WorldLineOutcome.Deposed, cut);
         }
@@ -141,8 +142,9 @@ internal sealed partial class SqlMetadataStore
     private static async Task<Cut> ProvedAsync(
         SqlSession session, string cluster, ClusterHead head, ShardId shard, DurableClaim durable, PrecedenceRow? row, CancellationToken cancellation)
     {
-        DurableClaim[] claims = [.. (await ShardRowsAsync(session, cluster, cancellation)).Select(s => s.Shard == shard ? durable : s.Claim)];
-        Cut recorded = head.Cut.Whole(claims.Length);
+        List<ShardRecord> rows = await ShardRowsAsync(session, cluster, cancellation);
+        (ShardId Shard, DurableClaim Claim)[] claims = [.. rows.Where(s => Members.Counts(s.State)).Select(s => (s.Shard, s.Shard == shard ? durable : s.Claim))];
+        Cut recorded = head.Cut.Whole(rows.Count);
         if (head.Finder == FinderKind.Exact && claims.Length > 1)
         {
             ExactFinder exact = new(recorded, await RowsAsync(session, cluster, cancellation));
@@ -159,12 +161,12 @@ internal sealed partial class SqlMetadataStore
         IDprFinder grid = new ApproximateFinder(recorded);
         if (head.Finder == FinderKind.Approximate || claims.Length == 1)
         {
-            return Cut.Uniform(recorded.WorldLine, claims.Length, GridCut.Advance(head.Cut.Cut, claims).Version);
+            return Cut.Uniform(recorded.WorldLine, rows.Count, GridCut.Advance(head.Cut.Cut, [.. claims.Select(c => c.Claim)]).Version);
         }
 
-        for (int i = 0; i < claims.Length; i++)
+        foreach ((ShardId of, DurableClaim claim) in claims)
         {
-            grid.Report(VersionReport.Of(new(i), claims[i], claims[i].Point.Version, DependencySet.Empty));
+            grid.Report(VersionReport.Of(of, claim, claim.Point.Version, DependencySet.Empty));
         }
 
         grid.Advance();

@@ -1,6 +1,7 @@
 // The texts of option values: durations, sizes, flags, choices, names. One reader per shape, used for the command line, the
 // environment and the configuration file alike. Each says what is wrong and what is expected; the caller adds where it stood.
 using System.Globalization;
+using Slogger.Core.Ownership;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -154,6 +155,24 @@ public static class OptionText
         bool ok = MetadataSpec.TryParse(text, out MetadataSpec? spec, out string? why);
         (value, problem) = (spec!, why ?? "");
         return ok;
+    }
+
+    /// <summary>Reads how keys fall into partitions: hash, range:KEY,KEY,... or range:@FILE.</summary>
+    public static bool Partitions(string text, out Partitioning value, out string problem)
+    {
+        const string FromFile = "range:@";
+        if (!text.StartsWith(FromFile, StringComparison.OrdinalIgnoreCase)) { return Partitioning.TryParse(text, out value, out problem); }
+        value = Partitioning.Hash;
+        if (!ExistingFile(text[FromFile.Length..], out string file, out problem)) { return false; }
+        try
+        {
+            return Partitioning.TryReadLines(File.ReadLines(file), out value, out problem);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            problem = $"cannot be read: {e.Message}";
+            return false;
+        }
     }
 
     /// <summary>Reads a name of 1 to 64 letters, digits, '-', '_' and '.'.</summary>

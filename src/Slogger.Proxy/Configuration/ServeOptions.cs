@@ -4,6 +4,7 @@
 using System.Collections.Immutable;
 using System.Text.Json.Serialization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
@@ -73,16 +74,23 @@ public sealed record ServeOptions
     /// sessions only.</summary>
     public FinderKind? Finder { get; init; }
 
+    /// <summary>How keys fall into partitions. Default: null, whatever the cluster was made with; where it is made, hash. Kept with the cluster.</summary>
+    public Partitioning? Partitions { get; init; }
+
     /// <summary>How many shards the cluster has, 1 to 1024: 0 to one less. Needed where the cluster is made, by the first of its
     /// proxies; a later one that gives another number is refused. Default: null, 1 when the cluster is made.</summary>
     public int? Shards { get; init; }
+
+    /// <summary>Has this proxy join a running cluster as its next shard, with an empty Redis. Default: false, so that a wrong number makes no
+    /// shard. Of no consequence once it has joined.</summary>
+    public bool Joins { get; init; }
 
     /// <summary>What makes a version durable. Default: log.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 
     /// <summary>
     /// Length of a version, 1 ms to 60 min. Default: 5 ms. Shorter means less is lost at a crash and a shorter wait for a commit;
-    /// longer means fewer disk syncs.
+    /// longer means fewer disk syncs. Of a cluster of several shards it counts where that is made.
     /// </summary>
     public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
 

@@ -2,6 +2,7 @@
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -59,7 +60,9 @@ public static class ServeOptionsReader
             Cluster = reader.Value("cluster", OptionText.Name, defaults.Cluster),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), defaults.Shard.Number)),
             Shards = reader.Value("shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) is > 0 and var shards ? shards : null,
+            Joins = reader.Value("join", OptionText.Flag, false),
             Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
+            Partitions = reader.Optional<Partitioning>("partitions", OptionText.Partitions),
             Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
@@ -133,7 +136,7 @@ public static class ServeOptionsReader
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         if (!reader.IsGiven("shard"))
         {
-            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: the dead one's number, as slogger status of another shard shows it"));
+            reader.Errors.Add(new OptionError("no shard is given", "", "give --shard ID: its number, as slogger status of another shard shows it"));
         }
 
         RecoverOptions options = new()
@@ -308,9 +311,19 @@ public static class ServeOptionsReader
             reader.Fail("announce", $"{announced} is nothing that others can connect to", "give the HOST:PORT by which clients on other machines reach this proxy");
         }
 
+        if (options.Partitions is { } partitions && options.Shards is { } shards && partitions.Count < shards)
+        {
+            reader.Fail("partitions", $"makes {partitions.Count} partitions, which are too few for {shards} shards", $"give at least {shards - 1} split keys");
+        }
+
         foreach (ListenAddress open in all.Where(address => !address.IsLocal))
         {
             reader.Warnings.Add($"{open} is reachable from other machines: unless Redis asks for a password, so can anyone there use it");
+        }
+
+        if (options is { Joins: true, Shards: not null })
+        {
+            reader.Fail("shards", "is given with --join, which has the cluster grow by one", "remove one of them");
         }
 
         if (options.ClockError > options.VersionInterval / 2)

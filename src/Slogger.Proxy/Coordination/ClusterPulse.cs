@@ -3,6 +3,7 @@
 // reach it deposes nobody. Core's LeaseWatch says when a lease has run out.
 using System.Diagnostics;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -21,6 +22,12 @@ public enum ShardLife
 
     /// <summary>It has not run yet.</summary>
     Never,
+
+    /// <summary>It has not joined yet.</summary>
+    Joining,
+
+    /// <summary>It has left.</summary>
+    Left,
 }
 
 /// <summary>What is known of a shard.</summary>
@@ -39,6 +46,15 @@ internal interface IPulseListener
     /// <summary>The recorded cut, and the current world-line.</summary>
     void OnCut(ClusterCut cut);
 
+    /// <summary>The shard's clock, in microseconds since the Unix epoch.</summary>
+    long NowUs { get; }
+
+    /// <summary>The clock grid, and until when it is known now.</summary>
+    void OnGrid(GridView grid);
+
+    /// <summary>Who is in the cluster was looked at.</summary>
+    void OnMembers();
+
     /// <summary>Another process has taken the shard.</summary>
     void OnDeposed(string owner);
 
@@ -54,8 +70,12 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     /// <summary>How often it is renewed, and looked at.</summary>
     public static readonly TimeSpan Period = TimeSpan.FromMilliseconds(400);
 
+    // Up to so many shards everybody looks at all others with each beat; beyond, in proportion less often: what all of them together read grows with their number.
+    private const int ShardsAtATime = 16;
+
     private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
-    private readonly LeaseWatch[] _watches = [.. Enumerable.Range(0, seat.ShardCount).Select(_ => new LeaseWatch((long)Term.TotalMicroseconds))];
+    private readonly List<LeaseWatch> _watches = [];
+    private long _lookedAt = long.MinValue / 2, _owners = -1, _watchedUs;
     private volatile IReadOnlyList<ShardPulse> _shards = [];
     private Task _coordinating = Task.CompletedTask;
 
@@ -87,20 +107,29 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         {
             if (listener.HasStore) { await seat.Metadata.RenewShardAsync(seat.Cluster, seat.Shard, seat.Epoch, stop).ConfigureAwait(false); }
             long asked = Now();
-            ClusterWatch watch = await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false);
+            ClusterWatch? watch = asked - _lookedAt >= LookPeriodUs ? await seat.Metadata.WatchAsync(seat.Cluster, stop).ConfigureAwait(false) : null;
+            ClusterBeat beat = watch?.BeatOf(seat.Shard) ?? await seat.Metadata.BeatAsync(seat.Cluster, seat.Shard, stop).ConfigureAwait(false);
             long answered = Now();
-            ShardRecord own = watch.Shards[seat.Shard.Number];
-            if (own.Epoch != seat.Epoch)
+            if (beat.Own.Epoch != seat.Epoch)
             {
-                listener.OnDeposed(own.Owner);
+                listener.OnDeposed(beat.Own.Owner);
                 return false;
             }
-            See(watch, asked, answered);
-            listener.OnCut(watch.Cut);
-            coordinator.UseSecret(watch.Secret);
-            bool hasRunOut = _role.Look(watch.Coordinator, asked, answered) || watch.Coordinator.Epoch == 0;
-            if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(watch, stop).ConfigureAwait(false); }
-            else { link.Aim(watch.CoordinatorAddress, watch.Coordinator.Epoch, watch.Secret); }
+            if (watch is not null)
+            {
+                (_lookedAt, _owners) = (asked, watch.Owners);
+                seat.See(watch.Shards);
+                listener.OnMembers();
+                See(watch, asked, answered);
+            }
+            // Somebody has come or gone: at once.
+            else if (beat.Owners != _owners) { _lookedAt = long.MinValue / 2; }
+            listener.OnCut(beat.Cut);
+            // What is proposed is not settled without this shard: it sees it in time.
+            if (beat.ChangeUs > 0 || seat.GridView.ChangeUs > 0) { await LearnGridAsync(stop).ConfigureAwait(false); }
+            bool hasRunOut = _role.Look(beat.Coordinator, asked, answered) || beat.Coordinator.Epoch == 0;
+            if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(beat, stop).ConfigureAwait(false); }
+            else { link.Aim(beat.CoordinatorAddress, beat.Coordinator.Epoch); }
         }
         catch (MetadataUnavailableException)
         {
@@ -110,21 +139,47 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
         return true;
     }
 
+    // 0: with each beat.
+    private long LookPeriodUs => seat.ShardCount <= ShardsAtATime ? 0 : (long)Period.TotalMicroseconds * seat.ShardCount / ShardsAtATime;
+
+    private async Task LearnGridAsync(CancellationToken stop)
+    {
+        if (await seat.LearnGridAsync(0, stop).ConfigureAwait(false) is not { } grid) { return; }
+        // From here on no version is ended beyond the change. Was its time still to come, then none has been: that is what is agreed to.
+        listener.OnGrid(grid);
+        if (grid.ChangeUs == 0) { return; }
+        // It may have been settled meanwhile.
+        if (listener.NowUs < grid.ChangeUs && await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false) is { } settled) { listener.OnGrid(settled); }
+        // Who has proposed it may be gone.
+        bool isOver = listener.NowUs > grid.ChangeUs + GridView.Grace.TotalMicroseconds;
+        await seat.Metadata.SettleIntervalAsync(seat.Cluster, grid.ChangeUs, isOver, stop).ConfigureAwait(false);
+    }
+
     private void See(ClusterWatch watch, long asked, long answered)
     {
+        // Looks may be further apart than a term: what a lease says then is for people only, and comes later.
+        long termUs = (long)Term.TotalMicroseconds * (1 + (watch.Shards.Count / ShardsAtATime));
+        if (termUs != _watchedUs) { _watches.Clear(); }
+        _watchedUs = termUs;
         var shards = new ShardPulse[watch.Shards.Count];
         for (int i = 0; i < shards.Length; i++)
         {
+            if (i == _watches.Count) { _watches.Add(new LeaseWatch(termUs)); }
             bool hasRunOut = _watches[i].Look(watch.Leases[i], asked, answered);
-            ShardLife life = watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up;
+            ShardLife life = watch.Shards[i].State switch
+            {
+                MemberState.Joining => ShardLife.Joining,
+                MemberState.Left => ShardLife.Left,
+                _ => watch.Shards[i].Epoch == 0 ? ShardLife.Never : hasRunOut ? ShardLife.Down : ShardLife.Up,
+            };
             shards[i] = new(watch.Shards[i].Shard, life, TimeSpan.FromMicroseconds(answered - _watches[i].UnchangedSinceUs), watch.Shards[i].Address);
         }
         _shards = shards;
     }
 
-    private async Task TakeRoleAsync(ClusterWatch watch, CancellationToken stop)
+    private async Task TakeRoleAsync(ClusterBeat beat, CancellationToken stop)
     {
-        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, watch.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
+        if (await seat.Metadata.TakeCoordinatorAsync(seat.Cluster, beat.Coordinator, seat.Address, stop).ConfigureAwait(false) is not { } epoch) { return; }
         _coordinating = Task.Run(
             async () =>
             {
@@ -143,7 +198,7 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
                 }
             },
             CancellationToken.None);
-        link.Aim(seat.Address, epoch, watch.Secret);
+        link.Aim(seat.Address, epoch);
     }
 
     private static long Now() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;

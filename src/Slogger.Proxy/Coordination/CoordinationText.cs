@@ -1,4 +1,5 @@
-// What shards and the coordinator of cuts say to each other: lines of words, one message a line, in both directions at once.
+// What shards and the coordinator of cuts say to each other: words with spaces between, one message a frame (the first character is its
+// kind), in both directions at once.
 //
 //   shard to coordinator   R <world-line> <durable> <stride> <floor> <after> [<shard>:<version>]...
 //                          W <version>                        somebody here waits for commits until this version is open
@@ -6,7 +7,7 @@
 //   coordinator to shard   C <world-line> <awaited until> <lowest version> <version of this shard> [<version of each shard>]...
 //                          A                                  say again what you have said since the cut
 //
-// A line that is none of these ends the connection: both ends are of one program, or nearly.
+// A message that is none of these ends the connection: both ends are of one program, or nearly.
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Cuts;
@@ -19,17 +20,14 @@ namespace Slogger.Proxy.Coordination;
 
 internal static class CoordinationText
 {
-    /// <summary>The longest line: a cut of 1024 shards, or as many dependencies.</summary>
-    public const int LineBytesMax = 64 << 10;
-
     /// <summary>Up to so many shards, every message of a cut has the versions of all.</summary>
     public const int ListedShardsMax = 64;
 
-    public const string Again = "A\n";
+    public const string Again = "A";
 
-    public const string Look = "L\n";
+    public const string Look = "L";
 
-    public static string Wait(Version until) => Invariant($"W {until}\n");
+    public static string Wait(Version until) => Invariant($"W {until}");
 
     /// <summary>What a shard has durable.</summary>
     public static string Report(in DurableClaim claim, Version after, DependencySet dependencies)
@@ -37,7 +35,7 @@ internal static class CoordinationText
         var text = new StringBuilder(64);
         text.Append(CultureInfo.InvariantCulture, $"R {claim.Point.WorldLine} {claim.Point.Version} {claim.Stride} {claim.Floor} {after}");
         foreach (Dependency d in dependencies.Items) { text.Append(CultureInfo.InvariantCulture, $" {d.Shard}:{d.Version}"); }
-        return text.Append('\n').ToString();
+        return text.ToString();
     }
 
     /// <summary>Reads <see cref="Report"/>.</summary>
@@ -73,7 +71,7 @@ internal static class CoordinationText
         {
             foreach (Version version in cut.Versions) { text.Append(CultureInfo.InvariantCulture, $" {version}"); }
         }
-        return text.Append('\n').ToString();
+        return text.ToString();
     }
 
     /// <summary>Reads <see cref="CutFor"/>.</summary>

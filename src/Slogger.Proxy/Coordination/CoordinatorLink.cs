@@ -1,11 +1,10 @@
 // A shard's connection to the coordinator of cuts, wherever that is: what the shard has durable goes there as soon as it is, and the
 // cut comes back. While there is none (nobody has the role, or it cannot be reached in clear text) SQL is the way, and slower.
-using System.Globalization;
 using System.Net.Sockets;
-using System.Text;
 using Slogger.Core.Cuts;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Peers;
 using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -25,25 +24,24 @@ internal interface ICoordinatorListener
 
 internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordinatorListener listener) : IDisposable
 {
-    private static readonly TimeSpan ConnectLimit = TimeSpan.FromSeconds(2);
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(250);
     private readonly SemaphoreSlim _signal = new(0, 1);
     private volatile Target? _target;
-    private volatile LineConnection? _connection;
+    private volatile PeerQueue? _connection;
     private string _warnedOf = "";
 
-    private sealed record Target(string Address, long Epoch, string Secret);
+    private sealed record Target(string Address, long Epoch);
 
     /// <summary>Whether what is said reaches the coordinator now.</summary>
     public bool IsConnected => _connection is not null;
 
     /// <summary>Where the coordinator is. Any thread.</summary>
-    public void Aim(string address, long epoch, string secret)
+    public void Aim(string address, long epoch)
     {
-        if (address.Length == 0 || _target == new Target(address, epoch, secret)) { return; }
-        _target = new Target(address, epoch, secret);
+        if (address.Length == 0 || _target == new Target(address, epoch)) { return; }
+        _target = new Target(address, epoch);
         // The connection before leads to who has the role no more.
-        _connection?.Dispose();
+        HangUp();
         try
         {
             _signal.Release();
@@ -95,65 +93,39 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
     private async Task FollowAsync(Target target, CancellationToken stop)
     {
         if (!ListenAddress.TryParse(target.Address, out ListenAddress? address, out _) || address.IsUnix) { return; }
-        using LineConnection connection = new(await ConnectAsync(address, stop).ConfigureAwait(false));
+        await using PeerChannel peer = await PeerChannel.ConnectAsync(seat, address, PeerKind.Cuts, to: null, stop).ConfigureAwait(false);
+        await using var connection = new PeerQueue(peer);
         Task pump = connection.PumpAsync(stop);
         try
         {
-            connection.Send(Hello(target));
-            using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
-            {
-                limit.CancelAfter(ConnectLimit);
-                string? verdict = await connection.ReadAsync(limit.Token).ConfigureAwait(false);
-                if (verdict != "+OK")
-                {
-                    Warn(target, verdict ?? "it closed the connection");
-                    return;
-                }
-            }
             _warnedOf = "";
             if (_target != target) { return; }
             _connection = connection;
+            // Aimed elsewhere before that could be seen.
+            if (_target != target) { return; }
             listener.OnAskedAgain();
-            while (await connection.ReadAsync(stop).ConfigureAwait(false) is { } line)
+            while (true)
             {
-                if (line + "\n" == CoordinationText.Again) { listener.OnAskedAgain(); }
-                else if (CoordinationText.ReadCut(line) is { } told) { listener.OnTold(told.Cut, told.Own); }
+                string said = await connection.ReceiveAsync(stop).ConfigureAwait(false);
+                if (said == CoordinationText.Again) { listener.OnAskedAgain(); }
+                else if (CoordinationText.ReadCut(said) is { } told) { listener.OnTold(told.Cut, told.Own); }
                 else { throw new IOException("it says what no coordinator says"); }
             }
+        }
+        catch (PeerGoneException)
+        {
+            // It has the role no more, or has ended.
         }
         finally
         {
             _connection = null;
-            connection.Dispose();
+            await connection.DisposeAsync().ConfigureAwait(false);
             await pump.ConfigureAwait(false);
         }
     }
 
-    private static async Task<Socket> ConnectAsync(ListenAddress address, CancellationToken stop)
-    {
-        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
-        limit.CancelAfter(ConnectLimit);
-        var socket = new Socket(SocketType.Stream, ProtocolType.Tcp);
-        try
-        {
-            await socket.ConnectAsync(address.Host!, address.Port, limit.Token).ConfigureAwait(false);
-            return socket;
-        }
-        catch
-        {
-            socket.Dispose();
-            throw;
-        }
-    }
-
-    private string Hello(Target target)
-    {
-        string[] words = ["DPR.COORDINATE", target.Secret, seat.Shard.ToString(), seat.Epoch.ToString(CultureInfo.InvariantCulture)];
-        var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"*{words.Length}\r\n");
-        foreach (string word in words) { text.Append(CultureInfo.InvariantCulture, $"${word.Length}\r\n{word}\r\n"); }
-        return text.ToString();
-    }
+    // Closing a socket does not wait.
+    private void HangUp() => _ = _connection?.DisposeAsync().AsTask();
 
     // Once for each: a coordinator that has died is no news while another takes over.
     private void Warn(Target target, string why)
@@ -165,7 +137,7 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
 
     public void Dispose()
     {
-        _connection?.Dispose();
+        HangUp();
         _signal.Dispose();
     }
 }

@@ -6,20 +6,18 @@
 // if no shard has changed hands since this process last looked who owns them (RecordCutAsync). So what a deposed owner of a shard says can be
 // in no cut that is recorded after its successor took the shard.
 using System.Diagnostics;
-using System.Net.Sockets;
-using System.Security.Cryptography;
-using System.Text;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Peers;
 using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;
 
-internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoordinatorPort, IDisposable
+internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDisposable
 {
     // How often SQL is looked at for what shards say there alone, since they cannot connect.
     private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(500);
@@ -31,8 +29,6 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
     private readonly Dictionary<int, ShardVoice> _voices = [];
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly SemaphoreSlim _lookWanted = new(0, 1);
-    private readonly CancellationTokenSource _ended = new();
-    private volatile string _secret = "";
     private long _epoch;
     private Version _awaitedUntil;
     private bool _awaitedIsNews;
@@ -45,47 +41,29 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
     /// <summary>Whether this process has the role.</summary>
     public bool IsActive => Volatile.Read(ref _epoch) != 0;
 
-    /// <summary>What proxies of the cluster show each other.</summary>
-    public void UseSecret(string secret) => _secret = secret;
+    // ---- Connections (a task each) ----
 
-    // ---- Connections (the loop's thread, then a task each) ----
-
-    string? ICoordinatorPort.RefusalOf(ReadOnlySpan<byte> secret)
+    /// <summary>Hears a shard, and tells it the cuts, until it hangs up.</summary>
+    /// <param name="peer">The connection.</param>
+    /// <param name="epoch">The epoch of the shard's owner at its other end.</param>
+    /// <param name="stop">Ends it.</param>
+    /// <exception cref="IOException">It has hung up, or says what no shard says.</exception>
+    public async Task HearAsync(PeerChannel peer, long epoch, CancellationToken stop)
     {
-        byte[] known = Encoding.ASCII.GetBytes(_secret);
-        if (known.Length == 0 || !CryptographicOperations.FixedTimeEquals(known, secret)) { return "ERR SLOGGER DPR.COORDINATE is for the proxies of the cluster: this is not its secret"; }
-        return IsActive ? null : $"ERR SLOGGER shard {seat.Shard} does not coordinate the cluster now";
-    }
-
-    void ICoordinatorPort.Take(Socket socket, ShardId from, long epoch)
-    {
-        var voice = new ShardVoice(new LineConnection(socket), from, epoch);
-        _ = Task.Run(() => ListenAsync(voice, _ended.Token));
-    }
-
-    private async Task ListenAsync(ShardVoice voice, CancellationToken stop)
-    {
-        Task pump = voice.Connection.PumpAsync(stop);
+        await using var queue = new PeerQueue(peer);
+        var voice = new ShardVoice(queue, peer.Other, epoch);
+        Task pump = queue.PumpAsync(stop);
         try
         {
-            if (voice.Shard.Number >= seat.ShardCount) { return; }
-            voice.Connection.Send("+OK\n");
             lock (_lock)
             {
-                if (_voices.Remove(voice.Shard.Number, out ShardVoice? before)) { before.Connection.Dispose(); }
+                // A deposed owner that has not heard of it does not take the place of its successor.
+                if (!IsActive || (_voices.TryGetValue(voice.Shard.Number, out ShardVoice? before) && before.Epoch > voice.Epoch)) { return; }
+                before?.HangUp();
                 _voices[voice.Shard.Number] = voice;
                 voice.IsNew = true;
             }
-            Wake();
-            while (await voice.Connection.ReadAsync(stop).ConfigureAwait(false) is { } line)
-            {
-                if (!Hear(voice, line)) { break; }
-                Wake();
-            }
-        }
-        catch (Exception e) when (e is IOException or SocketException or ObjectDisposedException or OperationCanceledException)
-        {
-            // It connects again.
+            do { Wake(); } while (Hear(voice, await queue.ReceiveAsync(stop).ConfigureAwait(false)));
         }
         finally
         {
@@ -93,7 +71,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             {
                 if (_voices.GetValueOrDefault(voice.Shard.Number) == voice) { _voices.Remove(voice.Shard.Number); }
             }
-            voice.Connection.Dispose();
+            await queue.DisposeAsync().ConfigureAwait(false);
             await pump.ConfigureAwait(false);
         }
     }
@@ -109,7 +87,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             }
             return true;
         }
-        if (line + "\n" == CoordinationText.Look)
+        if (line == CoordinationText.Look)
         {
             Release(_lookWanted);
             return true;
@@ -202,7 +180,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             _finder = null;
             lock (_lock)
             {
-                foreach (ShardVoice voice in _voices.Values) { voice.Connection.Dispose(); }
+                foreach (ShardVoice voice in _voices.Values) { voice.HangUp(); }
                 _voices.Clear();
             }
         }
@@ -254,7 +232,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             foreach (ShardVoice voice in _voices.Values)
             {
                 // Who owns a shard is known as of the last look; one that has just been taken is heard after the next.
-                if (voice.Epoch != _view!.Shards[voice.Shard.Number].Epoch) { continue; }
+                if (!IsOwner(voice)) { continue; }
                 if (voice.IsNew)
                 {
                     voice.IsNew = false;
@@ -263,9 +241,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
                 }
                 while (voice.Reports.TryDequeue(out VersionReport said)) { _finder!.Report(said); }
             }
-            return _voices.Count < seat.ShardCount;
+            return _view!.Shards.Any(s => Members.Counts(s.State) && !_voices.ContainsKey(s.Shard.Number));
         }
     }
+
+    private bool IsOwner(ShardVoice voice) => voice.Shard.Number < _view!.Shards.Count && voice.Epoch == _view.Shards[voice.Shard.Number].Epoch;
 
     private void Tell(Cut cut, Version until, List<ShardVoice>? only)
     {
@@ -273,7 +253,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
         lock (_lock)
         {
-            foreach (ShardVoice voice in only ?? [.. _voices.Values]) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
+            foreach (ShardVoice voice in (only ?? [.. _voices.Values]).Where(v => v.Shard.Number < cut.ShardCount)) { voice.Connection.Send(CoordinationText.CutFor(voice.Shard, cut, until, lowest)); }
         }
     }
 
@@ -289,7 +269,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             foreach (ShardVoice voice in _voices.Values)
             {
                 // A deposed owner, which may sleep: it must not be taken for a shard that is heard.
-                if (voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.Connection.Dispose(); }
+                if (voice.Shard.Number < view.Shards.Count && voice.Epoch < view.Shards[voice.Shard.Number].Epoch) { voice.HangUp(); }
                 else if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine) { voice.IsNew = true; }
             }
         }
@@ -299,7 +279,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
             {
                 FinderKind.Exact => new ExactFinder(recorded, view.Rows),
                 FinderKind.Hybrid => new HybridFinder(recorded),
-                _ => new ApproximateFinder(recorded),
+                _ => new ApproximateFinder(recorded, [.. view.Shards.Select(s => Members.Counts(s.State))]),
             };
             _told = recorded;
         }
@@ -314,16 +294,14 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
 
     public void Dispose()
     {
-        _ended.Cancel();
-        _ended.Dispose();
         _signal.Dispose();
         _lookWanted.Dispose();
     }
 
     /// <summary>A shard that is connected.</summary>
-    private sealed class ShardVoice(LineConnection connection, ShardId shard, long epoch)
+    private sealed class ShardVoice(PeerQueue connection, ShardId shard, long epoch)
     {
-        public LineConnection Connection => connection;
+        public PeerQueue Connection => connection;
 
         public ShardId Shard => shard;
 
@@ -333,5 +311,8 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : ICoord
         public bool IsNew { get; set; }
 
         public Queue<VersionReport> Reports { get; } = [];
+
+        // Closing a socket does not wait.
+        public void HangUp() => _ = connection.DisposeAsync().AsTask();
     }
 }

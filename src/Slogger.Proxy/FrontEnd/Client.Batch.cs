@@ -65,7 +65,7 @@ internal sealed unsafe partial class Client
             AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
         (Sequence Last, long Version)? done = port.LastDone(new SessionId(_helloSession));
-        AppendHeader(bytes, '*', done is null ? 20 : 24);
+        AppendHeader(bytes, '*', done is null ? 22 : 26);
         Number("protocol", BatchProtocol);
         Word("session", new SessionId(_helloSession).ToString());
         Word("cluster", port.Cluster);
@@ -76,6 +76,7 @@ internal sealed unsafe partial class Client
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
         Word("finder", port.Finder.ToString().ToLowerInvariant());
+        Word("partitions", NameOf(port.Partitions.Kind));
         if (done is { } known)
         {
             Number("last", known.Last.Number);
@@ -209,7 +210,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed || _waiting != Waiting.Batch) { return true; }
         GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
-        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine && _loop.Now < _holdDeadline)
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid && _loop.Now < _holdDeadline)
         {
             // It may have come to that only now: the world-line was waited for before.
             if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
@@ -283,7 +284,7 @@ internal sealed unsafe partial class Client
             CommandKind.Multi => _batchLeft == 1,
             CommandKind.Client => ArgumentIs(1, "REPLY"u8),
             _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
-                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Coordinate,
+                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Peer,
         };
         if (!isRefused) { return null; }
         return kind == CommandKind.Multi
@@ -316,6 +317,12 @@ internal sealed unsafe partial class Client
     {
         // A reply that was put off for the sake of the one before is out by now.
         GiveTrailers();
+        if (!IsInBatch)
+        {
+            // That was the last batch, and this is the reply of a request behind it.
+            Uncork();
+            return;
+        }
         _batches!.OnAnswered(count, version, inexact);
         _corked = true;
     }
@@ -346,6 +353,11 @@ internal sealed unsafe partial class Client
     {
         // These replies were looked at, and are yet to be given out.
         if (_waiting is not (Waiting.Reply or Waiting.Checkpoint)) { GiveTrailers(); }
+        Uncork();
+    }
+
+    private void Uncork()
+    {
         if (!_corked) { return; }
         _corked = false;
         if (!IsClosed && _output.Count > 0) { FlushOutput(); }

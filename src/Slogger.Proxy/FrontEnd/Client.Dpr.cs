@@ -2,13 +2,14 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Proxy.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello }
+    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello, Partitions }
 
     private Question _question;
     private long _waitSequence;
@@ -29,6 +30,7 @@ internal sealed unsafe partial class Client
             "DPR.WORLDLINE" => (Question.WorldLine, 1),
             "DPR.WAIT" => (Question.Wait, 3),
             "DPR.HELLO" => (Question.Hello, 3),
+            "DPR.PARTITIONS" => (Question.Partitions, 1),
             _ => (Question.Committed, 1),
         };
         if ((_pins & Pins.Multi) != 0) { return RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
@@ -84,6 +86,18 @@ internal sealed unsafe partial class Client
         AnswerIntegers(numbers);
     }
 
+    private void AnswerPartitions(Partitioning partitions)
+    {
+        var bytes = new List<byte>();
+        AppendHeader(bytes, '*', 2);
+        AppendBulk(bytes, Encoding.ASCII.GetBytes(NameOf(partitions.Kind)));
+        AppendHeader(bytes, '*', partitions.SplitKeys.Length);
+        foreach (ReadOnlyMemory<byte> split in partitions.SplitKeys) { AppendBulk(bytes, split.Span); }
+        Answer(bytes.ToArray());
+    }
+
+    private static string NameOf(PartitionKind kind) => kind == PartitionKind.Hash ? "hash" : "range";
+
     private bool HandleWaitAof()
     {
         if ((_pins & Pins.Multi) != 0) { return RefuseCommand("ERR SLOGGER WAITAOF cannot be queued in a transaction"); }
@@ -123,6 +137,9 @@ internal sealed unsafe partial class Client
                 break;
             case Question.Hello:
                 AnswerHello();
+                break;
+            case Question.Partitions:
+                AnswerPartitions(shard.Batches?.Partitions ?? Partitioning.Hash);
                 break;
             case Question.WorldLine:
                 Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{shard.WorldLine}\r\n")));

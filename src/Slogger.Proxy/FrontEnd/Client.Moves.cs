@@ -80,36 +80,4 @@ internal sealed unsafe partial class Client
         mustEnd = dedicated.InFlight > 1 || !slots.Table.Owns(_blockingSlot);
         return mustEnd;
     }
-
-    // ---- Other proxies ----
-
-    private bool HandlePeer()
-    {
-        var introduction = new List<byte[]>();
-        for (int i = 1; i < ArgumentCount; i++) { introduction.Add(Argument(i).ToArray()); }
-        if (!IsDrained)
-        {
-            Wait(Waiting.Drain);
-            return false;
-        }
-        string? refusal = (_pins & ~Pins.Auth) != 0 || _input.Count > _requestBytes
-            ? "ERR SLOGGER DPR.PEER is the first request of a connection, and nothing follows before its answer"
-            : _loop.Shard.PeerRefusal(introduction);
-        if (refusal is not null) { return RefuseCommand(refusal); }
-        Deliver("+OK\r\n"u8);
-        if (!IsClosed && _output.Count == 0) { _loop.Shard.AcceptPeer(LeaveLoop(), introduction); }
-        return false;
-    }
-
-    // The connection is not a client's any more.
-    private System.Net.Sockets.Socket LeaveLoop()
-    {
-        IsClosed = true;
-        _input.Free();
-        System.Net.Sockets.Socket socket = _loop.Poller.Release(_channel);
-        if (Shared is not null) { Shared.ClientCount--; }
-        Dedicated?.Close("the client has gone");
-        _loop.Forget(this);
-        return socket;
-    }
 }

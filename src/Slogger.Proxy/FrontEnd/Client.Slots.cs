@@ -13,7 +13,8 @@ internal sealed unsafe partial class Client
     private int _transactionSlot;
 
     private const int SeveralSlots = SlotTable.Owned;
-    private static readonly string CrossSlot = Encoding.ASCII.GetString(ClusterReplies.CrossSlot[1..^2]);
+
+    private string CrossSlot => Encoding.ASCII.GetString(_loop.Slots!.Replies.CrossSlot[1..^2]);
 
     private byte* Scan(byte* p, byte* end, ref int count, out ScanStop stop, out byte value) => _loop.Slots is { } slots
         ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transactionSlot, LargeRequestBytes, ref count, out stop, out value)
@@ -33,7 +34,7 @@ internal sealed unsafe partial class Client
     {
         ShardSlots slots = _loop.Slots!;
         var request = new ReadOnlySpan<byte>(_input.Head, (int)_requestBytes);
-        switch (slots.Keys.FindSlot(request, CollectionsMarshal.AsSpan(_loop.Arguments), out HashSlot slot))
+        switch (slots.Keys.FindSlot(request, CollectionsMarshal.AsSpan(_loop.Arguments), slots.Partitions, out HashSlot slot))
         {
             case SlotScope.NoKey:
                 return null;
@@ -153,7 +154,7 @@ internal sealed unsafe partial class Client
         // Malformed further on: Redis says what is wrong with it.
         if (_requestBytes < 0) { return null; }
         if (_requestBytes > 0) { return IsServed(CommandKind.Ordinary); }
-        if (ArgumentCount >= 2 && slots.Keys.HasOneKey(Argument(0)) && HashSlot.Of(Argument(1)) is var slot && slots.Table.Owns(slot))
+        if (ArgumentCount >= 2 && slots.Keys.HasOneKey(Argument(0)) && slots.Partitions.Of(Argument(1)) is var slot && slots.Table.Owns(slot))
         {
             NoteQueued(slot);
             return null;
@@ -191,7 +192,7 @@ internal sealed unsafe partial class Client
         if (ArgumentIs(1, "NODES"u8)) { return replies.Nodes(Protocol); }
         if (ArgumentIs(1, "INFO"u8)) { return replies.Info(Protocol); }
         if (ArgumentIs(1, "MYID"u8)) { return replies.MyId(); }
-        if (ArgumentIs(1, "KEYSLOT"u8) && ArgumentCount == 3) { return ClusterReplies.KeySlot(Argument(2)); }
+        if (ArgumentIs(1, "KEYSLOT"u8) && ArgumentCount == 3) { return replies.KeySlot(Argument(2)); }
         bool counts = ArgumentIs(1, "COUNTKEYSINSLOT"u8) && ArgumentCount == 3;
         if (!counts && !(ArgumentIs(1, "GETKEYSINSLOT"u8) && ArgumentCount == 4))
         {
@@ -199,7 +200,7 @@ internal sealed unsafe partial class Client
         }
         _searchedMax = CountOnly;
         if (!ArgumentNumber(2, out long slot) || (!counts && !ArgumentNumber(3, out _searchedMax))) { return "-ERR value is not an integer or out of range\r\n"u8.ToArray(); }
-        bool isSlot = slot is >= 0 and < HashSlot.Count;
+        bool isSlot = slot >= 0 && slot < _loop.Slots.Partitions.Count;
         if (counts && !isSlot) { return ClusterReplies.InvalidSlot.ToArray(); }
         if (!counts && (!isSlot || _searchedMax < 0)) { return "-ERR Invalid slot or number of keys\r\n"u8.ToArray(); }
         _searchedSlot = (int)slot;
@@ -254,7 +255,7 @@ internal sealed unsafe partial class Client
             foreach ((int offset, int bytes) in _loop.Arguments)
             {
                 var key = new ReadOnlySpan<byte>(keys + offset, bytes);
-                if (HashSlot.Of(key).Number == _searchedSlot) { found.Add(Encoding.Latin1.GetString(key)); }
+                if (_loop.Slots!.Partitions.Of(key).Number == _searchedSlot) { found.Add(Encoding.Latin1.GetString(key)); }
             }
             bool enough = _searchedMax != CountOnly && found.Count >= _searchedMax;
             if (!enough && !next.SequenceEqual("0"u8))

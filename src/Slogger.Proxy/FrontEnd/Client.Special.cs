@@ -42,7 +42,6 @@ internal sealed unsafe partial class Client
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
         if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (kind == CommandKind.Batch) { return HandleBatch(); }
-        if (kind == CommandKind.Coordinate) { return HandOver(); }
         if (kind == CommandKind.Peer) { return HandlePeer(); }
         // What speaks of sequence numbers must not speak of those after the rollback to one who has not heard of it.
         bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8);

@@ -41,7 +41,6 @@ internal enum CommandKind : byte
     Role,
     Wait,
     Dpr,
-    Coordinate,
     WaitAof,
 
     /// <summary>The header of a session's batch.</summary>
@@ -102,7 +101,7 @@ internal static class CommandKinds
         (CommandKind.Latency, "LATENCY"),
         (CommandKind.Role, "ROLE"),
         (CommandKind.Wait, "WAIT"),
-        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO"),
+        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS"),
         (CommandKind.Batch, "DPR.BATCH"),
         (CommandKind.Peer, "DPR.PEER"),
         (CommandKind.WaitAof, "WAITAOF"),
@@ -121,7 +120,6 @@ internal static class CommandKinds
     // What is special besides, or otherwise, among several shards.
     private static readonly (CommandKind Kind, string Names)[] ClusterTable =
     [
-        (CommandKind.Coordinate, "DPR.COORDINATE"),
         (CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING"),
         (CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO"),
     ];

@@ -10,6 +10,9 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly List<Client> _waitingForSlots = [];
     private readonly List<Withholding> _withholdings = [];
 
+    /// <summary>Connections of clients that have gone with something under way: until Redis has hung up it may yet be executed.</summary>
+    public HashSet<Upstream> Lingering { get; } = [];
+
     /// <summary>Stops serving the slots that a view says are withheld, and awaits what was forwarded before.</summary>
     /// <param name="view">The view.</param>
     /// <param name="commands">As for <see cref="UseSlots"/>.</param>
@@ -19,6 +22,7 @@ internal sealed unsafe partial class FrontEndLoop
         UseSlots(view, commands);
         if (Shared is { } shared) { withholding.Await(shared); }
         if (_retiring is { } retiring) { withholding.Await(retiring); }
+        foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {
             if (!client.HoldsUp(Slots!, out bool mustEnd)) { continue; }
@@ -84,6 +88,9 @@ internal sealed class Withholding(long deadlineMicroseconds, Action<IReadOnlyLis
     public bool IsAnswered => _marks.TrueForAll(m => m.Upstream.HasAnswered(m.Mark));
 
     public void Await(Upstream upstream) => _marks.Add((upstream, upstream.Mark));
+
+    /// <summary>Awaits that a connection has ended, however much of what was given to it Redis answers.</summary>
+    public void AwaitEnd(Upstream upstream) => _marks.Add((upstream, long.MaxValue));
 
     public void EndBlocked(IReadOnlyList<(long Id, string Address)> connections) => endBlocked(connections);
 }

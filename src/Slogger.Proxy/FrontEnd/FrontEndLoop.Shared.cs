@@ -70,6 +70,7 @@ internal sealed unsafe partial class FrontEndLoop
         Shared?.Close(reason);
         _control?.Close(reason);
         _retiring?.Close(reason);
+        foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close(reason); }
         foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
     }
 
@@ -222,6 +223,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void OnUpstreamClosed(Upstream upstream, string reason)
     {
         Unregister(upstream);
+        Lingering.Remove(upstream);
         if (upstream.IsSpare)
         {
             _spares.Remove(upstream);

@@ -22,9 +22,10 @@ internal sealed unsafe partial class FrontEndLoop
 
 /// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
 /// <param name="Self">This shard.</param>
+/// <param name="Partitions">Which slot a key is in. Never changes.</param>
 /// <param name="Map">The owners.</param>
 /// <param name="Replies">What clients are told.</param>
-internal sealed record ClusterSlots(ShardId Self, SlotMap Map, ClusterReplies Replies)
+internal sealed record ClusterSlots(ShardId Self, Partitioning Partitions, SlotMap Map, ClusterReplies Replies)
 {
     /// <summary>For each slot whether it is this shard's and not served for a moment, since it moves; null: none is.</summary>
     public bool[]? Withheld { get; init; }
@@ -51,6 +52,9 @@ internal sealed class ShardSlots
     /// <summary>For scans.</summary>
     public SlotTable Table { get; }
 
+    /// <summary>Which slot a key is in.</summary>
+    public Partitioning Partitions => _view.Partitions;
+
     /// <summary>What clients are told.</summary>
     public ClusterReplies Replies => _view.Replies;
 
@@ -63,7 +67,7 @@ internal sealed class ShardSlots
         List<KeyValuePair<string, CommandKind>> unknown = StoreCommands.Unknown(StoreCommands.Parse(commands));
         // As many are not told apart; then nobody shares.
         if (unknown.Count > FrontEndLoop.UnknownCommandsMax) { unknown.Clear(); }
-        return new(view, keys, SlotTable.Of(CommandKinds.AmongShards(unknown), keys, (byte)CommandKind.Impossible, Owned(view)));
+        return new(view, keys, SlotTable.Of(CommandKinds.AmongShards(unknown), keys, (byte)CommandKind.Impossible, view.Partitions, Owned(view)));
     }
 
     /// <summary>The store has other commands now.</summary>
@@ -84,5 +88,5 @@ internal sealed class ShardSlots
     public bool IsWithheld(HashSlot slot) => _view.Map.Owner(slot) == _view.Self && !_view.Serves(slot);
 
     private static bool[] Owned(ClusterSlots view) =>
-        [.. Enumerable.Range(0, HashSlot.Count).Select(slot => view.Serves(new HashSlot(slot)))];
+        [.. Enumerable.Range(0, view.Map.Count).Select(slot => view.Serves(new HashSlot(slot)))];
 }

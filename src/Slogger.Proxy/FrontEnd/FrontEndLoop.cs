@@ -454,14 +454,18 @@ internal interface IShardPort : IVersionSource
     /// <summary>What decides about batches; <c>null</c> without versions.</summary>
     IBatchPort? Batches => null;
 
-    /// <summary>What speaks with other proxies; <c>null</c> for a shard alone.</summary>
-    ICoordinatorPort? Coordinator => null;
-
     /// <summary>The text of DPR.INFO and of INFO's section.</summary>
     string InfoText(FrontEndLoop loop);
 
     /// <summary>The connection to the store broke, or could not be made.</summary>
     void StoreUnreachable(string reason);
+
+    /// <summary>Whether connections to the store have to be proved before they are used.</summary>
+    bool IsFenced => false;
+
+    /// <summary>Finds out whether this process still owns the shard.</summary>
+    /// <param name="proved">Run when it does, on any thread; never if it does not.</param>
+    void ProveOwnership(Action proved) => proved();
 
     /// <summary>Whether plain clients are kept over a rollback, and told by an error.</summary>
     bool KeepsClients { get; }
@@ -481,12 +485,18 @@ internal interface IShardPort : IVersionSource
     {
     }
 
-    /// <summary>Whether another proxy of the cluster has shown who it is: the arguments of DPR.PEER behind its name. Null if so;
-    /// else why not.</summary>
-    string? PeerRefusal(IReadOnlyList<byte[]> introduction) => "ERR SLOGGER this shard has no others beside it";
+    /// <summary>Reads how another proxy of the cluster introduces itself: the arguments of DPR.PEER.</summary>
+    /// <param name="words">The arguments.</param>
+    /// <param name="refusal">Why it is not taken.</param>
+    /// <returns>Null if it is not taken.</returns>
+    Peers.PeerIntroduction? ReadPeer(IReadOnlyList<byte[]> words, out string refusal)
+    {
+        refusal = "ERR SLOGGER DPR.PEER: this shard has no others beside it";
+        return null;
+    }
 
-    /// <summary>Takes over the connection of a proxy that was not refused. <c>+OK</c> has been sent.</summary>
-    void AcceptPeer(Socket connection, IReadOnlyList<byte[]> introduction) => connection.Dispose();
+    /// <summary>Takes over the connection of a proxy that was taken. <c>+OK</c> has been sent.</summary>
+    void AcceptPeer(Socket connection, Peers.PeerIntroduction introduction) => connection.Dispose();
 
     /// <summary>Tells the operator.</summary>
     void Warn(string message);

@@ -1,5 +1,6 @@
 // What the front end needs of a shard for the batches of sessions: the shard's half of libDPR.
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -26,6 +27,9 @@ internal interface IBatchPort
     /// <summary>Who finds the cut. Unless it is the approximate finder, headers must name what their sessions have seen, and cuts and
     /// branches have one version for each shard.</summary>
     FinderKind Finder { get; }
+
+    /// <summary>How keys fall into partitions.</summary>
+    Partitioning Partitions { get; }
 
     /// <summary>How many shards the cluster has.</summary>
     int ShardCount { get; }

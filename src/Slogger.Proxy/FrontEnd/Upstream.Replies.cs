@@ -195,6 +195,9 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.Control:
                 _loop.OnControlReply(this, reply);
                 return;
+            case ReplyKind.Answers:
+                _loop.OnUpstreamAnswers(this);
+                return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);
                 return;

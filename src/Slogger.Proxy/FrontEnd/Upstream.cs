@@ -34,6 +34,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _connected = false;
         loop.Poller.Watch(Channel, read: false, write: true);
         LastUsedMicroseconds = loop.Now;
+        if (loop.Shard.IsFenced) { Expect(null, 1, ReplyKind.Answers, inexact: true); }
         loop.Register(this);
     }
 
@@ -318,6 +319,21 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         EndIfSent();
     }
 
+    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs up.</summary>
+    public void Linger()
+    {
+        if (IsClosed || !_connected)
+        {
+            Close("the client has gone");
+            return;
+        }
+        _out.Clear(OutKeepBytes);
+        _held.Clear(OutKeepBytes);
+        _loop.Lingering.Add(this);
+        EndInput();
+        UpdateReading();
+    }
+
     private bool _endsInput;
 
     private void EndIfSent()
@@ -368,11 +384,29 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
             return false;
         }
-        _connected = true;
         _loop.Store.Connected(Channel.Socket);
         _loop.Poller.Watch(Channel, read: true, write: false);
+        if (!_loop.Shard.IsFenced)
+        {
+            Admit();
+            return !IsClosed;
+        }
+        _loop.CountInternal("hello");
+        ReadOnlySpan<byte> greeting = InternalRequest.Nothing;
+        fixed (byte* bytes = greeting)
+        {
+            if (Channel.Send(bytes, greeting.Length) != greeting.Length) { Close("Redis took nothing on a new connection"); }
+        }
+        return false;
+    }
+
+    /// <summary>May be used from now on; see FrontEndLoop.Admission.</summary>
+    public void Admit()
+    {
+        if (IsClosed) { return; }
+        _connected = true;
         _loop.OnUpstreamConnected(this);
-        return !IsClosed;
+        if (!IsClosed) { Flush(); }
     }
 
     /// <summary>Ends the connection. Clients that wait for replies on it are closed: nobody can tell what came of their

@@ -15,7 +15,8 @@ internal sealed class ChangedKeys
     private const int KeysMax = 2_000_000;
     private const long BytesMax = 256 << 20;
     private readonly KeyFinder _finder;
-    private readonly bool[] _slots = new bool[HashSlot.Count];
+    private readonly Partitioning _partitions;
+    private readonly bool[] _slots;
     private readonly TaskCompletionSource _begun = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly List<(int Offset, int Length)> _arguments = [];
     private readonly Lock _lock = new();
@@ -26,9 +27,11 @@ internal sealed class ChangedKeys
     private long _bytes;
     private string? _failure;
 
-    public ChangedKeys(KeyFinder finder, ImmutableArray<SlotRange> slots)
+    public ChangedKeys(KeyFinder finder, Partitioning partitions, ImmutableArray<SlotRange> slots)
     {
         _finder = finder;
+        _partitions = partitions;
+        _slots = new bool[partitions.Count];
         _lookup = _keys.GetAlternateLookup<ReadOnlySpan<byte>>();
         foreach (SlotRange range in slots) { Array.Fill(_slots, true, range.First.Number, range.Count); }
     }
@@ -124,7 +127,7 @@ internal sealed class ChangedKeys
         for (int i = 0; i < keys.Total; i++)
         {
             ReadOnlySpan<byte> key = command.Slice(arguments[keys[i]].Offset, arguments[keys[i]].Length);
-            if (_slots[HashSlot.Of(key).Number]) { Add(key); }
+            if (_slots[_partitions.Of(key).Number]) { Add(key); }
         }
     }
 

@@ -6,6 +6,7 @@ using System.Collections.Immutable;
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Ownership;
+using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
 
@@ -84,25 +85,58 @@ internal static class KeyFrame
 }
 
 /// <summary>Work at a Redis.</summary>
-internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
+internal sealed class KeyStore : IAsyncDisposable
 {
     private const int DeleteBatch = 500;
     private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
-    private static readonly byte[] Dump = "DUMP"u8.ToArray(), ExpireTime = "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
+    private static readonly byte[] Memory = "MEMORY"u8.ToArray(), Usage = "USAGE"u8.ToArray(), Dump = "DUMP"u8.ToArray(), ExpireTime = "PEXPIRETIME"u8.ToArray(), Restore = "RESTORE"u8.ToArray(),
         Replace = "REPLACE"u8.ToArray(), Absolute = "ABSTTL"u8.ToArray(), Unlink = "UNLINK"u8.ToArray(), ScanName = "SCAN"u8.ToArray(),
         Count = "COUNT"u8.ToArray(), ScanCountText = "500"u8.ToArray();
     private readonly RedisBatch _batch = new();
 
-    public static async Task<KeyStore> ConnectAsync(RedisEndpoint endpoint, CancellationToken stop) =>
-        new(await RedisPipeline.ConnectAsync(endpoint, Limit, stop).ConfigureAwait(false));
+    private readonly RedisPipeline _redis;
+    private readonly GivenUpConnections? _givenUp;
+    private ClientLine? _self;
+    private bool _isUnderWay;
+
+    private KeyStore(RedisPipeline redis, GivenUpConnections? givenUp) => (_redis, _givenUp) = (redis, givenUp);
+
+    /// <summary>Connects.</summary>
+    /// <param name="endpoint">Where Redis is.</param>
+    /// <param name="givenUp">For one that writes: connections of before that were given up, which are ended first.</param>
+    /// <param name="stop">Gives up.</param>
+    public static async Task<KeyStore> ConnectAsync(RedisEndpoint endpoint, GivenUpConnections? givenUp, CancellationToken stop)
+    {
+        var store = new KeyStore(await RedisPipeline.ConnectAsync(endpoint, Limit, stop).ConfigureAwait(false), givenUp);
+        if (givenUp is null) { return store; }
+        try
+        {
+            await givenUp.EndAsync(store._redis, stop).ConfigureAwait(false);
+            store._self = await GivenUpConnections.IdentifyAsync(store._redis, stop).ConfigureAwait(false);
+            return store;
+        }
+        catch
+        {
+            await store.DisposeAsync().ConfigureAwait(false);
+            throw;
+        }
+    }
 
     /// <summary>Some keys of all, and where the search goes on; "0" is both its beginning and its end.</summary>
     public async Task<(byte[] Cursor, List<byte[]> Keys)> ScanAsync(byte[] cursor, Func<byte[], bool> wanted, CancellationToken stop)
     {
         _batch.Clear();
         _batch.Add(ScanName, cursor, Count, ScanCountText);
-        RedisReply reply = Checked(await redis.RunAsync(_batch, stop).ConfigureAwait(false), "SCAN")[0];
+        RedisReply reply = Checked(await RunAsync(stop).ConfigureAwait(false), "SCAN")[0];
         return (reply.Items[0].Bytes.ToArray(), [.. reply.Items[1].Items.Select(k => k.Bytes.ToArray()).Where(wanted)]);
+    }
+
+    /// <summary>How much memory keys take at Redis, about; 0 for one that is not there. Unit: bytes.</summary>
+    public async Task<IReadOnlyList<long>> SizesAsync(IReadOnlyList<byte[]> keys, CancellationToken stop)
+    {
+        _batch.Clear();
+        foreach (byte[] key in keys) { _batch.Add(Memory, Usage, key); }
+        return [.. Checked(await RunAsync(stop).ConfigureAwait(false), "MEMORY USAGE").Select(r => r.Integer)];
     }
 
     /// <summary>Reads keys.</summary>
@@ -112,7 +146,7 @@ internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
         if (keys.Count == 0) { return read; }
         _batch.Clear();
         foreach (byte[] key in keys) { _batch.Add(Dump, key).Add(ExpireTime, key); }
-        IReadOnlyList<RedisReply> replies = Checked(await redis.RunAsync(_batch, stop).ConfigureAwait(false), "DUMP");
+        IReadOnlyList<RedisReply> replies = Checked(await RunAsync(stop).ConfigureAwait(false), "DUMP");
         for (int i = 0; i < keys.Count; i++)
         {
             RedisReply value = replies[2 * i];
@@ -134,22 +168,22 @@ internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
             if (key.Value is null) { _batch.Add(Unlink, key.Key); }
             else { _batch.Add(Restore, key.Key, Encoding.ASCII.GetBytes(key.ExpiresAt.ToString(CultureInfo.InvariantCulture)), key.Value, Replace, Absolute); }
         }
-        Checked(await redis.RunAsync(_batch, stop).ConfigureAwait(false), "RESTORE");
+        Checked(await RunAsync(stop).ConfigureAwait(false), "RESTORE");
     }
 
-    /// <summary>Deletes all keys of some slots. Returns how many there were.</summary>
-    public async Task<long> PurgeAsync(ImmutableArray<SlotRange> slots, CancellationToken stop)
+    /// <summary>Deletes all keys that are wanted no more. Returns how many there were.</summary>
+    public async Task<long> PurgeAsync(Func<byte[], bool> unwanted, CancellationToken stop)
     {
         long deleted = 0;
         byte[] cursor = "0"u8.ToArray();
         do
         {
-            (cursor, List<byte[]> keys) = await ScanAsync(cursor, IsIn(slots), stop).ConfigureAwait(false);
+            (cursor, List<byte[]> keys) = await ScanAsync(cursor, unwanted, stop).ConfigureAwait(false);
             foreach (byte[][] some in keys.Chunk(DeleteBatch))
             {
                 _batch.Clear();
                 _batch.Add([Unlink, .. some]);
-                deleted += Checked(await redis.RunAsync(_batch, stop).ConfigureAwait(false), "UNLINK")[0].Integer;
+                deleted += Checked(await RunAsync(stop).ConfigureAwait(false), "UNLINK")[0].Integer;
             }
         }
         while (!cursor.AsSpan().SequenceEqual("0"u8));
@@ -157,14 +191,27 @@ internal sealed class KeyStore(RedisPipeline redis) : IAsyncDisposable
     }
 
     /// <summary>Whether a key is in one of some slots.</summary>
-    public static Func<byte[], bool> IsIn(ImmutableArray<SlotRange> slots)
+    public static Func<byte[], bool> IsIn(Partitioning partitions, ImmutableArray<SlotRange> slots)
     {
-        bool[] wanted = new bool[HashSlot.Count];
+        bool[] wanted = new bool[partitions.Count];
         foreach (SlotRange range in slots) { Array.Fill(wanted, true, range.First.Number, range.Count); }
-        return key => wanted[HashSlot.Of(key).Number];
+        return key => wanted[partitions.Of(key).Number];
     }
 
-    public ValueTask DisposeAsync() => redis.DisposeAsync();
+    public ValueTask DisposeAsync()
+    {
+        if (_isUnderWay && _self is { } self) { _givenUp?.Add(self); }
+        _isUnderWay = false;
+        return _redis.DisposeAsync();
+    }
+
+    private async Task<IReadOnlyList<RedisReply>> RunAsync(CancellationToken stop)
+    {
+        _isUnderWay = true;
+        IReadOnlyList<RedisReply> replies = await _redis.RunAsync(_batch, stop).ConfigureAwait(false);
+        _isUnderWay = false;
+        return replies;
+    }
 
     private static IReadOnlyList<RedisReply> Checked(IReadOnlyList<RedisReply> replies, string what)
     {

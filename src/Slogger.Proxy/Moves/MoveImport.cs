@@ -52,7 +52,7 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
             }
             catch (Exception e) when (e is IOException or RedisException or MoveException or MetadataException)
             {
-                moves.Warn($"move {move.Id.Number} of slots {SlotMoves.TextOf(move.Slots)} from shard {move.From} begins again: {e.Message}");
+                moves.Warn($"move {move.Id.Number} of {moves.TextOf(move.Slots)} from shard {move.From} begins again: {e.Message}");
                 await moves.NoteAsync(move.Id, $"begins again: {e.Message}", stop).ConfigureAwait(false);
             }
             await Task.Delay(pause, stop).ConfigureAwait(false);
@@ -64,8 +64,8 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
     private async Task<bool> AttemptAsync(CancellationToken stop)
     {
         _copied = 0;
-        await using KeyStore keys = await KeyStore.ConnectAsync(store(), stop).ConfigureAwait(false);
-        await keys.PurgeAsync(move.Slots, stop).ConfigureAwait(false);
+        await using KeyStore keys = await KeyStore.ConnectAsync(store(), moves.GivenUp, stop).ConfigureAwait(false);
+        await keys.PurgeAsync(moves.KeysOf(move.Slots), stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.MovePurged);
         await using PeerChannel peer = await moves.ConnectAsync(move.From, stop).ConfigureAwait(false);
         byte[] name = new byte[16];
@@ -93,7 +93,7 @@ internal sealed class MoveImport(SlotMoves moves, SlotMove move, WorldLine line,
         if (after is null or { State: MoveState.Landed })
         {
             FailPoint.Pass(FailPoint.MoveLanded);
-            moves.Info(string.Create(CultureInfo.InvariantCulture, $"move {move.Id.Number}: slots {SlotMoves.TextOf(move.Slots)} of shard {move.From} are here now: {_copied} keys copied, requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"));
+            moves.Info(string.Create(CultureInfo.InvariantCulture, $"move {move.Id.Number}: {moves.TextOf(move.Slots)} of shard {move.From} are here now: {_copied} keys copied, requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"));
             await TellOldOwnerAsync(peer, stop).ConfigureAwait(false);
             await moves.NoteAsync(move.Id, string.Create(CultureInfo.InvariantCulture, $"{_copied} keys are at shard {move.To}; requests waited {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms"), stop).ConfigureAwait(false);
         }

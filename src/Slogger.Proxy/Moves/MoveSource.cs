@@ -21,13 +21,20 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
 {
     /// <summary>About as much goes into one frame, unless one key is larger.</summary>
     private const int FrameBytes = 1 << 20;
-    private const int KeysAtATimeMax = 256;
+    private const int KeysAtATime = 256;
+
+    // What is counted for a key besides its value. Unit: bytes.
+    private const int KeyOverheadBytes = 64;
+
+    // How fast the new owner can be relied on to write a key that is larger than a frame. Unit: bytes per second.
+    private const double RestoreRate = 20e6;
     private static readonly TimeSpan IdleLimit = TimeSpan.FromSeconds(60);
     private static readonly TimeSpan FrozenIdleLimit = TimeSpan.FromSeconds(5);
     private readonly Queue<byte[]> _found = new();
     private byte[] _cursor = "0"u8.ToArray();
     private bool _scanned;
-    private int _keysAtATime = 16;
+    private readonly Queue<byte[]> _taken = new();   // that have had no room in a frame yet
+    private long _sentBytes;
 
     /// <summary>Serves until the other side hangs up.</summary>
     public async Task RunAsync(CancellationToken stop)
@@ -38,7 +45,7 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
         bool frozen = false;
         try
         {
-            await using KeyStore keys = await KeyStore.ConnectAsync(store(), stop).ConfigureAwait(false);
+            await using KeyStore keys = await KeyStore.ConnectAsync(store(), null, stop).ConfigureAwait(false);
             while (true)
             {
                 (char kind, byte[] body) = await ReceiveAsync(frozen, stop).ConfigureAwait(false);
@@ -51,7 +58,7 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
                         await peer.SendAsync('K', default, stop).ConfigureAwait(false);
                         break;
                     case 'S' when changed is not null:
-                        await SendAsync(await ScanAsync(keys, moves.SlotsOf(move), stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
+                        await SendAsync(await ScanAsync(keys, moves.KeysOf(moves.SlotsOf(move)), stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
                         break;
                     case 'C' when changed is not null:
                         await SendAsync(await ChangesAsync(keys, changed, stop).ConfigureAwait(false), changed, stop).ConfigureAwait(false);
@@ -87,7 +94,8 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
     private async Task<(char Kind, byte[] Body)> ReceiveAsync(bool frozen, CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
-        limit.CancelAfter(frozen ? FrozenIdleLimit : IdleLimit);
+        // Who writes a large key says nothing meanwhile.
+        limit.CancelAfter((frozen ? FrozenIdleLimit : IdleLimit) + TimeSpan.FromSeconds(_sentBytes / RestoreRate));
         try
         {
             return await peer.ReceiveAsync(limit.Token).ConfigureAwait(false);
@@ -118,39 +126,49 @@ internal sealed class MoveSource(SlotMoves moves, PeerChannel peer, Func<RedisEn
     }
 
     // The next keys of the first round; nothing is left when the count is 0.
-    private async Task<(int Left, List<CopiedKey> Keys)> ScanAsync(KeyStore keys, IReadOnlyList<SlotRange> slots, CancellationToken stop)
+    private async Task<(int Left, List<CopiedKey> Keys)> ScanAsync(KeyStore keys, Func<byte[], bool> wanted, CancellationToken stop)
     {
-        Func<byte[], bool> wanted = KeyStore.IsIn([.. slots]);
         // Far apart where few keys are in the slots: a frame now and then shows that it goes on.
-        for (int i = 0; i < 100 && _found.Count < KeysAtATimeMax && !_scanned; i++)
+        for (int i = 0; i < 100 && _found.Count < KeysAtATime && !_scanned; i++)
         {
             (_cursor, List<byte[]> found) = await keys.ScanAsync(_cursor, wanted, stop).ConfigureAwait(false);
             foreach (byte[] key in found) { _found.Enqueue(key); }
             _scanned = _cursor.AsSpan().SequenceEqual("0"u8);
         }
         List<CopiedKey> read = await ReadAsync(keys, take => [.. Enumerable.Range(0, Math.Min(take, _found.Count)).Select(_ => _found.Dequeue())], stop).ConfigureAwait(false);
-        return (_scanned && _found.Count == 0 ? 0 : _found.Count + 1, read);
+        int left = _found.Count + _taken.Count;
+        return (_scanned && left == 0 ? 0 : left + 1, read);
     }
 
     private async Task<(int Left, List<CopiedKey> Keys)> ChangesAsync(KeyStore keys, ChangedKeys changed, CancellationToken stop)
     {
         List<CopiedKey> read = await ReadAsync(keys, changed.Take, stop).ConfigureAwait(false);
-        return (changed.Count, read);
+        return (changed.Count + _taken.Count, read);
     }
 
+    // About a frame: one key at least, and no more than its share of memory, however large keys are.
     private async Task<List<CopiedKey>> ReadAsync(KeyStore keys, Func<int, IReadOnlyList<byte[]>> take, CancellationToken stop)
     {
         var all = new List<CopiedKey>();
         long bytes = 0;
-        while (bytes < FrameBytes && take(_keysAtATime) is { Count: > 0 } some)
+        while (bytes < FrameBytes)
         {
-            List<CopiedKey> read = await keys.ReadAsync(some, stop).ConfigureAwait(false);
-            long size = read.Sum(k => (long)(k.Value?.Length ?? 0) + k.Key.Length);
-            bytes += size;
-            all.AddRange(read);
-            // As many at a time as are about a frame together.
-            _keysAtATime = (int)Math.Clamp(FrameBytes / Math.Max(1, size / some.Count), 1, Math.Min(KeysAtATimeMax, 2 * _keysAtATime));
+            if (_taken.Count == 0)
+            {
+                foreach (byte[] key in take(KeysAtATime)) { _taken.Enqueue(key); }
+                if (_taken.Count == 0) { break; }
+            }
+            IReadOnlyList<long> sizes = await keys.SizesAsync([.. _taken], stop).ConfigureAwait(false);
+            var some = new List<byte[]>();
+            while (_taken.Count > 0 && (bytes == 0 || bytes + sizes[some.Count] <= FrameBytes))
+            {
+                bytes += sizes[some.Count] + KeyOverheadBytes;
+                some.Add(_taken.Dequeue());
+            }
+            if (some.Count == 0) { break; }
+            all.AddRange(await keys.ReadAsync(some, stop).ConfigureAwait(false));
         }
+        _sentBytes = bytes;
         return all;
     }
 }

@@ -44,7 +44,7 @@ internal sealed partial class SlotMoves
         {
             if (_work is not { } work || work.Line != line) { throw new MoveException($"shard {seat.Shard} is not in world-line {line} now"); }
             if (Row(move) is not { } row || row.From != seat.Shard || row.To != to) { throw new MoveException($"no move {move.Number} from shard {seat.Shard} to shard {to} is known"); }
-            changed = new ChangedKeys(watch.Keys, row.Slots);
+            changed = new ChangedKeys(watch.Keys, seat.Partitions, row.Slots);
             if (_copies.Remove(move, out ChangedKeys? before))
             {
                 before.Fail("another copy has begun");
@@ -175,7 +175,7 @@ internal sealed partial class SlotMoves
 
     /// <summary>Connects to another shard's proxy.</summary>
     public async Task<PeerChannel> ConnectAsync(ShardId other, CancellationToken stop) =>
-        await PeerChannel.ConnectAsync(watch.AddressOf(other) ?? throw new PeerException($"shard {other} has no address yet"), other, seat.Shard, secret, PeerPurpose.Copy, stop).ConfigureAwait(false);
+        await PeerChannel.ConnectAsync(seat, watch.AddressOf(other) ?? throw new PeerException($"shard {other} has no address yet"), PeerKind.Keys, other, stop).ConfigureAwait(false);
 
     /// <summary>A copy is complete.</summary>
     public async Task CopiedAsync(MoveId move, MapRevision row, WorldLine line, CancellationToken stop)

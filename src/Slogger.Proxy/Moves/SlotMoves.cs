@@ -37,7 +37,7 @@ internal interface IMovingShard
 }
 
 /// <summary>The moves of one shard. Any thread.</summary>
-internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogSink report, IMovingShard shard, PeerSecret secret) : IAsyncDisposable
+internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogSink report, IMovingShard shard) : IAsyncDisposable
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan FreezeLimit = TimeSpan.FromSeconds(5);
@@ -48,6 +48,12 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     private Work? _work;
     private ClusterSlots? _told;
     private TaskCompletionSource _tableRead = NewSignal();
+
+    // A step of which it is not known whether the metadata has made it, or yet will. At most one write is on its way.
+    private MoveChange? _inDoubt;
+
+    /// <summary>Connections to this shard's store that were given up.</summary>
+    public GivenUpConnections GivenUp { get; } = new();
 
     /// <summary>What is under way in one world-line, between the store's coming and its loss.</summary>
     private sealed class Work(ShardOwnership ownership, WorldLine line)
@@ -73,6 +79,12 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     /// <summary>The store is there, in a world-line. Before the front end is opened.</summary>
     public async Task OpenAsync(WorldLine line, CancellationToken stop)
     {
+        // Written later, a step of before would change a row that has been read again: the next ones rest on its fate.
+        if (_inDoubt is { } change)
+        {
+            await seat.RetryAsync(() => seat.Metadata.ChangeMoveAsync(seat.Cluster, change, stop), stop).ConfigureAwait(false);
+            _inDoubt = null;
+        }
         await seat.RetryAsync(() => watch.LookAsync(stop), stop).ConfigureAwait(false);
         lock (_gate)
         {
@@ -144,7 +156,7 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
 
     private ClusterSlots ViewNow()
     {
-        bool[] withheld = new bool[HashSlot.Count];
+        bool[] withheld = new bool[seat.Partitions.Count];
         OwnershipTable? table = _work?.Ownership.Table;
         bool any = false;
         for (int slot = 0; slot < withheld.Length; slot++) { any |= withheld[slot] = table is null || _work!.Ownership.IsWithheld(new(slot)); }
@@ -222,7 +234,9 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
                 try
                 {
                     // Not given up half-way: what became of it would not be known.
+                    _inDoubt = change;
                     ChangeOutcome outcome = await seat.Metadata.ChangeMoveAsync(seat.Cluster, change, CancellationToken.None).ConfigureAwait(false);
+                    _inDoubt = null;
                     if (outcome == ChangeOutcome.Deposed) { report.Error($"shard {seat.Shard}: move {change.Move.Number}: another process owns this shard"); }
                     await watch.LookAsync(CancellationToken.None).ConfigureAwait(false);
                     break;
@@ -256,14 +270,14 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
         {
             try
             {
-                await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, stop).ConfigureAwait(false);
-                long deleted = await keys.PurgeAsync(move.Slots, stop).ConfigureAwait(false);
-                report.Info($"move {move.Id.Number}: {deleted} keys of slots {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
+                await using KeyStore keys = await KeyStore.ConnectAsync(shard.Endpoint, GivenUp, stop).ConfigureAwait(false);
+                long deleted = await keys.PurgeAsync(KeysOf(move.Slots), stop).ConfigureAwait(false);
+                report.Info($"move {move.Id.Number}: {deleted} keys of {TextOf(move.Slots)}, which are shard {(move.State == MoveState.Landed ? move.To : move.From)}'s, are deleted here");
                 break;
             }
             catch (RedisException e)
             {
-                report.Warn($"move {move.Id.Number}: deleting keys of slots {TextOf(move.Slots)} goes on later: {e.Message}");
+                report.Warn($"move {move.Id.Number}: deleting keys of {TextOf(move.Slots)} goes on later: {e.Message}");
                 await Task.Delay(RetryPause, stop).ConfigureAwait(false);
             }
         }
@@ -284,8 +298,11 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogS
     /// <summary>The slots of a move; none if it is over.</summary>
     public ImmutableArray<SlotRange> SlotsOf(MoveId move) => RowOf(move)?.Slots ?? [];
 
-    /// <summary>As people write them.</summary>
-    public static string TextOf(ImmutableArray<SlotRange> slots) => string.Join(',', slots);
+    /// <summary>Whether a key is in one of some slots.</summary>
+    public Func<byte[], bool> KeysOf(ImmutableArray<SlotRange> slots) => KeyStore.IsIn(seat.Partitions, slots);
+
+    /// <summary>Some slots, for people.</summary>
+    public string TextOf(ImmutableArray<SlotRange> slots) => $"{seat.Partitions.Noun} {string.Join(',', slots)}";
 
     public void Warn(string message) => report.Warn($"shard {seat.Shard}: {message}");
 

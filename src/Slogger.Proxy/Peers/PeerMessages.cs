@@ -9,17 +9,16 @@ using System.Buffers.Binary;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Peers;
 
 /// <summary>The messages of one shard to the others. Any thread.</summary>
-/// <param name="self">This shard.</param>
-/// <param name="others">All others.</param>
+/// <param name="seat">This shard's place in the cluster.</param>
 /// <param name="addressOf">Where a shard's proxy is; null: not known yet.</param>
-/// <param name="secret">The cluster's.</param>
 /// <param name="report">Is told of messages that are dropped.</param>
-internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Func<ShardId, ListenAddress?> addressOf, PeerSecret secret, ILogSink report)
+internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress?> addressOf, ILogSink report)
 {
     /// <summary>What may wait for one of the others. Unit: bytes.</summary>
     public const long WaitingBytesMax = 8 << 20;
@@ -27,15 +26,23 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
     private const int FrameBytes = 256 << 10;
     private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan DeliveryLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan AnswerLimit = TimeSpan.FromSeconds(30);
     private static readonly TimeSpan ReportPeriod = TimeSpan.FromSeconds(10);
     private static readonly byte[] Eval = "EVAL"u8.ToArray(), NoKeys = "0"u8.ToArray(),
         Script = "redis.set_repl(redis.REPL_NONE) for i = 1, #ARGV, 2 do redis.call('PUBLISH', ARGV[i], ARGV[i + 1]) end"u8.ToArray();
-    private readonly Outbox[] _outboxes = [.. others.Select(o => new Outbox(o))];
+    private readonly Lock _lock = new();
+    private volatile Outbox[] _outboxes = [];
+    private CancellationToken? _running;
     private long _sent, _dropped;
 
     private sealed class Outbox(ShardId to)
     {
         public long Bytes;
+
+        /// <summary>Its shard has left.</summary>
+        public CancellationTokenSource Closed { get; } = new();
+
+        public Task Sending { get; set; } = Task.CompletedTask;
 
         public ShardId To => to;
 
@@ -71,25 +78,58 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
     /// <summary>A message could not be read from the stream.</summary>
     public void CountLost() => Interlocked.Add(ref _dropped, _outboxes.Length);
 
-    /// <summary>Sends until stopped.</summary>
-    public Task RunAsync(CancellationToken stop) => Task.WhenAll(_outboxes.Select(o => SendAsync(o, stop)).Append(ReportAsync(stop)));
-
-    private async Task SendAsync(Outbox outbox, CancellationToken stop)
+    /// <summary>Who the other shards are now; this one may be among them.</summary>
+    public void Follow(IEnumerable<ShardId> members)
     {
+        ShardId[] others = [.. members.Where(m => m != seat.Shard)];
+        lock (_lock)
+        {
+            if (others.SequenceEqual(_outboxes.Select(o => o.To))) { return; }
+            foreach (Outbox gone in _outboxes.Where(o => !others.Contains(o.To))) { gone.Closed.Cancel(); }
+            _outboxes = [.. others.Select(o => Array.Find(_outboxes, known => known.To == o) ?? Opened(new Outbox(o)))];
+        }
+    }
+
+    /// <summary>Sends until stopped.</summary>
+    public async Task RunAsync(CancellationToken stop)
+    {
+        lock (_lock)
+        {
+            _running = stop;
+            foreach (Outbox outbox in _outboxes) { Opened(outbox); }
+        }
+        await ReportAsync(stop).ConfigureAwait(false);
+        Task[] sending;
+        lock (_lock) { sending = [.. _outboxes.Select(o => o.Sending)]; }
+        await Task.WhenAll(sending).ConfigureAwait(false);
+    }
+
+    // Under the lock.
+    private Outbox Opened(Outbox outbox)
+    {
+        if (_running is { } stop) { outbox.Sending = Task.Run(() => SendAsync(outbox, stop), CancellationToken.None); }
+        return outbox;
+    }
+
+    private async Task SendAsync(Outbox outbox, CancellationToken ending)
+    {
+        using var either = CancellationTokenSource.CreateLinkedTokenSource(ending, outbox.Closed.Token);
+        CancellationToken stop = either.Token;
         while (!stop.IsCancellationRequested)
         {
             try
             {
                 await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false);
                 ListenAddress address = addressOf(outbox.To) ?? throw new PeerException($"shard {outbox.To} has no address yet");
-                await using PeerChannel peer = await PeerChannel.ConnectAsync(address, outbox.To, self, secret, PeerPurpose.Messages, stop).ConfigureAwait(false);
+                await using PeerChannel peer = await PeerChannel.ConnectAsync(seat, address, PeerKind.Messages, outbox.To, stop).ConfigureAwait(false);
                 while (await outbox.Messages.Reader.WaitToReadAsync(stop).ConfigureAwait(false))
                 {
                     (byte[] frame, int count) = Take(outbox);
                     await peer.SendAsync('M', frame, stop).ConfigureAwait(false);
                     // Answered when it is published: a proxy that is slow holds up its own messages, and no others.
-                    await peer.ReceiveAsync(stop).ConfigureAwait(false);
+                    await AnsweredAsync(peer, stop).ConfigureAwait(false);
                     Interlocked.Add(ref _sent, count);
+                    if (addressOf(outbox.To) != address) { throw new PeerException($"shard {outbox.To} is elsewhere now"); }
                 }
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -102,6 +142,20 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
                 Drop(outbox);
                 await Task.WhenAny(Task.Delay(ReconnectPause, stop)).ConfigureAwait(false);
             }
+        }
+    }
+
+    private static async Task AnsweredAsync(PeerChannel peer, CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(AnswerLimit);
+        try
+        {
+            await peer.ReceiveAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            throw new PeerException($"shard {peer.Other} does not answer");
         }
     }
 
@@ -135,7 +189,7 @@ internal sealed class PeerMessages(ShardId self, IEnumerable<ShardId> others, Fu
         {
             await Task.WhenAny(Task.Delay(ReportPeriod, stop)).ConfigureAwait(false);
             long dropped = Dropped;
-            if (dropped > told) { report.Warn($"shard {self}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
+            if (dropped > told) { report.Warn($"shard {seat.Shard}: {dropped - told} published messages did not reach subscribers at other shards, whose proxies are away or slow"); }
             told = dropped;
         }
     }

@@ -64,7 +64,7 @@ internal sealed partial class BgsaveShard
         string directory;
         try
         {
-            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
+            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
             directory = await watch.DirectoryAsync(stop).ConfigureAwait(false);
             await watch.LookAsync(stop).ConfigureAwait(false);
         }
@@ -98,9 +98,9 @@ internal sealed partial class BgsaveShard
     {
         await GiveHistoryAsync(stop).ConfigureAwait(false);
         var start = new Boundary(at.WorldLine, at.Version, 0, 0, Now());
-        await using (var control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        await using (var control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false));
+            await using var watch = new SaveWatch(await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false));
             while (true)
             {
                 if (await TrySaveAsync(control, watch, start, stop).ConfigureAwait(false) is not { } problem) { break; }
@@ -141,7 +141,7 @@ internal sealed partial class BgsaveShard
     // a dump is known again.
     private async Task GiveHistoryAsync(CancellationToken stop)
     {
-        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint });
             await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);

@@ -1,12 +1,15 @@
 // A shard's place in its cluster's metadata: taken at the start, with an epoch that deposes whoever had it before; and what a
 // recovery does there.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
+using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Peers;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -14,7 +17,12 @@ namespace Slogger.Proxy.Shards;
 internal sealed class ClusterSeat : IAsyncDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(500);
+
+    // A list of split keys may be long. Unit: characters.
+    private const int PartitionsShownMax = 200;
     private readonly ILogSink _report;
+    private volatile GridView _gridView = null!;
+    private volatile MemberState[] _states = [];
 
     private ClusterSeat(IMetadataStore metadata, string cluster, ShardId shard, ILogSink report)
     {
@@ -30,8 +38,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     public ShardId Shard { get; }
 
+    /// <summary>The clock grid of the cluster, as far as it is known here.</summary>
+    public GridView GridView => _gridView;
+
     /// <summary>The clock grid of the cluster.</summary>
-    public VersionGrid Grid { get; private set; } = null!;
+    public VersionGrid Grid => _gridView.Grid;
 
     /// <summary>The epoch taken: every write to the metadata is compared with it.</summary>
     public long Epoch { get; private set; }
@@ -39,14 +50,26 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
-    /// <summary>Whether the cluster has other shards.</summary>
-    public bool HasPeers => ShardCount > 1;
+    /// <summary>Whether the cluster was made for several shards.</summary>
+    public bool HasPeers { get; private set; }
 
-    /// <summary>How many it has.</summary>
-    public int ShardCount { get; private set; }
+    /// <summary>How many numbers of shards it has given out, as last seen; it never has fewer.</summary>
+    public int ShardCount => _states.Length;
+
+    /// <summary>Where this shard stands, as last seen.</summary>
+    public MemberState State => _states[Shard.Number];
+
+    /// <summary>The shards that count, as last seen.</summary>
+    public IEnumerable<ShardId> Members => _states.Select((state, i) => (state, i)).Where(s => Core.Membership.Members.Counts(s.state)).Select(s => new ShardId(s.i));
 
     /// <summary>Who finds the cut.</summary>
     public FinderKind Finder { get; private set; }
+
+    /// <summary>How keys fall into partitions.</summary>
+    public Partitioning Partitions { get; private set; } = Partitioning.Hash;
+
+    /// <summary>By which the proxies of the cluster know each other; null for a shard alone.</summary>
+    public PeerSecret? Secret { get; private set; }
 
     /// <summary>Where clients and other proxies reach this one.</summary>
     public string Address { get; private set; } = "";
@@ -74,49 +97,104 @@ internal sealed class ClusterSeat : IAsyncDisposable
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
-        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Grid = [new GridStretch(new(1), now, interval)] };
-        ClusterSettings settings = await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
-        if (options.Shards is { } shards && shards != settings.ShardCount)
+        var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Partitions = options.Partitions ?? Partitioning.Hash, Grid = [new GridStretch(new(1), now, interval)] };
+        ClusterSettings settings = options.Joins
+            ? await AddAsync(stop).ConfigureAwait(false)
+            : await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
+        if (options.Shards is { } shards && shards != settings.MadeWith && shards != settings.ShardCount)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, not {shards}: leave --shards out, or name another cluster");
+            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.MadeWith} shards, not {shards}: leave --shards out, or name another cluster");
         }
         if (Shard.Number >= settings.ShardCount)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, or name another cluster");
+            throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, 0 to {settings.ShardCount - 1}: there is no shard {Shard}. Give --shards where the cluster is made, --join to have the next shard join it, or name another cluster");
         }
-        (ShardCount, Finder) = (settings.ShardCount, settings.Finder);
+        (HasPeers, Finder, Partitions) = (settings.ShardCount > 1, settings.Finder, settings.Partitions);
         if (options.Finder is { } finder && finder != Finder)
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {NameOf(Finder)}, not {NameOf(finder)}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
+        }
+        if (options.Partitions is { } partitions && !partitions.Equals(Partitions))
+        {
+            throw new MetadataException($"cluster \"{Cluster}\" was made with --partitions {Shown(Partitions)}, not {Shown(partitions)}, and keeps it: leave --partitions out. To change it, make another cluster and copy the data with a client");
         }
         if (HasPeers && (options.Announce is null || options.Announce.IsEveryInterface))
         {
             throw new MetadataException($"cluster \"{Cluster}\" has {settings.ShardCount} shards, and clients of the others could not be told where this one is: {(options.Announce is null ? "it listens on no TCP address" : $"{options.Announce} is every interface")}. Give --announce HOST:PORT");
         }
-        if (settings.Grid[^1].IntervalUs != interval)
+        if (settings.Grid[^1].IntervalUs != interval && !HasPeers)
         {
             await Metadata.ChangeIntervalAsync(Cluster, interval, now, stop).ConfigureAwait(false);
             settings = (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
         }
-        Grid = new VersionGrid(settings.Grid);
+        _gridView = new GridView(new VersionGrid(settings.Grid), 0);
+        if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
         ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
+        if (record.State == MemberState.Left)
+        {
+            throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
+        }
         Epoch = await Metadata.TakeShardEpochAsync(
             Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
         WorldLineAtStart = record.WorldLine;
+        See(await Metadata.ShardsAsync(Cluster, stop).ConfigureAwait(false));
+        if (!HasPeers) { return; }
+        await LearnGridAsync(0, stop).ConfigureAwait(false);
+        if (settings.Grid[^1].IntervalUs != interval)
+        {
+            _report.Info($"shard {Shard}: versions are of {settings.Grid[^1].IntervalUs / 1000.0} ms, as the cluster has them; --version-interval counts where a cluster is made, slogger interval changes it");
+        }
     }
+
+    // A number for this shard, if it has none yet.
+    private async Task<ClusterSettings> AddAsync(CancellationToken stop)
+    {
+        if (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false) is null)
+        {
+            throw new MetadataException($"there is no cluster \"{Cluster}\" that shard {Shard} could join: check --cluster and --metadata, or leave --join out to make one");
+        }
+        if ((await Metadata.AddShardAsync(Cluster, Shard, stop).ConfigureAwait(false)).Error is { } error) { throw new MetadataException(error); }
+        return (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
+    }
+
+    /// <summary>Takes note of who is in the cluster.</summary>
+    public void See(IReadOnlyList<ShardRecord> shards)
+    {
+        // A look that is late knows fewer.
+        if (shards.Count >= _states.Length) { _states = [.. shards.Select(s => s.State)]; }
+    }
+
+    /// <summary>Learns the grid, and what is proposed.</summary>
+    /// <param name="agreedUs">The proposed change that the shard agrees to; 0: none.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <returns>The grid; null if another process has the shard.</returns>
+    public async Task<GridView?> LearnGridAsync(long agreedUs, CancellationToken stop)
+    {
+        if (await Metadata.GridAsync(Cluster, Shard, agreedUs, Epoch, stop).ConfigureAwait(false) is not { } state) { return null; }
+        VersionGrid known = Grid;
+        return _gridView = new GridView(known.Stretches.SequenceEqual(state.Stretches) ? known : new VersionGrid(state.Stretches), state.ChangeUs);
+    }
+
+    private static string Shown(Partitioning partitions) => partitions.ToString() is { Length: <= PartitionsShownMax } text
+        ? text
+        : $"range: with {partitions.Count - 1} split keys ({partitions.ToString()[..PartitionsShownMax]}...)";
 
     private static string NameOf(FinderKind finder) => finder.ToString().ToLowerInvariant();
 
     /// <summary>The version that opens so many microseconds after another.</summary>
     public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);
 
+    /// <summary>The shard's row. Waits for the metadata.</summary>
+    public async Task<ShardRecord> RecordAsync(CancellationToken stop) =>
+        (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+
     /// <summary>The shard's row, the recorded cut and all world-lines, of one world-line. Waits for the metadata.</summary>
     public async Task<ClusterView> LookAsync(CancellationToken stop)
     {
         while (true)
         {
-            ShardRecord record = (await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false)).First(s => s.Shard == Shard);
+            ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
             if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut, lines); }
@@ -140,7 +218,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public async Task<(WorldLine Current, IReadOnlyList<ShardId> Outside)> OutsideAsync(WorldLine line, CancellationToken stop)
     {
         IReadOnlyList<ShardRecord> shards = await RetryAsync(() => Metadata.ShardsAsync(Cluster, stop), stop).ConfigureAwait(false);
-        return (shards[0].WorldLine, [.. shards.Where(s => s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
+        See(shards);
+        return (shards[0].WorldLine, [.. shards.Where(s => Core.Membership.Members.Counts(s.State) && s.Epoch > 0 && s.Entered < line).Select(s => s.Shard)]);
     }
 
     /// <summary>The last version of an older world-line that is still part of the current one.</summary>

@@ -26,6 +26,12 @@ internal interface ICutListener
     /// <summary>Whether an ordered end is under way: what is durable has to be in SQL then.</summary>
     bool IsStopping { get; }
 
+    /// <summary>Whether this shard has yet to join its cluster: then each claim goes to SQL, and nobody hears of it otherwise.</summary>
+    bool IsJoining { get; }
+
+    /// <summary>Asks to be admitted with a point that is recorded.</summary>
+    Task AskToJoinAsync(WorldPoint recorded, CancellationToken stop);
+
     /// <summary>The version that is open here.</summary>
     Version OpenVersion { get; }
 
@@ -88,7 +94,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     /// <summary>Whether SQL answered at the last attempt.</summary>
     public bool IsMetadataAvailable => _isAvailable;
 
-    private bool IsLinked => link is { IsConnected: true } && !listener.IsStopping;
+    private bool IsLinked => link is { IsConnected: true } && !listener.IsStopping && !listener.IsJoining;
 
     /// <summary>Has a claim recorded. Any thread.</summary>
     public void Record(in DurableClaim claim)
@@ -195,6 +201,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         // Of a world-line that is over, it is owed to nobody.
         if (result is { Outcome: not DurableOutcome.Recorded }) { _latest = null; }
         listener.OnRecorded(durable.Point, result);
+        if (listener.IsJoining && result is { Outcome: DurableOutcome.Recorded }) { await listener.AskToJoinAsync(durable.Point, stop).ConfigureAwait(false); }
         return result is { Outcome: DurableOutcome.Recorded };
     }
 

@@ -40,6 +40,10 @@ internal static class FailPoint
     public const string MoveLanded = "move-landed";
     public const string MoveDiscarded = "move-discarded";
 
+    public const string JoinBegun = "join-begun";
+    public const string JoinAdmitted = "join-admitted";
+    public const string LeaveClosed = "leave-closed";
+
     private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
 
     /// <summary>Goes on, unless the test wants the process to die here.</summary>

@@ -86,7 +86,7 @@ internal sealed partial class LogShard
     private async Task<bool> FetchCheckpointAsync(CancellationToken stop)
     {
         string file = _checkpoints.NewTemporaryPath();
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop).ConfigureAwait(false))
         {
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:

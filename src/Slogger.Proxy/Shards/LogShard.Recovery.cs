@@ -127,7 +127,7 @@ internal sealed partial class LogShard
         string file = _checkpoints.NewTemporaryPath();
         ReplicationLink link = NewLink();
         AttachResult result;
-        await using (RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false))
+        await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
             result = await QuickAttach.AttachAsync(
                 control, link, new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = file }, _attachUndoFile, stop).ConfigureAwait(false);

@@ -83,7 +83,7 @@ internal sealed partial class LogShard
         RollbackOutcome outcome = await InPlaceRollback.RunAsync(
             new RollbackRequest
             {
-                Endpoint = _store.Endpoint,
+                Endpoint = _fence.Endpoint,
                 ReplicationId = facts.ReplicationId,
                 OpenHistory = () => new LogHistory(_log),
                 LogEnd = _log.EndOffset,

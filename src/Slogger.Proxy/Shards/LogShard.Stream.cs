@@ -74,7 +74,7 @@ internal sealed partial class LogShard
 
     protected override async Task StreamReadAsync(CancellationToken stop)
     {
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         long until = (await control.RoleAsync(stop).ConfigureAwait(false)).Offset;
         while (_link is { } link && link.Offset < until)
         {

@@ -97,7 +97,7 @@ internal sealed partial class LogShard
     // Until its child has been seen to end, Redis puts a rewrite of its AOF off.
     private async Task ChildEndedAsync(CancellationToken stop)
     {
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         long began = MonotonicMicroseconds();
         while ((await control.InfoAsync("persistence", stop).ConfigureAwait(false)).GetValueOrDefault("rdb_bgsave_in_progress") == "1"
             && MonotonicMicroseconds() - began < ChildEndMax.TotalMicroseconds)

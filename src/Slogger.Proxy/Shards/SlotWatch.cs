@@ -3,6 +3,7 @@
 // the metadata is away the last view holds. Has Redis tell, once, where its commands have their keys. Only for shards among others.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Metadata;
@@ -119,8 +120,10 @@ internal sealed class SlotWatch
     {
         OwnershipTable owners = await _seat.Metadata.OwnershipAsync(_seat.Cluster, stop).ConfigureAwait(false);
         Table = owners;
-        IReadOnlyList<ShardRecord> shards = await _seat.Metadata.ShardsAsync(_seat.Cluster, stop).ConfigureAwait(false);
-        string addresses = string.Create(CultureInfo.InvariantCulture, $"{owners.Revision} {string.Join(' ', shards.Select(s => s.Address))}");
+        IReadOnlyList<ShardRecord> all = await _seat.Metadata.ShardsAsync(_seat.Cluster, stop).ConfigureAwait(false);
+        // Clients are told of no shard that has not joined yet, or has left.
+        ShardRecord[] shards = [.. all.Where(s => Members.Counts(s.State) || s.Shard == _seat.Shard)];
+        string addresses = string.Create(CultureInfo.InvariantCulture, $"{owners.Revision} {string.Join(' ', shards.Select(s => $"{s.Shard}={s.Address}"))}");
         if (addresses == _addresses) { return; }
         _addresses = addresses;
         var nodes = new List<ClusterNode>();
@@ -129,9 +132,9 @@ internal sealed class SlotWatch
             // One that has never run has no address. Of those that have nobody can tell here whether they still do.
             if (ListenAddress.TryParse(shard.Address, out ListenAddress? at, out _) && !at.IsUnix) { nodes.Add(new ClusterNode(shard.Shard, at.Host, at.Port, IsAlive: true)); }
         }
-        _isComplete = nodes.Count == shards.Count;
+        _isComplete = nodes.Count == shards.Length;
         Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _)).ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
-        View = new ClusterSlots(_seat.Shard, owners.Map, new ClusterReplies(_seat.Cluster, owners.Map, owners.Revision, nodes, _seat.Shard));
+        View = new ClusterSlots(_seat.Shard, _seat.Partitions, owners.Map, new ClusterReplies(_seat.Cluster, _seat.Partitions, owners.Map, owners.Revision, nodes, _seat.Shard));
     }
 
     // As it came.

@@ -24,13 +24,17 @@ internal abstract partial class VersionedShard : IBatchPort
 
     ShardId IBatchPort.Shard => _options.Shard;
 
-    long IBatchPort.VersionIntervalUs => (long)_options.VersionInterval.TotalMicroseconds;
+    long IBatchPort.VersionIntervalUs => VersionIntervalUs;
+
+    // Of the version that is open now.
+    private long VersionIntervalUs => _seat.Grid.IntervalUsAt(Now().Microseconds);
 
     GateDecision IBatchPort.Decide(in BatchHeader header, Version open)
     {
         // The clock is only looked at for a session that is ahead.
         HybridTimestamp now = header.AtLeast > open ? Now() : default;
-        return _batchGate.Decide(header, new GateShard(new(WorldLine), open, _seat.Grid, _branches), now);
+        GridView grid = _seat.GridView;
+        return _batchGate.Decide(header, new GateShard(new(WorldLine), open, grid.Grid, _branches) { GridValidUntilUs = grid.ValidUntilUs }, now);
     }
 
     (Sequence Last, long Version)? IBatchPort.LastDone(SessionId session) => LastDone(session);
@@ -40,7 +44,15 @@ internal abstract partial class VersionedShard : IBatchPort
 
     void IBatchPort.FastForward(Version atLeast)
     {
-        lock (_machineLock) { _machine?.FastForward(atLeast); }
+        HybridTimestamp opens = HybridTimestamp.Of(_seat.Grid.StartOf(atLeast), 0);
+        lock (_machineLock)
+        {
+            // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
+            // waits, and its clients are refused in the end.
+            if (_machine is not { } machine || !_clock.TryObserve(opens, MonotonicMicroseconds(), WallMicroseconds())) { return; }
+            NoteClockIfBehind(opens);
+            machine.FastForward(atLeast);
+        }
     }
 
     private void PublishBranches()

@@ -2,6 +2,7 @@
 // versions depend on. None of it exists for a shard alone.
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -23,9 +24,6 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private WorldLine _trailOf;
     private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
     private Task _beating = Task.CompletedTask;
-
-    /// <inheritdoc />
-    public ICoordinatorPort? Coordinator => _coordinator;
 
     private bool HasGridCuts => _seat.Finder == FinderKind.Approximate || !_seat.HasPeers;
 
@@ -108,6 +106,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     int IBatchPort.ShardCount => _seat.ShardCount;
 
+    Partitioning IBatchPort.Partitions => _seat.Partitions;
+
     void IBatchPort.OnLetThrough(in BatchHeader header, Version open)
     {
         if (_trail is null || header.Dependencies.IsEmpty) { return; }
@@ -176,7 +176,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             if (_machine is not { } machine) { return; }
             _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
-            else { machine.CutAdvanced(own, _effects); }
+            else if (!_isJoining) { machine.CutAdvanced(own, _effects); }
             Perform();
         }
     }
@@ -202,7 +202,8 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     // ---- Who is alive ----
 
-    bool IPulseListener.HasStore => _isAttached && _door.IsOpen;
+    // One that joins or leaves has it, and lets nobody in.
+    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _isJoining || _leaving.Task.IsCompleted);
 
     void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
 
@@ -211,8 +212,12 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // Nothing may be promised any more, and nothing that was is broken.
     private void OnDeposed(string owner)
     {
+        // One that has left, and has nothing more to promise, is nobody's by its own doing.
+        if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
-        Fail(ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
+        Fail(owner == Nobody.Name
+            ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")
+            : ProxyExit.Failed(Deposed(owner), "give each proxy a shard of its own, or stop one of the two"));
     }
 
     private string Deposed(string owner) =>
@@ -221,6 +226,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private void AppendShards(Action<string, object> line)
     {
         if (_pulse is null) { return; }
+        line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash" : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
         line("finder", _seat.Finder.ToString().ToLowerInvariant());
         line("coordinator", _coordinator!.IsActive ? "here" : _link!.IsConnected ? "connected" : "none");
         foreach (ShardPulse shard in _pulse.Shards)

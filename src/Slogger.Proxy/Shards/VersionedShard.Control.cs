@@ -82,6 +82,7 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
+        _fence = new StoreFence(() => _store.Endpoint, _seat, _report, OnDeposed);
         JoinCluster();
         _cuts = new CutRecorder(_seat, _report, this, _link);
         try
@@ -99,7 +100,7 @@ internal abstract partial class VersionedShard
         }
         catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
         {
-            return ProxyExit.Failed(e.Message, "");
+            return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
@@ -155,6 +156,38 @@ internal abstract partial class VersionedShard
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);
 
+    /// <inheritdoc />
+    public bool IsFenced => true;
+
+    /// <inheritdoc />
+    public void ProveOwnership(Action proved) => Task.Run(async () =>
+    {
+        while (true)
+        {
+            try
+            {
+                await _fence.ProveAsync(_ending.Token).ConfigureAwait(false);
+                proved();
+                return;
+            }
+            catch (RedisException) when (!HasFailed)
+            {
+                // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
+                await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException) when (_ending.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (Exception e)
+            {
+                // Nobody would be let in any more.
+                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {_seat.Shard}: {e}", ""));
+                return;
+            }
+        }
+    });
+
     /// <summary>The store may be lost. Any thread.</summary>
     protected void Suspect(string reason)
     {
@@ -185,6 +218,7 @@ internal abstract partial class VersionedShard
                 await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
                 if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
                 NoteClock();
+                if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -219,11 +253,28 @@ internal abstract partial class VersionedShard
     // At most about once a second: the control task looks as often when nothing happens.
     private void NoteClock()
     {
-        long now = MonotonicMicroseconds();
-        if (now < _clockNoteDue) { return; }
-        _clockNoteDue = now + ClockNoteMicroseconds;
-        _clockMemory.Note(Now(), now);
+        lock (_machineLock)
+        {
+            if (MonotonicMicroseconds() >= _clockNoteDue) { NoteClockNow(); }
+        }
     }
+
+    // A version opens ahead of the clock: by more than any process takes to start after another, and it is noted at once.
+    private void NoteClockIfBehind(HybridTimestamp opens)
+    {
+        long expected = _clockNoted.Microseconds + MonotonicMicroseconds() - (_clockNoteDue - ClockNoteMicroseconds);
+        if (opens.Microseconds > expected + StartMicrosecondsMin) { NoteClockNow(); }
+    }
+
+    private void NoteClockNow()
+    {
+        long now = MonotonicMicroseconds();
+        _clockNoteDue = now + ClockNoteMicroseconds;
+        _clockMemory.Note(_clockNoted = Now(), now);
+    }
+
+    private const long StartMicrosecondsMin = 10_000;
+    private HybridTimestamp _clockNoted;
 
     private const long ClockNoteMicroseconds = 1_000_000;
     private long _clockNoteDue = long.MinValue;
@@ -330,7 +381,11 @@ internal abstract partial class VersionedShard
             await Task.WhenAny(_stopped.Task, _failure.Task, Task.Delay(StopLimit)).ConfigureAwait(false);
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }
         }
-        if (_stopped.Task.IsCompleted) { await BeforeEndAsync().ConfigureAwait(false); }
+        if (_stopped.Task.IsCompleted)
+        {
+            await EndMembershipAsync().ConfigureAwait(false);
+            await BeforeEndAsync().ConfigureAwait(false);
+        }
         if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
         await _ending.CancelAsync().ConfigureAwait(false);
         await EndWorkersAsync().ConfigureAwait(false);
@@ -352,8 +407,10 @@ internal abstract partial class VersionedShard
     public virtual void Dispose()
     {
         LeaveCluster();
+        _fence?.Dispose();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();
+        _admission.Dispose();
     }
 }

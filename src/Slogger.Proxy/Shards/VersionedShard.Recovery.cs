@@ -2,6 +2,7 @@
 // RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -80,12 +81,15 @@ internal abstract partial class VersionedShard
             bool isGone = !atStart && _store.HasEnded;
             if (_starting.IsCompleted) { _starting = _store.EnsureRunningAsync(stop); }
             if (!isGone) { await _starting.ConfigureAwait(false); }
+            await SuspendAdmissionAsync(stop).ConfigureAwait(false);
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            _isJoining = view.Record.State == MemberState.Joining;
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
             _cut = view.Cut.Of(_options.Shard);
             NoteClusterCut(view.Cut);
-            WorldPoint recorded = view.Record.Durable;
+            // The cut has moved on without a shard that is joining: where it begins lies behind.
+            WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
             (Boundary? last, Boundary? belowBranch) = Proved(current);
@@ -98,6 +102,8 @@ internal abstract partial class VersionedShard
                 Recorded = recorded,
                 Situation = situation,
                 Supervised = _store.IsSupervised,
+                IsJoining = _isJoining,
+                KeyCount = isGone ? 0 : _facts?.KeyCount ?? 0,
                 Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
                 {
                     SeedSource.FromRedis => SeedChoice.FromRedis,
@@ -124,6 +130,9 @@ internal abstract partial class VersionedShard
                     break;
                 case RecoveryDecision.FirstStartEmpty:
                     done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", goesOn: false, stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.BeginToJoin join:
+                    done = await BeginToJoinAsync(join.At, recorded, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.GapCheckpoint:
                     done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", goesOn: true, stop).ConfigureAwait(false);
@@ -176,6 +185,7 @@ internal abstract partial class VersionedShard
             if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
+            await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             Reopen(_owedRollback);
             _owedRollback = null;
@@ -199,11 +209,25 @@ internal abstract partial class VersionedShard
         return BoundaryOf(branch, current) ?? throw new RecoveryRefusedException($"shard {_options.Shard}: world-line {restore.WorldLine} branches at version {branch}, which {KeptName} cannot be restored to.");
     }
 
+    // At an ordered end the last version is closed before its time. Among several shards what is done next may only be done when the next
+    // one has begun by the clock: it would be counted later than what others do at the same time.
+    private async Task VersionBegunAsync(CancellationToken stop)
+    {
+        if (!_seat.HasPeers) { return; }
+        long opens;
+        lock (_machineLock) { opens = _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) : 0; }
+        if (opens - Now().Microseconds > SlowMicroseconds) { _report.Info($"shard {_options.Shard}: waits for the end of version {_seat.Grid.VersionAt(opens).Previous}, in {(opens - Now().Microseconds) / 1e6:0.0} s"); }
+        while (opens > Now().Microseconds) { await Task.Delay(TimeSpan.FromMicroseconds(Math.Clamp(opens - Now().Microseconds, 1000, SlowMicroseconds)), stop).ConfigureAwait(false); }
+    }
+
+    private const long SlowMicroseconds = 1_000_000;
+
     // Clients may do nothing here while others can still read elsewhere what is void now.
     private async Task PeersEnteredAsync(CancellationToken stop)
     {
         WorldLine line = new(WorldLine);
         long began = Stopwatch.GetTimestamp();
+        bool isSlow = false;
         while (_seat.HasPeers)
         {
             (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(line, stop).ConfigureAwait(false);
@@ -213,6 +237,18 @@ internal abstract partial class VersionedShard
                 _isLeft = true;
                 Suspect($"world-line {current} has begun");
                 return;
+            }
+            if (_isJoining)
+            {
+                // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.
+                if (_door.IsSuspected) { return; }
+                if (!isSlow && Stopwatch.GetElapsedTime(began) > PeersLimit)
+                {
+                    isSlow = true;
+                    _report.Warn($"shard {_options.Shard}: has not joined cluster \"{_options.Cluster}\" in {PeersLimit.TotalSeconds} s, and goes on trying. Nobody else may write to {_store.Name} meanwhile");
+                }
+                await Task.Delay(PeersPeriod, stop).ConfigureAwait(false);
+                continue;
             }
             if (outside.Count == 0) { return; }
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
@@ -234,6 +270,11 @@ internal abstract partial class VersionedShard
     private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if ((probe.IsUsable || probe.Problem == RedisProblem.NotMaster) && !_fence.HasShutOut)
+        {
+            await _fence.ShutOutAsync(stop).ConfigureAwait(false);
+            probe = await ProbeAsync(stop).ConfigureAwait(false);
+        }
         if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
         {
             if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
@@ -257,7 +298,7 @@ internal abstract partial class VersionedShard
     {
         await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
         var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_store.Endpoint) };
         if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
         {
@@ -290,7 +331,8 @@ internal abstract partial class VersionedShard
         {
             if (_machine is null)
             {
-                _machine = new ShardMachine(MachineOptions, new ShardStart(_seat.Grid, start, recorded, _cut, Now()));
+                GridView grid = _seat.GridView;
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
                 Volatile.Write(ref _worldLine, start.WorldLine.Number);
                 Volatile.Write(ref _committed, _cut.Version.Number);
             }

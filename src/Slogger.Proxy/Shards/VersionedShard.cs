@@ -34,6 +34,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
+    protected StoreFence _fence = null!;
     private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
     private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -146,7 +147,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         {
             if (_machine is not { } machine || !MayClose) { return null; }
             busy |= Interlocked.Exchange(ref _changedElsewhere, 0) != 0;
-            machine.CommitAwaited(_loop is { AnybodyWaits: true } || machine.OpenVersion <= _peersWaitUntil, _effects);
+            machine.CommitAwaited(_loop is { AnybodyWaits: true } || machine.OpenVersion <= _peersWaitUntil || _isJoining, _effects);
             machine.Tick(Now(), busy, _effects);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
@@ -277,7 +278,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     machine.RecordUnavailable(point);
                     break;
                 case DurableOutcome.Recorded:
-                    machine.DurableRecorded(point, result.Value.Cut, _effects);
+                    machine.DurableRecorded(point, _isJoining ? machine.Committed : result.Value.Cut, _effects);
                     break;
                 case DurableOutcome.StaleWorldLine:
                     LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);

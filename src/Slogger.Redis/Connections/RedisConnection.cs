@@ -14,6 +14,7 @@ public sealed class RedisConnection : IAsyncDisposable
     public const int ReplyBytesMax = 64 << 20;
 
     private readonly TimeSpan _timeout;
+    private readonly bool _isOne;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private Socket? _socket;
     private Stream? _stream;
@@ -22,8 +23,9 @@ public sealed class RedisConnection : IAsyncDisposable
     private int _end;
     private bool _fresh; // no reply has been read yet: with TLS, session tickets may be waiting
 
-    private RedisConnection(RedisEndpoint endpoint, TimeSpan timeout)
+    private RedisConnection(RedisEndpoint endpoint, TimeSpan timeout, bool isOne)
     {
+        _isOne = isOne;
         Endpoint = endpoint;
         _timeout = timeout;
     }
@@ -36,10 +38,21 @@ public sealed class RedisConnection : IAsyncDisposable
     /// <param name="timeout">Bound for connecting and for each command; default 5 s.</param>
     /// <param name="cancellation">Gives up.</param>
     /// <exception cref="RedisException">It cannot; see <see cref="RedisException.Problem"/>.</exception>
-    public static async Task<RedisConnection> ConnectAsync(
-        RedisEndpoint endpoint, TimeSpan? timeout = null, CancellationToken cancellation = default)
+    public static Task<RedisConnection> ConnectAsync(
+        RedisEndpoint endpoint, TimeSpan? timeout = null, CancellationToken cancellation = default) =>
+        ConnectAsync(endpoint, timeout ?? TimeSpan.FromSeconds(5), isOne: false, cancellation);
+
+    /// <summary>As <see cref="ConnectAsync(RedisEndpoint, TimeSpan?, CancellationToken)"/>, but one that has ended is not made anew: each answer is of the same connection.</summary>
+    /// <param name="endpoint">Address and credentials.</param>
+    /// <param name="timeout">Bound for connecting and for each command.</param>
+    /// <param name="cancellation">Gives up.</param>
+    /// <exception cref="RedisException">It cannot.</exception>
+    public static Task<RedisConnection> ConnectOnceAsync(RedisEndpoint endpoint, TimeSpan timeout, CancellationToken cancellation) =>
+        ConnectAsync(endpoint, timeout, isOne: true, cancellation);
+
+    private static async Task<RedisConnection> ConnectAsync(RedisEndpoint endpoint, TimeSpan timeout, bool isOne, CancellationToken cancellation)
     {
-        var connection = new RedisConnection(endpoint, timeout ?? TimeSpan.FromSeconds(5));
+        var connection = new RedisConnection(endpoint, timeout, isOne);
         try
         {
             await connection.OpenAsync(cancellation).ConfigureAwait(false);
@@ -59,8 +72,7 @@ public sealed class RedisConnection : IAsyncDisposable
         await _turn.WaitAsync(cancellation).ConfigureAwait(false);
         try
         {
-            if (_socket is null || IsDead(_socket) || _start != _end)
-                await OpenAsync(cancellation).ConfigureAwait(false);
+            await EnsureOpenAsync(cancellation).ConfigureAwait(false);
             return await ExchangeAsync([.. words], cancellation).ConfigureAwait(false);
         }
         finally
@@ -96,8 +108,7 @@ public sealed class RedisConnection : IAsyncDisposable
         await _turn.WaitAsync(cancellation).ConfigureAwait(false);
         try
         {
-            if (_socket is null || IsDead(_socket) || _start != _end)
-                await OpenAsync(cancellation).ConfigureAwait(false);
+            await EnsureOpenAsync(cancellation).ConfigureAwait(false);
             return await ExchangeAsync(commands, count, "several commands", cancellation).ConfigureAwait(false);
         }
         finally
@@ -141,15 +152,41 @@ public sealed class RedisConnection : IAsyncDisposable
         return ValueTask.CompletedTask;
     }
 
+    private async Task EnsureOpenAsync(CancellationToken cancellation)
+    {
+        if (_socket is not null && !IsDead(_socket) && _start == _end)
+            return;
+        if (_isOne)
+            throw new RedisException(RedisProblem.Closed, $"The connection to Redis at {Endpoint} has ended.");
+        await OpenAsync(cancellation).ConfigureAwait(false);
+    }
+
     private async Task OpenAsync(CancellationToken cancellation)
     {
         Drop();
         (_socket, _stream) = await RedisTransport.OpenAsync(Endpoint, _timeout, cancellation).ConfigureAwait(false);
         _fresh = true;
-        if (Endpoint.Password is null)
+        if (Endpoint.Password is not null)
+            await LogInAsync(Endpoint.Password, cancellation).ConfigureAwait(false);
+        if (Endpoint.Admission is not { } admission)
             return;
+        try
+        {
+            if (Endpoint.Password is null)
+                await ExchangeAsync(["PING"], cancellation).ConfigureAwait(false);
+            await admission(cancellation).ConfigureAwait(false);
+        }
+        catch
+        {
+            Drop();
+            throw;
+        }
+    }
+
+    private async Task LogInAsync(string password, CancellationToken cancellation)
+    {
         RedisReply reply = await ExchangeAsync(Endpoint.User is null
-            ? ["AUTH", Endpoint.Password] : ["AUTH", Endpoint.User, Endpoint.Password], cancellation).ConfigureAwait(false);
+            ? ["AUTH", password] : ["AUTH", Endpoint.User, password], cancellation).ConfigureAwait(false);
         // A Redis without a password refuses AUTH; it lets everybody in, so that is no reason to stop.
         if (!reply.IsError || reply.Text.Contains("without any password configured", StringComparison.Ordinal))
             return;

@@ -44,6 +44,10 @@ public sealed record RedisEndpoint
     /// <summary>TLS settings. Default: null, no TLS.</summary>
     public RedisTlsOptions? Tls { get; init; }
 
+    /// <summary>Awaited on a new connection when Redis has answered on it, and before anything else is sent. A failure of it
+    /// (<see cref="RedisException"/>) is one of connecting. Default: null, a connection is used as it is.</summary>
+    public Func<CancellationToken, Task>? Admission { get; init; }
+
     /// <summary>A TCP endpoint.</summary>
     public static RedisEndpoint Tcp(string host, int port, string? password = null, string? user = null) =>
         new() { Host = host, Port = port, Password = password, User = user };

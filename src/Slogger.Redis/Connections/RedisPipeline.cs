@@ -90,6 +90,11 @@ public sealed class RedisPipeline : IAsyncDisposable
                 if (reply.IsError && !reply.Text.Contains("without any password configured", StringComparison.Ordinal))
                     throw new RedisException(RedisProblems.Classify(reply.Text), $"Redis at {endpoint} refused AUTH: {reply.Text}.");
             }
+            if (endpoint.Admission is { } admission)
+            {
+                if (endpoint.Password is null) { await pipeline.RunAsync(new RedisBatch().Add("PING"u8.ToArray()), cancellation).ConfigureAwait(false); }
+                await admission(cancellation).ConfigureAwait(false);
+            }
             return pipeline;
         }
         catch

@@ -197,7 +197,7 @@ public sealed class InPlaceRollback
         catch (RedisException e)
         {
             // It may be executed yet, and then undo what is restored after this.
-            await using RedisConnection killer = await RedisConnection.ConnectAsync(_request.Endpoint, AnswerMax, stop).ConfigureAwait(false);
+            await using RedisConnection killer = await RedisConnection.ConnectAsync(_request.Endpoint with { Admission = null }, AnswerMax, stop).ConfigureAwait(false);
             await ShutOutAsync(killer, stop).ConfigureAwait(false);
             return No(e.Message);
         }

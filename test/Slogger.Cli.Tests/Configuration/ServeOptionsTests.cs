@@ -33,7 +33,7 @@ public class ServeOptionsTests
             ("listen", "127.0.0.1:1"), ("listen", "/s"), ("tls-listen", "127.0.0.1:2"), ("tls-cert", file), ("tls-key", file), ("tls-client-ca", file),
             ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
             ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
-            ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("commit", "bgsave"), ("version-interval", "1ms"),
+            ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("partitions", "range:m,d"), ("commit", "bgsave"), ("version-interval", "1ms"),
             ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
         Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
         Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
@@ -42,9 +42,20 @@ public class ServeOptionsTests
         Assert.Equal(("u", file), (options.RedisUser, options.RedisPasswordFile));
         Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
         Assert.Equal((temp.Path, "postgres:Host=h", "c", 3), (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
+        Assert.Equal("range:d,m", options.Partitions!.ToString());
         Assert.Equal((CommitMode.Bgsave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
         Assert.Equal((2L << 20, 5L << 20, RollbackMethod.Full, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Rollback, options.Seed));
         Assert.Equal((TransportKind.Sockets, LogLevel.Debug), (options.Transport, options.LogLevel));
+    }
+
+    [Fact]
+    public void Partitions_OfAFile_AreItsLines()
+    {
+        using TempDirectory temp = new();
+        string file = temp.File("splits", "user:5000\r\n@odd,\n\n\\xff\n");
+        Assert.Equal(@"range:\x40odd\x2c,user:5000,\xff", Layers.Good(("partitions", "range:@" + file)).Partitions!.ToString());
+        Assert.Equal(@"range:\x40odd,m", Layers.Good(("partitions", @"range:\x40odd,m")).Partitions!.ToString());
+        Assert.Null(Layers.Good().Partitions);
     }
 
     [Fact]
@@ -90,6 +101,11 @@ public class ServeOptionsTests
     [InlineData("shard", "-1", "whole number")]
     [InlineData("shard", "x", "whole number")]
     [InlineData("cluster", "a b", "not a name")]
+    [InlineData("partitions", "slots", "neither hash nor range")]
+    [InlineData("partitions", "range:", "empty split key")]
+    [InlineData("partitions", "range:a\\b", "a backslash is written")]
+    [InlineData("partitions", "range:@/nonexistent/file", "does not exist")]
+    [InlineData("partitions", "range:@/dev/null", "no split key")]
     [InlineData("max-clients", "0", "1 to 1000000")]
     [InlineData("client-output-limit", "many", "not a size")]
     [InlineData("log-budget", "1", "out of range")]
@@ -136,6 +152,7 @@ public class ServeOptionsTests
     [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "[::]:6380")]
     [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "h:0")]
     [InlineData("nothing that others can connect to", "redis", "h:1", "announce", "/s")]
+    [InlineData("makes 3 partitions, which are too few for 4 shards", "redis", "h:1", "shards", "4", "partitions", "range:a,b")]
     [InlineData("leaves too little", "redis", "h:1", "log-budget", "3mb", "checkpoint-every", "2mb")]
     [InlineData("leaves too little", "redis", "h:1", "client-output-limit", "3mb", "output-memory-limit", "2mb")]
     public void RulesBetweenOptions_Broken_AreOneError(string expected, params string[] pairs)

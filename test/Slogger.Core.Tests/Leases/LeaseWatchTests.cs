@@ -66,6 +66,17 @@ public class LeaseWatchTests
         Assert.True(_watch.Look(Held, 1800, 2100));
     }
 
+    [Fact]
+    public void Look_AnsweredAfterHalfATerm_CountsFromTheAnswer()
+    {
+        Assert.False(_watch.Look(Held, 0, 0));
+        // The metadata was away meanwhile: the holder had no more luck.
+        Assert.False(_watch.Look(Held, 400, 1800));
+        Assert.False(_watch.Look(Held, 1900, 1900));
+        Assert.False(_watch.Look(Held, 2350, 2350));
+        Assert.True(_watch.Look(Held, 2800, 2800));
+    }
+
     [Theory]
     [InlineData((int)LeaseMutation.HalfATerm)]
     [InlineData((int)LeaseMutation.GapIsNoReason)]

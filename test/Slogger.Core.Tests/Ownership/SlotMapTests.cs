@@ -1,4 +1,4 @@
-// The maps: every slot and key has one owner, rows are read back as they were written, and rows that are no map are told of.
+// The map: every slot has one owner, rows are read back as they were written, and rows that are no map are told of.
 using System.Collections.Immutable;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
@@ -83,44 +83,34 @@ public class SlotMapTests
         Assert.Throws<ArgumentException>(() => SlotMap.Even(2).Move([new(new(3), new(HashSlot.Count))], new(0)));
 
     [Fact]
-    public void RangeOwner_RandomKeys_IsThatOfTheLastSplitKeyNotAboveIt()
+    public void Even_FewerSlots_AreDividedAmongAllShards()
     {
-        for (int seed = 1; seed <= 200; seed++)
+        Assert.Equal("0-2 3-4 5-7", string.Join(' ', SlotMap.Even(3, 8).Rows.Select(r => r.Slots)));
+        for (int slots = 1; slots <= 40; slots++)
         {
-            Random random = new(seed);
-            SortedDictionary<string, int> plain = new(StringComparer.Ordinal) { [""] = 0 };
-            for (int n = random.Next(8); n > 0; n--) plain[Key(random)] = random.Next(4);
-            RangeRow[] rows = [.. plain.Select(p => new RangeRow(Bytes(p.Key), new(p.Value)))];
-            random.Shuffle(rows);
-            RangeMap map = RangeMap.FromRows(rows, out string? error)!;
-            Assert.True(error is null, $"seed {seed}: {error}");
-            Assert.Equal(plain.Select(p => (p.Key, p.Value)), map.Rows.Select(r => (Convert.ToHexString(r.From.Span), r.Shard.Number)));
-            for (int n = 0; n < 100; n++)
+            for (int shards = 1; shards <= slots; shards++)
             {
-                string key = Key(random);
-                int expected = plain.Last(p => string.CompareOrdinal(p.Key, key) <= 0).Value;
-                Assert.True(expected == map.Owner(Bytes(key)).Number, $"seed {seed}: key {key}");
+                SlotMap map = SlotMap.Even(shards, slots);
+                int[] sizes = [.. map.Rows.Select(r => r.Slots.Count)];
+                Assert.Equal((slots, slots, shards), (map.Count, sizes.Sum(), sizes.Length));
+                Assert.True(sizes.Max() - sizes.Min() <= 1, $"{slots} slots, {shards} shards: {string.Join(' ', sizes)}");
             }
         }
 
-        // Few bytes and short keys, so that keys meet split keys and are prefixes of each other.
-        static string Key(Random random) => string.Concat(Enumerable.Range(0, random.Next(4)).Select(_ => ((string[])["00", "61", "FF"])[random.Next(3)]));
-        static byte[] Bytes(string hex) => Convert.FromHexString(hex);
+        Assert.Throws<ArgumentOutOfRangeException>(() => SlotMap.Even(9, 8));
     }
 
     [Fact]
-    public void RangeFromRows_NoMap_SaysWhy()
+    public void FromRows_FewerSlots_AreAllThereAndNoOthers()
     {
-        Assert.Equal("The map has no row: no key has an owner.", Error());
-        Assert.Equal("Keys below 0x61 have no owner: the first row has to begin at the empty key.", Error(("a", 0)));
-        Assert.Equal("The keys from 0x61 on have two owners: shards 1 and 2.", Error(("", 0), ("a", 1), ("a", 2)));
-        Assert.Equal("The keys from 0x61 on have the owner -1: shards are numbered from 0.", Error(("", 0), ("a", -1)));
-
-        static string? Error(params (string From, int Shard)[] rows)
-        {
-            Assert.Null(RangeMap.FromRows(rows.Select(r => new RangeRow(System.Text.Encoding.ASCII.GetBytes(r.From), new(r.Shard))), out string? error));
-            return error;
-        }
+        Assert.Equal(SlotMap.Even(2, 3).Rows, SlotMap.FromRows([Row("2-2:1"), Row("0-1:0")], out string? error, 3)?.Rows);
+        Assert.Null(SlotMap.FromRows([Row("0-1:0")], out error, 3));
+        Assert.Equal("Slots 2 have no owner.", error);
+        Assert.Null(SlotMap.FromRows([Row("0-3:0")], out error, 3));
+        Assert.Equal("0 to 3 of shard 0 is no range of slots: slots are 0 to 2.", error);
+        Assert.Throws<ArgumentException>(() => SlotMap.Even(2, 3).Move([new(new(2), new(3))], new(0)));
+        Assert.Null(new OwnershipTable(MapRevision.First, new(1), SlotMap.Even(2, 3), []).Plan([new(new(2), new(3))], new(0), out error));
+        Assert.Equal("Slots are ranges within 0 to 2, at least one.", error);
     }
 
     private static SlotRow Row(string text)

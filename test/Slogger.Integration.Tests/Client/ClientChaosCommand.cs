@@ -17,13 +17,14 @@ internal static class ClientChaosCommand
           --shards N                    at least 2 (default: 3)
           --metadata sqlite|postgres    default: sqlite
           --finder approximate|exact|hybrid   default: approximate
+          --partitions hash|range       default: hash
         """;
 
     /// <returns>0 if every promise was kept, 1 if not, 2 for a bad option.</returns>
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "finder"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "finder", "partitions"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--client-chaos") { continue; }
@@ -44,6 +45,7 @@ internal static class ClientChaosCommand
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 3), given.GetValueOrDefault("metadata") == "postgres")
         {
             Finder = given.GetValueOrDefault("finder", "approximate"),
+            Partitions = given.GetValueOrDefault("partitions") == "range" ? ClusterDeployment.TenRanges : Slogger.Core.Ownership.Partitioning.Hash,
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

@@ -20,6 +20,7 @@ internal static class ClusterChaosCommand
           --clock-skew US               how far each proxy's clock is ahead of that of the one before; default: 0
           --clock-error DURATION        default: 0ms
           --finder approximate|exact|hybrid   default: approximate; with the others the writers are sessions
+          --partitions hash|range       default: drawn by the seed, range one time in four
           --fault NAME                  this fault only: {string.Join(", ", ClusterChaosRun.Faults)}
         """;
 
@@ -27,7 +28,7 @@ internal static class ClusterChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "finder", "fault"];
+        string[] known = ["rounds", "seed", "shards", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "finder", "partitions", "fault"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--cluster-chaos") { continue; }
@@ -43,13 +44,15 @@ internal static class ClusterChaosCommand
 
         int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
-        Console.WriteLine($"seed {seed}");
+        string partitions = given.GetValueOrDefault("partitions", new Random(seed).Next(4) == 0 ? "range" : "hash");
+        Console.WriteLine($"seed {seed}, partitions {partitions}");
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 4), given.GetValueOrDefault("metadata") != "sqlite")
         {
             Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--commit", given.GetValueOrDefault("commit", "log"), "--clock-error", given.GetValueOrDefault("clock-error", "0ms")],
             ClockSkew = TimeSpan.FromMicroseconds(Number("clock-skew", 0)),
             Finder = given.GetValueOrDefault("finder", "approximate"),
+            Partitions = partitions == "range" ? ClusterDeployment.TenRanges : Slogger.Core.Ownership.Partitioning.Hash,
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

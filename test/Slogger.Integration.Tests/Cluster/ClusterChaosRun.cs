@@ -33,6 +33,9 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     /// <summary>Only this fault, if given.</summary>
     public string? Only { get; init; }
 
+    /// <summary>What is done in each round, by name, instead of faults that are drawn.</summary>
+    public IReadOnlyList<(string Name, Func<IReadOnlyList<ClusterWriter>, Task> Do)> Course { get; init; } = [];
+
     /// <summary>Runs all rounds.</summary>
     /// <exception cref="InvalidDataException">A violation: the text names the invariant, the round and the seed.</exception>
     public async Task RunAsync()
@@ -40,9 +43,9 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         ClusterWriter[] writers = [.. Enumerable.Range(0, Writers).Select(i => new ClusterWriter(i, cluster, seed + (1000 * i)))];
         await cluster.ServingAsync();
         // On a busy machine commits may take longer than the first rounds last: without any, these have shown little.
-        for (int round = 1; round <= rounds || (CommittedChecked == 0 && round <= 5 * rounds); round++)
+        for (int round = 1; round <= rounds || (CommittedChecked == 0 && Course.Count == 0 && round <= 5 * rounds); round++)
         {
-            string fault = Only ?? Pick();
+            string fault = Course.Count > 0 ? Course[(round - 1) % Course.Count].Name : Only ?? Pick();
             try
             {
                 await RoundAsync(writers, fault);
@@ -97,7 +100,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(writers, stop.Token)))];
         await Task.Delay(_random.Next(150, 600));
-        await InjectAsync(fault, writers);
+        await (Course.Count > 0 ? Course.First(c => c.Name == fault).Do(writers) : InjectAsync(fault, writers));
         await Task.Delay(_random.Next(0, 100));
         await stop.CancelAsync();
         await Task.WhenAll(running);
@@ -218,9 +221,9 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     {
         (_, string listed) = await cluster.MoveAsync("--list");
         string[] keys = [.. writers.SelectMany(w => w.Keys)];
-        int[] slots = [.. keys.Select(k => HashSlot.Of(Encoding.ASCII.GetBytes(k)).Number)];
-        var owners = new int[HashSlot.Count];
-        foreach (string line in listed.Split('\n').Where(l => l.StartsWith("slots ", StringComparison.Ordinal)))
+        int[] slots = [.. keys.Select(k => cluster.SlotOf(k).Number)];
+        var owners = new int[cluster.Partitions.Count];
+        foreach (string line in listed.Split('\n').Where(l => l.StartsWith(cluster.Partitions.Noun, StringComparison.Ordinal)))
         {
             string[] words = line.Split(' ', ':');
             string[] ends = words[1].Split('-');

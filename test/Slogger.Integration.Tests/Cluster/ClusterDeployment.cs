@@ -8,19 +8,26 @@ using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Cluster;
 
-internal sealed class ClusterDeployment(Workspace workspace, int shards, bool usesPostgres) : IAsyncDisposable
+internal sealed class ClusterDeployment(Workspace workspace, int shards, bool usesPostgres, int joiners = 0) : IAsyncDisposable
 {
     private const int SigStop = 19, SigCont = 18;
     private static readonly TimeSpan ServingLimit = TimeSpan.FromSeconds(60);
 
-    private readonly int[] _ports = [.. Enumerable.Range(0, shards).Select(_ => Workspace.FreePort())];
-    private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards];
-    private readonly SlotMap _slots = SlotMap.Even(shards);
-    private readonly int[] _rollbacksSeen = new int[shards];
+    private readonly int[] _ports = [.. Enumerable.Range(0, shards + joiners).Select(_ => Workspace.FreePort())];
+    private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards + joiners];
+    private readonly int[] _rollbacksSeen = new int[shards + joiners];
     private readonly List<(bool IsInPlace, string Reason)> _rollbacks = [];
     private PostgresProcess? _postgres;
+    private int _joined;
 
-    public int Shards => shards;
+    /// <summary>How many shards the cluster has now: those that it was made with, and those that have joined.</summary>
+    public int Shards => shards + _joined;
+
+    /// <summary>How many it was made with.</summary>
+    public int MadeWith => shards;
+
+    /// <summary>Environment variables of all proxies.</summary>
+    public IReadOnlyDictionary<string, string> Environment { get; init; } = new Dictionary<string, string>();
 
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
@@ -31,6 +38,12 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Who finds the cut: with another than the approximate finder, only the order of sessions is kept.</summary>
     public string Finder { get; init; } = "approximate";
 
+    /// <summary>How keys fall into partitions.</summary>
+    public Partitioning Partitions { get; init; } = Partitioning.Hash;
+
+    /// <summary>Ten ranges, for names that begin with a digit, with '!' or with a letter.</summary>
+    public static Partitioning TenRanges { get; } = Partitioning.TryParse("range:1,2,3,4,5,6,7,8,9", out Partitioning ranges, out _) ? ranges : throw new InvalidOperationException();
+
     /// <summary>The options that name a shard's store; default a Redis that its proxy runs.</summary>
     public Func<int, string[]> Store { get; init; } = _ => ["--redis-server", RedisProcess.Executable];
 
@@ -40,21 +53,61 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     public Task<RespClient> ConnectAsync(int shard) => RespClient.ConnectAsync(Endpoint(shard));
 
-    /// <summary>A key that belongs to a shard.</summary>
+    /// <summary>A key that belongs to a shard as long as nothing has moved.</summary>
     public string Key(int shard, string name)
     {
-        for (int i = 0; ; i++)
+        SlotMap map = SlotMap.Even(shards, Partitions.Count);
+        for (int i = Partitions.Kind == PartitionKind.Hash ? 0 : name.Sum(c => c); ; i++)
         {
-            string key = string.Create(CultureInfo.InvariantCulture, $"{name}:{i}");
-            if (_slots.Owner(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key))).Number == shard) { return key; }
+            string key = Partitions.Kind == PartitionKind.Hash ? string.Create(CultureInfo.InvariantCulture, $"{name}:{i}") : KeyIn(i % Partitions.Count, name);
+            if (map.Owner(SlotOf(key)).Number == shard) { return key; }
         }
     }
+
+    /// <summary>A key of one of the ranges.</summary>
+    public string KeyIn(int partition, string name) =>
+        (partition == 0 ? "!" : System.Text.Encoding.ASCII.GetString(Partitions.SplitKeys[partition - 1].Span)) + name;
+
+    /// <summary>The partition of a key.</summary>
+    public HashSlot SlotOf(string key) => Partitions.Of(System.Text.Encoding.ASCII.GetBytes(key));
 
     public async Task StartAsync()
     {
         if (usesPostgres) { _postgres = await PostgresProcess.StartAsync(workspace); }
         for (int i = 0; i < shards; i++) { await StartProxyAsync(i); }
     }
+
+    /// <summary>Has the next shard join.</summary>
+    public async Task JoinAsync()
+    {
+        await StartProxyAsync(Shards);
+        _joined++;
+    }
+
+    /// <summary>Starts the next shard's proxy, which dies at a place on its way into the cluster.</summary>
+    public async Task JoinUpToAsync(string failpoint)
+    {
+        try
+        {
+            await StartProxyAsync(Shards, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = failpoint });
+            Assert.NotNull(await ExitAsync(Shards, ServingLimit));
+        }
+        catch (InvalidOperationException)
+        {
+            // It did not come to be ready.
+        }
+    }
+
+    /// <summary>Has the last shard leave: runs slogger leave.</summary>
+    public async Task<(int ExitCode, string Output)> LeaveAsync()
+    {
+        (int ExitCode, string Output) left = await ProxyProcess.CommandAsync("leave", "--metadata", Metadata, "--shard", Text(Shards - 1));
+        if (left.ExitCode == 0) { _joined--; }
+        return left;
+    }
+
+    /// <summary>Runs slogger interval.</summary>
+    public Task<(int ExitCode, string Output)> ChangeIntervalAsync(string to) => ProxyProcess.CommandAsync("interval", "--to", to, "--metadata", Metadata);
 
     /// <summary>The metadata, as the options name it.</summary>
     public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
@@ -79,9 +132,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
             .. Store(shard), "--data", Data(shard), "--metadata", metadata,
-            "--shards", Text(shards), "--shard", Text(shard), "--finder", Finder, .. Options,
+            .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
         ],
-        new Dictionary<string, string>(environment ?? new Dictionary<string, string>())
+        new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
         {
             ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture),
         });
@@ -99,7 +152,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>How the proxies say that survivors went back since this was asked last.</summary>
     public IReadOnlyList<(bool IsInPlace, string Reason)> TakeRollbacks()
     {
-        for (int i = 0; i < shards; i++) { TakeRollbacks(i); }
+        for (int i = 0; i < _proxies.Length; i++) { TakeRollbacks(i); }
         (bool, string)[] taken = [.. _rollbacks];
         _rollbacks.Clear();
         return taken;
@@ -128,6 +181,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public Task RollbackReadyAsync(int shard) =>
         Eventually.AsyncTrue($"shard {shard} has its indexes", ServingLimit, async () => await NumberAsync(shard, "rollback_ready") == 1);
 
+    public int ProcessId(int shard) => _proxies[shard]!.Id;
+
     public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
 
     /// <summary>The shard's world-line and the cluster's committed version, by DPR.CUT.</summary>
@@ -145,14 +200,14 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         await Eventually.AsyncTrue("all shards serve in one world-line", ServingLimit, async () =>
         {
             var lines = new HashSet<long>();
-            for (int i = 0; i < shards; i++)
+            for (int i = 0; i < Shards; i++)
             {
                 if (IsDown(i)) { throw new InvalidOperationException($"the proxy of shard {i} has ended by itself\n{Tail()}"); }
                 try
                 {
                     using RespClient client = await ConnectAsync(i);
                     // Its slot may have moved: to be sent on shows as well that the shard serves.
-                    RespValue reply = await client.CallAsync("SET", Key(i, "serving"), "1");
+                    RespValue reply = await client.CallAsync("SET", Key(Math.Min(i, shards - 1), "serving"), "1");
                     if (reply.Compact != "+OK" && !(reply.IsError && reply.Text.StartsWith("MOVED ", StringComparison.Ordinal))) { return false; }
                     lines.Add((await CutAsync(i)).WorldLine);
                 }
@@ -179,7 +234,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>The shard whose proxy coordinates the cuts; null if nobody does.</summary>
     public async Task<int?> CoordinatorAsync()
     {
-        for (int i = 0; i < shards; i++)
+        for (int i = 0; i < Shards; i++)
         {
             try
             {
@@ -198,7 +253,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     public async ValueTask DisposeAsync()
     {
-        for (int i = 0; i < shards; i++)
+        for (int i = 0; i < _proxies.Length; i++)
         {
             if (_proxies[i] is not { } proxy) { continue; }
             ResumeProxy(i);

@@ -14,8 +14,8 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     private readonly List<(long Operation, ClusterWriter Other, long Seen)> _observed = [];
     private readonly ClusterSession _session = new(cluster);
     private readonly List<(long Operation, long Sequence)> _answered = [];
-    private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => cluster.Key(s, $"writer{id}"))];
-    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Shards)];   // of each key, as last heard
+    private readonly string[] _keys = [.. Enumerable.Range(0, cluster.MadeWith).Select(s => cluster.Key(s, $"writer{id}"))];
+    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.MadeWith)];   // of each key, as last heard
 
     /// <summary>The keys that it writes; when the cluster was made there was one at each shard.</summary>
     public IReadOnlyList<string> Keys => _keys;
@@ -62,7 +62,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
 
                 int key = _random.Next(_keys.Length);
                 Sent = operation;
-                (RespValue reply, int shard) = await FollowAsync(s => Task.FromResult(clients[s]), key, "RPUSH", _keys[key], operation.ToString(CultureInfo.InvariantCulture));
+                (RespValue reply, int shard) = await FollowAsync(s => ClientAsync(clients, s), key, "RPUSH", _keys[key], operation.ToString(CultureInfo.InvariantCulture));
                 _sentTo.Add((operation, shard));
                 if (reply.IsError) { throw new ConnectionLostException(reply.Compact); }
                 Volatile.Write(ref Done, operation);
@@ -80,6 +80,13 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         {
             foreach (RespClient client in clients) { client.Dispose(); }
         }
+    }
+
+    // A shard may have joined since.
+    private async Task<RespClient> ClientAsync(List<RespClient> clients, int shard)
+    {
+        while (clients.Count <= shard) { clients.Add(await cluster.ConnectAsync(clients.Count)); }
+        return clients[shard];
     }
 
     // The same with a session: what it sees of others it reads from a shard, as part of the batch.
@@ -144,7 +151,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
     {
         var found = new SortedSet<long>();
         var places = new List<string>();
-        for (int i = 0; i < cluster.Shards; i++)
+        for (int i = 0; i < _keys.Length; i++)
         {
             var opened = new List<RespClient>();
             long last = 0;

@@ -89,20 +89,6 @@ public sealed class FinderTests(ITestOutputHelper output)
     }
 
     [Fact]
-    public async Task Coordinate_WithoutTheSecret_IsRefused()
-    {
-        using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
-        await cluster.StartAsync();
-        await cluster.ServingAsync();
-        int shard = await CoordinatedAsync(cluster);
-        using RespClient client = await cluster.ConnectAsync(shard);
-        Assert.Contains("this is not its secret", (await client.CallAsync("DPR.COORDINATE", new string('0', 64), "0", "1")).Text, StringComparison.Ordinal);
-        Assert.Contains("wrong number of arguments", (await client.CallAsync("DPR.COORDINATE")).Text, StringComparison.Ordinal);
-        Assert.Equal("+PONG", (await client.CallAsync("PING")).Compact);
-    }
-
-    [Fact]
     public async Task Finder_AnotherThanTheClusters_IsRefusedClearly()
     {
         using var workspace = new Workspace();

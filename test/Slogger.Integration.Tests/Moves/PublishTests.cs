@@ -95,25 +95,6 @@ public sealed class PublishTests
         });
     }
 
-    [Fact]
-    public async Task Peer_WithoutTheSecret_IsRefused()
-    {
-        using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
-        await cluster.StartAsync();
-        await cluster.ServingAsync();
-        using RespClient client = await cluster.ConnectAsync(0);
-        foreach (string[] request in new string[][]
-        {
-            ["DPR.PEER"], ["DPR.PEER", "1", "", "0", "1", "Copy"], ["DPR.PEER", "1", new string('0', 64), "0", "1", "Copy"],
-        })
-        {
-            Assert.StartsWith("ERR SLOGGER DPR.PEER", (await client.CallAsync(request)).Text, StringComparison.Ordinal);
-        }
-
-        Assert.Equal("+PONG", (await client.CallAsync("PING")).Compact);
-    }
-
     private static async Task<bool> ReadsAsync(RespClient client)
     {
         try

@@ -68,7 +68,8 @@ internal sealed partial class ChildProcess : IDisposable
             throw new TimeoutException($"{file} did not end in time\n{child.Tail()}");
         }
 
-        await Task.Delay(50); // The last lines may still be on their way from the pipe.
+        // The last lines may still be on their way; a process that it has left running may hold the pipe open for ever.
+        await Task.WhenAny(child._process.WaitForExitAsync(), Task.Delay(TimeSpan.FromSeconds(2)));
         return (child.ExitCode, child.Tail());
     }
 

@@ -35,14 +35,21 @@ internal sealed class ProxyProcess : IDisposable
         var proxy = Launch(port, options, environment);
         try
         {
-            await proxy._child.WaitForLineAsync(l => l.Contains(ReadyText, StringComparison.OrdinalIgnoreCase), ReadyLimit);
-            return proxy;
+            return await proxy.ReadyAsync();
         }
         catch (InvalidOperationException)
         {
             proxy.Dispose();
             throw;
         }
+    }
+
+    /// <summary>Waits until it says that it serves.</summary>
+    /// <exception cref="InvalidOperationException">It ended or said nothing; the message has its output.</exception>
+    public async Task<ProxyProcess> ReadyAsync()
+    {
+        await _child.WaitForLineAsync(l => l.Contains(ReadyText, StringComparison.OrdinalIgnoreCase), ReadyLimit);
+        return this;
     }
 
     /// <summary>Starts the proxy without waiting: for starts that must fail.</summary>

@@ -35,21 +35,23 @@ public sealed class UnloggedChangeTests
     {
         using var workspace = new Workspace();
         await using var deployment = await AttachedAsync(workspace);
+        using var other = await deployment.ConnectAsync();
         // Broken, not ended: of a client that only has nothing more to say the reply would be awaited.
         using (var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { LingerState = new LingerOption(true, 0) })
         {
             await socket.ConnectAsync(deployment.Endpoint);
             await socket.SendAsync("DEBUG POPULATE 1000000\r\n"u8.ToArray());
-            // Redis is at it by now; if not, the request is lost with its connection.
-            await Task.Delay(100);
+            // From here on it is on its way to Redis, and no more lost with its client.
+            await Eventually.AsyncTrue("the request has a connection of its own", Generous, async () =>
+                (await other.DoAsync("DPR.INFO")).Text.Contains("clients_dedicated:1\r\n", StringComparison.Ordinal));
         }
-        string keys;
-        using (var other = await deployment.ConnectAsync())
+        using RespClient direct = await deployment.Redis.ConnectAsync();
+        await Eventually.AsyncTrue("Redis has done it", Generous, async () =>
         {
-            await other.SendAsync("DBSIZE");
-            keys = (await other.ReadAsync(Generous)).Compact;
-        }
-        await SurvivesAsync(deployment, int.Parse(keys.AsSpan(1), CultureInfo.InvariantCulture));
+            await direct.SendAsync("DBSIZE");
+            return (await direct.ReadAsync(Generous)).Compact == ":1000000";
+        });
+        await SurvivesAsync(deployment, 1_000_000);
     }
 
     [Fact]

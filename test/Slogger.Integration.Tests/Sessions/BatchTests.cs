@@ -22,7 +22,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         using var client = await ClientAsync();
         SessionId id = SessionClient.NewId();
         var hello = await client.HelloAsync(id);
-        Assert.Equal(["protocol", "session", "cluster", "shard", "worldline", "open", "cut", "interval_us", "shards", "finder"], hello.Keys);
+        Assert.Equal(["protocol", "session", "cluster", "shard", "worldline", "open", "cut", "interval_us", "shards", "finder", "partitions"], hello.Keys);
+        Assert.Equal("hash", hello["partitions"].Text);
         Assert.Equal(("1", id.ToString(), "default", "0"), (hello["protocol"].Text, hello["session"].Text, hello["cluster"].Text, hello["shard"].Text));
         Assert.Equal((await client.Wire.DoAsync("DPR.WORLDLINE")).Number, hello["worldline"].Number);
         Assert.Equal(5000, hello["interval_us"].Number);

@@ -17,6 +17,7 @@ internal sealed class Invariants(Cluster cluster)
 {
     private readonly List<Op> _answered = [];             // in the current world-line, and not inside the cut
     private readonly Dictionary<int, Op> _begunLast = []; // by session: of what came inside just now, what began last
+    private readonly List<Op> _readElsewhere = [];
     private WorldLine _plainLine = WorldLine.First;
 
     /// <summary>Whether order in real time holds over all clients.</summary>
@@ -26,7 +27,7 @@ internal sealed class Invariants(Cluster cluster)
 
     public void OnAnswered(Op op)
     {
-        if (!op.Covered && op.Line == cluster.Sql.Line) _answered.Add(op);
+        if (!op.Covered && !op.IsRedirected && op.Line == cluster.Sql.Line) _answered.Add(op);
     }
 
     /// <summary>A store is about to be restored: what it will hold is the branch, no more and no less.</summary>
@@ -38,6 +39,17 @@ internal sealed class Invariants(Cluster cluster)
         if (at.Version != branch) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, the branch is {branch}");
         for (int i = 0; i < at.Offset; i++)
             if (host.Log.Bytes[i].Op is { Covered: false } op) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, which holds what is lost: {op}");
+    }
+
+    /// <summary>A store was rolled back in place.</summary>
+    public void OnRolledBack(ShardHost host, in Boundary at)
+    {
+        OnRestored(host, at);
+        for (int key = 0; key < cluster.Keys.Count; key++)
+        {
+            Op? expected = host.Log.ValueAt(key, at.Offset), found = host.Store.ValueOf(key);
+            if (found != expected) throw new SimException($"I1: shard {host.Number} is rolled back in place to {at.Point}, but key {key} is ({found}), there it was ({expected})");
+        }
     }
 
     public void OnPlainRollback(PlainLink link, in Boundary branch)
@@ -75,7 +87,7 @@ internal sealed class Invariants(Cluster cluster)
     {
         if (cluster.IsTraced) cluster.Note($"SQL records the cut {after}");
         if (!after.IsAtLeast(before) || after.WorldLine != before.WorldLine) throw new SimException($"I3: the cut {before} is followed by {after}");
-        Cover(after);
+        Cover(after, after.WorldLine);
         cluster.Count("cut");
     }
 
@@ -84,7 +96,7 @@ internal sealed class Invariants(Cluster cluster)
         if (cluster.IsTraced) cluster.Note($"SQL begins a world-line: {branch}");
         if (branch.WorldLine != before.WorldLine.Next) throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
         if (!branch.IsAtLeast(before)) throw new SimException($"I3: the world-line {branch} branches below the cut {before}");
-        Cover(branch);
+        Cover(branch, before.WorldLine);
         if (_answered.Count > 0) cluster.Count("answered operations lost");
         // What was lost nothing of the new world-line depends on: its clients are told first.
         _answered.Clear();
@@ -131,11 +143,13 @@ internal sealed class Invariants(Cluster cluster)
         }
     }
 
-    /// <summary>The role of the coordinator was taken from one that renewed it last at this time.</summary>
-    public void OnRoleTaken(long renewedAtUs)
+    /// <summary>The role of the coordinator was taken from one that renewed it last at this time, and could have done so since for that long.</summary>
+    public void OnRoleTaken(long renewedAtUs, long upUs)
     {
         cluster.Count("role taken");
         if (cluster.NowUs - renewedAtUs < Processes.Coordinator.TermUs) throw new SimException($"I6: the coordinator was deposed {cluster.NowUs - renewedAtUs} us after it had renewed its lease");
+        // An outage between two looks of a taker, which are no further apart than that, it cannot notice.
+        if (upUs < Processes.Coordinator.TermUs / 2) throw new SimException($"I6: the coordinator was deposed although SQL could be reached for {upUs} us only since it had renewed its lease");
     }
 
     // ---- I8: progress ----
@@ -153,23 +167,27 @@ internal sealed class Invariants(Cluster cluster)
         foreach (PlainClient p in cluster.Plains)
             if (p.Link is { IsClosed: false, Progress: { } at } && at.Committed != at.Forwarded)
                 throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} committed");
+        if (cluster.Keys.Move) cluster.Histories.OnSettled();
         if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before)) throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
     }
 
     // ---- I4 and I7, watermark and backup: here, when there is a backup site ----
 
     /// <summary>What is inside a cut is taken in, and the cut is checked to be restorable, durable and closed.</summary>
-    private void Cover(Cut cut)
+    private void Cover(Cut cut, WorldLine of)
     {
         _begunLast.Clear();
         foreach (ShardHost host in cluster.Hosts)
         {
             Boundary at = RestorePoint(host, cut.Versions[host.Number], cluster.Sql.Lines);
             for (long i = host.CoveredOffset; i < at.Offset; i++)
-                if (host.Log.Bytes[(int)i].Op is { } op) TakeIn(op);
+                if (host.Log.Bytes[(int)i].Op is { Covered: false } op) TakeIn(op, of);
             host.CoveredOffset = Math.Max(host.CoveredOffset, at.Offset);
         }
 
+        foreach (Op op in _readElsewhere)
+            if (!op.Read!.Covered) throw new SimException($"I1: the cut holds {op}, which read what is lost: {op.Read}");
+        _readElsewhere.Clear();
         int kept = 0;
         for (int i = 0; i < _answered.Count; i++)
         {
@@ -183,11 +201,17 @@ internal sealed class Invariants(Cluster cluster)
         _answered.RemoveRange(kept, _answered.Count - kept);
     }
 
-    private void TakeIn(Op op)
+    private void TakeIn(Op op, WorldLine of)
     {
-        if (op.Covered) return;
+        if (op.Line != of) throw new SimException($"I5: in world-line {of} the cut takes in {op}");
         op.Covered = true;
-        if (op.Read is { Covered: false } read && read.Shard == op.Shard) throw new SimException($"I1: the cut holds {op}, which read what is lost: {read}");
+        if (op.Read is { Covered: false } read)
+        {
+            // Of another shard it came with its slots: that one's part of the cut may not have been taken in yet.
+            if (read.Shard != op.Shard) _readElsewhere.Add(op);
+            else throw new SimException($"I1: the cut holds {op}, which read what is lost: {read}");
+        }
+
         int key = KeyOf(op);
         if (!_begunLast.TryGetValue(key, out Op? last) || last.Begun < op.Begun) _begunLast[key] = op;
     }
@@ -196,7 +220,7 @@ internal sealed class Invariants(Cluster cluster)
     private int KeyOf(Op op) => IsRealTime ? 0 : op.Via is PlainLink link ? -1 - link.Id : op.Client;
 
     /// <summary>Where a version that is committed ends in a shard's log: exactly there, durably, and in no void part.</summary>
-    private static Boundary RestorePoint(ShardHost host, Version version, IReadOnlyList<SqlLine> lines)
+    public static Boundary RestorePoint(ShardHost host, Version version, IReadOnlyList<SqlLine> lines)
     {
         ShardLog log = host.Log;
         WorldPoint durable = log.Sync(0);

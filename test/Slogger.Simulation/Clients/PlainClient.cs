@@ -6,6 +6,7 @@ namespace Slogger.Simulation.Clients;
 
 internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
 {
+    private readonly KeyRoutes _routes = new(cluster);
     private PlainLink? _link;
 
     public int Number => number;
@@ -38,7 +39,7 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
     public void Begin(Random random)
     {
         if (_link is not { IsClosed: false } link || link.ToProxy.Count > 4) return;
-        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = random.Next(Store.Keys) };
+        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = _routes.KeyAt(link.Proxy.Shard, random) };
         link.ToProxy.Enqueue(op);
         if (cluster.IsTraced) cluster.Note($"plain client {number} begins an operation at shard {op.Shard}");
     }
@@ -47,6 +48,7 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
     {
         if (_link is not { } link || !link.ToClient.TryDequeue(out Op? op)) return;
         op.Answered = cluster.NextTick();
+        _routes.OnAnswered(op);
         if (cluster.IsTraced) cluster.Note($"plain client {number} hears: {op}");
         cluster.Checks.OnAnswered(op);
         // Somebody is told of it, and acts upon it.

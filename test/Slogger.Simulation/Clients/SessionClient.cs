@@ -17,6 +17,7 @@ internal sealed class SessionClient
     private readonly SessionLink?[] _links;
     private readonly List<SessionMessage> _strays = [];   // on their way when their connection was given up
     private readonly List<Op> _ops = [];
+    private readonly KeyRoutes _routes;
     private readonly List<ExceptionRange> _exceptions = [];
     private readonly List<SequenceRange> _uncertain = [];
     private int _since;
@@ -24,7 +25,7 @@ internal sealed class SessionClient
 
     public SessionClient(Cluster cluster, int number)
     {
-        (_cluster, _number) = (cluster, number);
+        (_cluster, _number, _routes) = (cluster, number, new(cluster));
         ClientSessionOptions options = new()
         {
             WindowMax = 16,
@@ -52,7 +53,12 @@ internal sealed class SessionClient
         }
     }
 
-    public void Begin(int shard, int count, Random random)
+    /// <summary>Begins a batch.</summary>
+    /// <param name="shard">Whom it is for.</param>
+    /// <param name="count">How many operations.</param>
+    /// <param name="random">The dice.</param>
+    /// <param name="keyMeant">The key; null: any.</param>
+    public void Begin(int shard, int count, Random random, int? keyMeant = null)
     {
         if (LinkTo(shard) is not { } link || !_session.TryBegin(new(shard), count, out BatchHeader header)) return;
         // The header's memory is the session's: it is sent by copying it.
@@ -62,7 +68,7 @@ internal sealed class SessionClient
         {
             ops[i] = new()
             {
-                Client = _number, IsPlain = false, Shard = shard, Begun = _cluster.NextTick(), Key = random.Next(Store.Keys), Sequence = header.First.Number + i,
+                Client = _number, IsPlain = false, Shard = shard, Begun = _cluster.NextTick(), Key = keyMeant ?? _routes.KeyAt(shard, random), Sequence = header.First.Number + i,
                 Dependencies = i == 0 && header.Dependencies.Length > 0 ? header.Dependencies.ToArray() : null,
             };
             _ops.Add(ops[i]);
@@ -179,6 +185,7 @@ internal sealed class SessionClient
         foreach (Op op in batch.Ops)
         {
             op.Answered = now;
+            _routes.OnAnswered(op);
             _cluster.Checks.OnAnswered(op);
         }
     }

@@ -51,7 +51,14 @@ internal sealed partial class ProxyProcess
     /// <summary>A client has closed its connection; what of it is in the store's queue is executed all the same.</summary>
     public void Forget(SessionLink link) => _sessions.Remove(link);
 
-    public void Forget(PlainLink link) => _plains.Remove(link);
+    public void Forget(PlainLink link)
+    {
+        _plains.Remove(link);
+        if (link.Own is not { } own) return;
+        // Nobody waits for its answers any more.
+        GiveUp(own);
+        _inFlight.RemoveAll(op => op.Via == link);
+    }
 
     /// <summary>One turn.</summary>
     public void Loop(Random random)
@@ -103,13 +110,11 @@ internal sealed partial class ProxyProcess
                 if (_awaitsMarker && m == _marker) _awaitsMarker = false;
                 Do((machine, e) => machine.MarkerAnswered(m, reply.Ok, e));
             }
-            else if (reply.Op!.Via is Batch batch)
-            {
-                Answered(batch);
-            }
             else
             {
-                Answered((PlainLink)reply.Op.Via!, reply.Op);
+                if (Cluster.Keys.Move) _inFlight.Remove(reply.Op!);
+                if (reply.Op!.Via is Batch batch) Answered(batch);
+                else Answered((PlainLink)reply.Op.Via!, reply.Op);
             }
         }
     }
@@ -172,6 +177,18 @@ internal sealed partial class ProxyProcess
         return over.Number - (over.Number % _machine.Stride) >= _machine.OpenVersion.Number;
     }
 
+    // The clock goes along: the next process, which continues it, must not open earlier versions again.
+    private void FastForward(Version version)
+    {
+        if (!Is(SimMutation.ClockStaysBehind) && !Is(SimMutation.ClockForgotten))
+        {
+            if (!_clock.TryObserve(HybridTimestamp.Of(_machine!.Grid.StartOf(version), 0), Cluster.NowUs, WallUs)) return;
+            Now();
+        }
+
+        _machine!.FastForward(version);
+    }
+
     private bool MayForward => _machine!.MayForward && !_isSuspect && !IsDead;
 
     // ---- Sessions ----
@@ -190,7 +207,7 @@ internal sealed partial class ProxyProcess
             case GateVerdict.WaitUntil or GateVerdict.WaitForWorldLine:
                 return;
             case GateVerdict.FastForward:
-                _machine.FastForward(d.Version);
+                FastForward(d.Version);
                 return;
             case GateVerdict.Rollback:
                 link.ToClient.Add(RollbackOf(header.WorldLine, d.Branch));
@@ -209,17 +226,22 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (IsBehindTheClock(now)) return;
+        if (IsBehindTheClock(now) || MustWait(batch.Ops)) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
         foreach (Op op in batch.Ops)
         {
+            if (IsRedirected(op)) continue;
             (op.Line, op.Label, op.Via) = (header.WorldLine, _machine.OpenVersion, batch);
             _shared!.ToStore.Enqueue(new(op, null));
+            NoteForwarded(op);
+            _busy = true;
         }
 
-        _busy = true;
+        // What is sent on is answered at once; its batch, when all of it has been.
+        foreach (Op op in batch.Ops)
+            if (op.IsRedirected) Answered(batch);
     }
 
     // Where cuts have one version for each shard, the branches of all are needed; the gate knows this one's.
@@ -256,7 +278,14 @@ internal sealed partial class ProxyProcess
         bool isDedicated = link.Own is not null;
         // Dedicated connections wait for the marker, and for its answer.
         if (isDedicated && (_holding || _awaitsMarker) && !Is(SimMutation.DedicatedNotHeld)) return;
+        if (MustWait(link.ToProxy.Peek())) return;
         Op op = link.ToProxy.Dequeue();
+        if (IsRedirected(op))
+        {
+            Hold(op.Label, () => link.ToClient.Enqueue(op));
+            return;
+        }
+
         op.Via = link;
         op.Line = _machine!.WorldLine;
         link.Ops.Add(op);
@@ -277,6 +306,7 @@ internal sealed partial class ProxyProcess
         }
 
         (link.Own ?? _shared!).ToStore.Enqueue(new(op, null));
+        NoteForwarded(op);
         _busy = true;
         Cluster.Checks.OnPlainForwarded(op);
     }
@@ -295,7 +325,7 @@ internal sealed partial class ProxyProcess
     private void UpstreamLost()
     {
         if (_shared is null) return;
-        _shared = null;
+        GiveUpUpstream();
         LoseMarker();
         foreach (PlainLink link in _plains)
         {
@@ -307,6 +337,16 @@ internal sealed partial class ProxyProcess
 
         foreach (SessionLink link in _sessions.ToArray())
             if (link.InFlight > 0) Close(link);
+    }
+
+    // Nobody waits for what these connections still hold; it may be executed all the same.
+    private void GiveUpUpstream()
+    {
+        _inFlight.Clear();
+        if (_shared is { } shared) GiveUp(shared);
+        _shared = null;
+        foreach (PlainLink link in _plains)
+            if (link.Own is { } own) GiveUp(own);
     }
 
     private void LoseMarker()

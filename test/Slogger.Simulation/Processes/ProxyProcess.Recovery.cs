@@ -19,6 +19,7 @@ internal sealed partial class ProxyProcess
     public void LoseReplicationLink()
     {
         _attachedTo = 0;
+        LoseChanges();
         Suspect();
     }
 
@@ -66,6 +67,7 @@ internal sealed partial class ProxyProcess
         _isOpen = _isOpenToPlain = _isLeft = _isSuspect = false;
         _attachedTo = 0;
         _machine!.StoreLost();
+        CloseMoves();
     }
 
     /// <summary>Whether only a connection of the front end broke: then it goes on.</summary>
@@ -130,6 +132,8 @@ internal sealed partial class ProxyProcess
                 continue;
             }
 
+            foreach (bool step in OpenMoves()) yield return step;
+            if (IsDead) yield break;
             _isOpen = true;
             // Also while the others are waited for: a process that was deposed hears of it in no other way.
             _recorderRuns = true;
@@ -168,6 +172,7 @@ internal sealed partial class ProxyProcess
     private StoreSituation Situation()
     {
         Store store = _host.Store;
+        if (_host.NotedHistory == store.HistoryId) return StoreSituation.BehindKnownOrigin;
         if (store.HistoryId != _host.Log.HistoryId) return store.History.Count == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
         return store.History.Count < _host.Log.End ? StoreSituation.BehindKnownOrigin
             : store.HasGap ? StoreSituation.AheadWithGap : StoreSituation.Continues;
@@ -177,7 +182,7 @@ internal sealed partial class ProxyProcess
     {
         _isOpen = _isOpenToPlain = false;
         // A connection that broke by itself was noticed before; one that is closed here carries on in the store until that is restored.
-        _shared = null;
+        GiveUpUpstream();
         LoseMarker();
         foreach (var link in _plains)
         {
@@ -229,6 +234,17 @@ internal sealed partial class ProxyProcess
 
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         start = start with { WorldLine = restore.WorldLine };
+        bool isDone = false;
+        if (MayRollBackInPlace())
+            foreach (bool step in RollBackInPlace(start, () => isDone = true)) yield return step;
+        if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
+        if (isDone)
+        {
+            _rolledBack = start;
+            Attach(start, view);
+            yield break;
+        }
+
         int historyId = Cluster.NewHistoryId();
         log.BeginWorldLine(start, historyId);
         if (Cluster.IsTraced) Cluster.Note($"{Name} enters {restore.WorldLine} in its log, at {start.Point}, offset {start.Offset}");

@@ -73,6 +73,7 @@ internal sealed partial class ProxyProcess : Process
         base.Die(why);
         _host.Proxies.Remove(this);
         CloseLinks();
+        CloseMoves();
     }
 
     // ---- The machine ----
@@ -102,6 +103,7 @@ internal sealed partial class ProxyProcess : Process
                 if (!_host.Log.Admits(Epoch)) Die("its log belongs to a later process");
                 else if (effect.Kind == ShardEffectKind.AppendBoundary) _host.Log.AppendBoundary(effect.Boundary);
                 else _host.Log.AppendRun(effect.Boundary with { Offset = _host.Log.Last.Offset });
+                if (_work is not null) OnMovesBoundary(effect.Boundary.Point);
                 break;
             case ShardEffectKind.RequestSync:
                 _syncRequested = _host.Log.Appended;
@@ -112,6 +114,7 @@ internal sealed partial class ProxyProcess : Process
                 break;
             case ShardEffectKind.Committed:
                 OnCommitted(effect.Point);
+                if (_work is not null) OnMovesCut(effect.Point);
                 break;
             case ShardEffectKind.Violation:
                 if (IsOwner) throw new SimException($"I5: {Name}: {effect.Text}");
@@ -132,6 +135,9 @@ internal sealed partial class ProxyProcess : Process
 
     // ---- The way to the disk ----
 
+    /// <summary>The replication link is slow: nothing of it arrives for now.</summary>
+    public bool IsStreamHeld { get; set; }
+
     /// <summary>The replication link brings the next command.</summary>
     public void StreamOne()
     {
@@ -143,7 +149,7 @@ internal sealed partial class ProxyProcess : Process
             return;
         }
 
-        if (_streamed >= store.History.Count) return;
+        if (_streamed >= store.History.Count || IsStreamHeld) return;
         if (!_host.Log.Admits(Epoch))
         {
             Die("its log belongs to a later process");
@@ -151,7 +157,9 @@ internal sealed partial class ProxyProcess : Process
         }
 
         Command command = store.History[_streamed++];
+        if (Is(SimMutation.CopyPastTheLog) && command.Write is { Value: not null }) command = default;
         _host.Log.AppendBytes(command);
+        NoteChange(command);
         if (Cluster.IsTraced && command.Marker is { } read) Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
         long offset = _streamed;
         if (command.Marker is { } m) Do((machine, e) => machine.MarkerRead(m, offset, 0, e));
@@ -159,10 +167,13 @@ internal sealed partial class ProxyProcess : Process
         _machine?.StreamRead(offset);
     }
 
+    /// <summary>The disk is slow: nothing is synced for now.</summary>
+    public bool IsSyncHeld { get; set; }
+
     public void SyncSome(Random random)
     {
         if (!IsRunning) return;
-        if (_syncRequested > 0 && random.Next(2) == 0)
+        if (_syncRequested > 0 && !IsSyncHeld && random.Next(2) == 0)
         {
             if (_host.Log.Admits(Epoch)) _durableNotes.Add(_host.Log.Sync(_syncRequested));
             _syncRequested = 0;

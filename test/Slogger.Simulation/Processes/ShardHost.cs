@@ -17,6 +17,9 @@ internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
     /// <summary>What the latest process's clock said, and when by the machine's own clock: the next one continues it.</summary>
     public (long AtUs, HybridTimestamp Time) Clock { get; set; }
 
+    /// <summary>The history of the store that was on its way to a branch when this was noted on the disk; 0: none.</summary>
+    public int NotedHistory { get; set; }
+
     /// <summary>All that are not dead, the newest last.</summary>
     public List<ProxyProcess> Proxies { get; } = [];
 

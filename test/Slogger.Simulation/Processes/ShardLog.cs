@@ -74,6 +74,13 @@ internal sealed class ShardLog
         Sync(_records.Count);
     }
 
+    /// <summary>The history goes on at an offset: what stands before it does nothing.</summary>
+    public void AppendFiller(int to)
+    {
+        while (End < to) AppendBytes(default);
+        Sync(_records.Count);
+    }
+
     /// <summary>The history goes on from a checkpoint of the store, which holds this much.</summary>
     public void RestartAt(List<Command> history)
     {
@@ -115,6 +122,14 @@ internal sealed class ShardLog
 
     /// <summary>Where exactly this version ends; null if it cannot be told.</summary>
     public Boundary? Exactly(Version version) => AtOrBelow(version) is { } found && found.Version == version ? found : null;
+
+    /// <summary>What the first so many commands make of a key.</summary>
+    public Op? ValueAt(int key, long offset)
+    {
+        for (int i = (int)offset - 1; i >= 0; i--)
+            if (Bytes[i].Key == key) return Bytes[i].Value;
+        return null;
+    }
 
     private void CheckAppend(in Boundary boundary)
     {

@@ -2,6 +2,7 @@
 // the approximate finder it works out the cut itself, as the product does; with the others a coordinator records it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -50,7 +51,7 @@ internal sealed class SqlShard
     public List<PrecedenceRow> Rows { get; } = [];
 }
 
-internal sealed class Sql
+internal sealed partial class Sql
 {
     private readonly Cluster _cluster;
     private readonly SimSettings _settings;
@@ -59,6 +60,10 @@ internal sealed class Sql
     private long _epochLast;
     private long _coordinator;
     private long _renewedAt;
+    private long _renewedAtUp;
+    private bool _isDown;
+    private long _downSince;
+    private long _downUs;
 
     public Sql(Cluster cluster, SimSettings settings, int shards, VersionGrid grid)
     {
@@ -66,9 +71,22 @@ internal sealed class Sql
         Shards = [.. Enumerable.Range(0, shards).Select(_ => new SqlShard())];
         Cut = Cut.Uniform(WorldLine.First, shards, Version.Zero);
         _lines = [new(WorldLine.First, Cut, 0)];
+        Owners = new(MapRevision.First, WorldLine.First, EvenMap(shards), []);
     }
 
-    public bool IsDown { get; set; }
+    public bool IsDown
+    {
+        get => _isDown;
+        set
+        {
+            if (value && !_isDown) _downSince = _cluster.NowUs;
+            if (!value && _isDown) _downUs += _cluster.NowUs - _downSince;
+            _isDown = value;
+        }
+    }
+
+    // Time in which it could be reached, in microseconds; looked at while it can.
+    private long UpUs => _cluster.NowUs - _downUs;
 
     public SqlShard[] Shards { get; }
 
@@ -129,9 +147,9 @@ internal sealed class Sql
     public object TakeCoordinator(LeaseState seen)
     {
         if (Role != seen) return 0L;
-        if (Role.Epoch > 0) _cluster.Checks.OnRoleTaken(_renewedAt);
+        if (Role.Epoch > 0) _cluster.Checks.OnRoleTaken(_renewedAt, UpUs - _renewedAtUp);
         Role = new(_coordinator = ++_epochLast, 0);
-        _renewedAt = _cluster.NowUs;
+        (_renewedAt, _renewedAtUp) = (_cluster.NowUs, UpUs);
         Changed();
         return _coordinator;
     }
@@ -140,7 +158,7 @@ internal sealed class Sql
     {
         if (_coordinator != epoch) return false;
         Role = Role with { Renewals = Role.Renewals + 1 };
-        _renewedAt = _cluster.NowUs;
+        (_renewedAt, _renewedAtUp) = (_cluster.NowUs, UpUs);
         Changed();
         return true;
     }
@@ -190,6 +208,12 @@ internal sealed class Sql
         _cluster.Checks.OnWorldLine(begun, Cut);
         Cut = begun;
         _lines = [.. _lines, new(next, begun, epoch)];
+        if (_cluster.Keys.Move)
+        {
+            RecoverOwners();
+            _cluster.Histories.OnWorldLine();
+        }
+
         for (int s = 0; s < Shards.Length; s++)
         {
             Version at = begun.Versions[s];
@@ -253,6 +277,7 @@ internal sealed class Sql
     {
         _cluster.Checks.OnCut(Cut, cut);
         Cut = cut;
+        if (_cluster.Keys.Move) _cluster.Histories.OnCut();
         foreach (SqlShard s in Shards)
             if (s.Rows.Count > 0) s.Rows.RemoveAll(r => r.Through.Version <= cut.Of(r.Shard));
         Changed();

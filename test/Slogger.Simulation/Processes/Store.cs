@@ -43,6 +43,11 @@ internal sealed class Op
     /// <summary>When its client had the answer; 0 if never.</summary>
     public long Answered { get; set; }
 
+    /// <summary>The shard that its client was sent on to, without its being executed; -1: it was not.</summary>
+    public int RedirectedTo { get; set; } = -1;
+
+    public bool IsRedirected => RedirectedTo >= 0;
+
     /// <summary>It is inside the recorded cut, or survived a branch.</summary>
     public bool Covered { get; set; }
 
@@ -56,8 +61,18 @@ internal sealed class Op
         $"operation {Sequence} of {(IsPlain ? "plain client" : "session")} {Client} at shard {Shard} (forwarded in {Line}:{Label}{(OpenEnded ? "+" : "")}, position {Position}, begun {Begun}, answered {Answered})";
 }
 
-/// <summary>An operation or a marker.</summary>
-internal readonly record struct Command(Op? Op, Marker? Marker);
+/// <summary>A write of a move: a key as it was copied, or its deletion.</summary>
+internal sealed record KeyWrite(int Key, Op? Value);
+
+/// <summary>An operation, a marker, or a write of a move.</summary>
+internal readonly record struct Command(Op? Op, Marker? Marker, KeyWrite? Write = null)
+{
+    /// <summary>The key that it writes; -1 if none.</summary>
+    public int Key => Op?.Key ?? Write?.Key ?? -1;
+
+    /// <summary>What it makes of the key.</summary>
+    public Op? Value => Op ?? Write?.Value;
+}
 
 internal readonly record struct Reply(Op? Op, Marker? Marker, bool Ok);
 
@@ -75,17 +90,15 @@ internal sealed class StoreConnection(long epoch)
 
 internal sealed class Store
 {
-    public const int Keys = 4;
-
     private readonly Cluster _cluster;
     private readonly int _shard;
     private readonly List<StoreConnection> _connections = [];
-    private readonly Op?[] _values = new Op?[Keys];
+    private readonly Op?[] _values;
     private long _fence;
 
     public Store(Cluster cluster, int shard)
     {
-        (_cluster, _shard) = (cluster, shard);
+        (_cluster, _shard, _values) = (cluster, shard, new Op?[cluster.Keys.Count]);
     }
 
     public List<Command> History { get; } = [];
@@ -103,6 +116,11 @@ internal sealed class Store
 
     /// <summary>Its backlog no longer reaches back to where the replication link was.</summary>
     public bool HasGap { get; set; }
+
+    public Op? ValueOf(int key) => _values[key];
+
+    /// <summary>Nothing of what a connection still holds is executed any more.</summary>
+    public void Kill(StoreConnection connection) => Kill(c => c == connection);
 
     public StoreConnection Connect(long epoch)
     {
@@ -156,13 +174,35 @@ internal sealed class Store
         for (int i = 0; i < count; i++)
         {
             History.Add(history[i]);
-            if (history[i].Op is not { } op) continue;
-            op.Position = i;
-            _values[op.Key] = op;
+            if (history[i].Op is { } op) op.Position = i;
+            if (history[i].Key >= 0) _values[history[i].Key] = history[i].Value;
         }
 
         (HistoryId, Line) = (historyId, line);
         IsBusy = HasGap = false;
+    }
+
+    /// <summary>In one transaction: keys get the values of a branch back, and with that it is in its world-line. Its history goes on.</summary>
+    public void PutBack(int branch, IEnumerable<KeyWrite> values, WorldLine line)
+    {
+        _cluster.ForgetPositions(History, branch);
+        foreach (KeyWrite write in values) Put(write);
+        Line = line;
+    }
+
+    /// <summary>A key's time is over.</summary>
+    public void Expire(int key)
+    {
+        if (_values[key] is not null) Put(new(key, null));
+    }
+
+    /// <summary>All connections end.</summary>
+    public void KillAll() => Kill(_ => true);
+
+    private void Put(KeyWrite write)
+    {
+        _values[write.Key] = write.Value;
+        History.Add(new(null, null, write));
     }
 
     /// <summary>The next command of some connection, if there is one.</summary>
@@ -199,10 +239,18 @@ internal sealed class Store
             return;
         }
 
+        if (command.Write is { } write)
+        {
+            Put(write);
+            connection.ToProxy.Enqueue(new(null, null, true));
+            return;
+        }
+
         Op op = command.Op!;
         _cluster.Checks.OnExecuted(op, _shard, connection.Epoch, Line);
         op.Position = History.Count;
         op.Read = _values[op.Key];
+        if (_cluster.Keys.Move) _cluster.Histories.OnExecuted(op, _shard);
         _values[op.Key] = op;
         History.Add(command);
         connection.ToProxy.Enqueue(new(op, null, true));

@@ -23,7 +23,14 @@ public class ClusterTests
         "gate: Execute", "gate: FastForward", "gate: RefuseAhead", "gate: Rollback", "gate: WaitForWorldLine", "gate: WaitUntil",
         "operation lost", "operation survived", "operation uncertain", "plain connection rolled back",
         "plan: Continue", "plan: GapCheckpoint", "plan: RestoreFromLog", "record: Deposed", "record: Recorded", "record: StaleWorldLine",
-        "reply: Completed", "reply: Ignored", "restored", "session rolled back", "upstream again", "world-line", "world-line left",
+        "reply: Completed", "reply: Ignored", "restored", "rolled back in place", "session rolled back", "upstream again", "world-line", "world-line left",
+    ];
+
+    private static readonly string[] OfMoves =
+    [
+        "failure at a step of a move", "move called off", "move planned beside another", "move: Applied Finished", "move: Applied Landed", "move: Applied Planned",
+        "move: AlreadyApplied Leaving", "move: Deposed Leaving", "move: Refused Landed", "operation redirected", "recovery during a move",
+        "recovery gives slots back", "way of a copy broke",
     ];
 
     private static readonly string[] OfCoordinators =
@@ -43,7 +50,7 @@ public class ClusterTests
         Assert.True(totals.Failures.Count == 0, string.Join('\n', totals.Failures.Select(f => $"seed {f.Settings.Seed}, {kind}: {f.Text}")));
         TestContext.Current.TestOutputHelper?.WriteLine(string.Join(", ", totals.Happened.Select(h => $"{h.Key} {h.Value}")));
         // A world in which nothing happens proves nothing.
-        foreach (string what in (string[])[.. Faults, .. Outcomes, .. kind == FinderKind.Approximate ? [] : OfCoordinators])
+        foreach (string what in (string[])[.. Faults, .. Outcomes, .. kind == FinderKind.Approximate ? OfMoves : OfCoordinators])
             Assert.True(totals.Happened.GetValueOrDefault(what) > 0, $"'{what}' never happened in {Cases} cases");
     }
 

@@ -1,6 +1,7 @@
 // Single stories, each told twice: with the rule that it is about, and without. Nothing happens by chance but what a seed decides
 // of small things, so some seeds are tried: with the rule none of them may break, without it some must.
 using Slogger.Core.Cuts;
+using Slogger.Core.Leases;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Clients;
@@ -243,9 +244,83 @@ public class ScenarioTests
         });
     }
 
+    [Fact]
+    public void Lease_RunsOutWhileSqlIsDown_IsNotTakenWhenItIsBack()
+    {
+        SimSettings exact = new() { Seed = 0, Shards = 2, Finder = FinderKind.Exact };
+        AssertRule("I6", exact, exact with { Lease = LeaseMutation.OutageCounts }, c =>
+        {
+            Work(c, 4);
+            Coordinator holder = c.Coordinators[0];
+            c.Coordinators.Add(new(c, "another coordinator"));
+            Rounds(c, 10);
+            // SQL is back for moments only, and the holder does not get to it in any of them.
+            holder.PausedUntil = long.MaxValue;
+            for (int i = 0; i < 5; i++)
+            {
+                c.Sql.IsDown = true;
+                Rounds(c, 20);
+                c.Sql.IsDown = false;
+                Rounds(c, 2);
+            }
+
+            holder.PausedUntil = 0;
+            Rounds(c, 80);
+            Assert.False(holder.IsDead);
+        });
+    }
+
+    [Fact]
+    public void RollbackInPlace_AKeyExpiresBeforeItsTransaction_IsPutBackByAnother()
+    {
+        SimSettings inPlace = new() { Seed = 0, Shards = 2, InPlace = true };
+        AssertRule("I1", inPlace, inPlace with { Mutation = SimMutation.OnePassOnly }, c =>
+        {
+            for (int key = 0; key < c.Keys.Count; key++)
+            {
+                c.Sessions[0].Begin(0, 1, c.Random, key);
+                Rounds(c, 2);
+            }
+
+            Rounds(c, 60);
+            // Nothing has changed at the survivor since the cut, but what changes meanwhile.
+            c.StoreDies(c.Hosts[1]);
+            Rounds(c, 60);
+            Assert.Equal(2, c.Sql.Line.Number);
+        });
+    }
+
+    [Fact]
+    public void Shard_ALaterWorldLineBeginsWhileItWaits_FollowsBeforeItLetsAnybodyIn()
+    {
+        AssertRule("I5", new() { Seed = 0, Shards = 3 }, new() { Seed = 0, Shards = 3, Mutation = SimMutation.LaterWorldLineLetsIn }, c =>
+        {
+            (ShardHost first, ShardHost away, ShardHost other) = (c.Hosts[0], c.Hosts[1], c.Hosts[2]);
+            c.Plains[0].Connect(1);
+            away.Newest!.PausedUntil = long.MaxValue;
+            c.StoreDies(first);
+            for (int i = 0; i < 200 && (first.Store.Line.Number < 2 || other.Store.Line.Number < 2); i++) c.Round();
+            // The second is not entered by all, and never will be.
+            c.StoreDies(other);
+            for (int i = 0; i < 100; i++)
+            {
+                c.Round();
+                if (first.Newest is not { IsOpenToPlain: true }) continue;
+                c.Plains[1].Connect(0);
+                c.Plains[1].Begin(c.Random);
+            }
+
+            // It knows of no recovery yet.
+            c.Plains[0].Begin(c.Random);
+            away.Newest!.PausedUntil = 0;
+            Rounds(c, 60);
+            Assert.True(c.Sql.Line.Number >= 3);
+        });
+    }
+
     // ---- The kit ----
 
-    private static void AssertRule(string by, SimSettings with, SimSettings without, Action<Cluster> story)
+    internal static void AssertRule(string by, SimSettings with, SimSettings without, Action<Cluster> story)
     {
         foreach (int seed in Seeds)
         {
@@ -274,7 +349,7 @@ public class ScenarioTests
         }
     }
 
-    private static void Rounds(Cluster c, int count)
+    internal static void Rounds(Cluster c, int count)
     {
         for (int i = 0; i < count; i++) c.Round();
     }

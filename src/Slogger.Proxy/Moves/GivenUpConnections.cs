@@ -1,0 +1,60 @@
+// Connections of moves to this shard's Redis that were given up with something under way (the proxy lost patience, or suspects its
+// store): what they carried may be executed yet. Ended before the next attempt begins, or a key of an attempt before could come
+// back after it was deleted. A Redis that was started again has neither the id nor the address, so nobody else is hit.
+using System.Text;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Moves;
+
+/// <summary>The connections given up and not ended yet. Any thread.</summary>
+internal sealed class GivenUpConnections
+{
+    // One is given up at a time; a Redis that executes nothing for so long is in other trouble.
+    private const int Most = 64;
+    private static readonly byte[] Client = "CLIENT"u8.ToArray(), Info = "INFO"u8.ToArray(), Kill = "KILL"u8.ToArray(), Id = "ID"u8.ToArray(), Addr = "ADDR"u8.ToArray();
+    private readonly Lock _lock = new();
+    private readonly Queue<ClientLine> _lines = new();
+
+    /// <summary>Who a connection is to Redis; null if Redis does not say.</summary>
+    public static async Task<ClientLine?> IdentifyAsync(RedisPipeline redis, CancellationToken stop)
+    {
+        RedisReply reply = (await redis.RunAsync(new RedisBatch().Add(Client, Info), stop).ConfigureAwait(false))[0];
+        ThrowIfLater(reply);
+        return reply.IsError ? null : ClientLine.Parse((byte[])[.. "$0\r\n"u8, .. reply.Bytes.Span]).FirstOrDefault();
+    }
+
+    // Redis does not do it now. What it does not allow at all, or says is over, is not asked for again.
+    private static void ThrowIfLater(RedisReply reply)
+    {
+        if (!reply.IsError) { return; }
+        RedisProblem problem = RedisProblems.Classify(reply.Text);
+        if (problem.IsTransient()) { throw new RedisException(problem, $"Redis does not end a connection that was given up: {reply.Text}"); }
+    }
+
+    /// <summary>What it carried may be executed yet.</summary>
+    public void Add(ClientLine connection)
+    {
+        lock (_lock)
+        {
+            if (_lines.Count == Most) { _lines.Dequeue(); }
+            _lines.Enqueue(connection);
+        }
+    }
+
+    /// <summary>Returns when nothing of what they carried is executed any more.</summary>
+    /// <exception cref="RedisException">The connection that was to end them failed.</exception>
+    public async Task EndAsync(RedisPipeline redis, CancellationToken stop)
+    {
+        ClientLine[] lines;
+        lock (_lock) { lines = [.. _lines]; }
+        if (lines.Length == 0) { return; }
+        var batch = new RedisBatch();
+        foreach (ClientLine line in lines) { batch.Add(Client, Kill, Id, Encoding.ASCII.GetBytes(line["id"]), Addr, Encoding.Latin1.GetBytes(line["addr"])); }
+        foreach (RedisReply reply in await redis.RunAsync(batch, stop).ConfigureAwait(false)) { ThrowIfLater(reply); }
+        lock (_lock)
+        {
+            while (_lines.TryPeek(out ClientLine? first) && lines.Contains(first)) { _lines.Dequeue(); }
+        }
+    }
+}

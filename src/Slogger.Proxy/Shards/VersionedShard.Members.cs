@@ -1,0 +1,135 @@
+// A shard that joins its cluster, or leaves it (Core's Members has the rules), and a clock grid that changes meanwhile.
+//
+// Joining: until it is admitted nobody is let in, cuts say nothing about this shard, and it has each of its versions in SQL at once,
+// where it asks to be admitted with it. Whatever goes wrong before, it begins anew with its empty store.
+// Leaving: as at any ordered end the last version is closed and recorded; then the membership is ended, and so is the process.
+using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Coordination;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard
+{
+    private static readonly TimeSpan EndMembershipLimit = TimeSpan.FromSeconds(10);
+    private readonly SemaphoreSlim _admission = new(1, 1);
+    private readonly TaskCompletionSource _leaving = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private volatile bool _isJoining;
+
+    // What is below was said by an earlier beginning; none while it is not clear with what this shard begins.
+    private Version? _joinsFrom;
+
+    /// <summary>Completes when the shard is to leave its cluster: then it is stopped.</summary>
+    public Task Leaving => _leaving.Task;
+
+    // ---- Joining ----
+
+    bool ICutListener.IsJoining => _isJoining;
+
+    // Nothing is claimed for what is over while the recovery looks where the shard stands.
+    private async Task SuspendAdmissionAsync(CancellationToken stop)
+    {
+        if (!_isJoining) { return; }
+        await _admission.WaitAsync(stop).ConfigureAwait(false);
+        _joinsFrom = null;
+        _admission.Release();
+    }
+
+    private async Task<bool> BeginToJoinAsync(WorldPoint at, WorldPoint recorded, CancellationToken stop)
+    {
+        // The machine of an attempt before has closed nothing that anybody knows of.
+        lock (_machineLock) { _machine = null; }
+        if (!await BeginAsync(at, recorded, "an empty Redis, to join the cluster", goesOn: false, stop).ConfigureAwait(false)) { return false; }
+        FailPoint.Pass(FailPoint.JoinBegun);
+        await _admission.WaitAsync(stop).ConfigureAwait(false);
+        _joinsFrom = at.Version;
+        _admission.Release();
+        return true;
+    }
+
+    async Task ICutListener.AskToJoinAsync(WorldPoint recorded, CancellationToken stop)
+    {
+        await _admission.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            DurableClaim claim;
+            lock (_machineLock)
+            {
+                if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return; }
+                // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
+                claim = machine.ClaimOf(machine.Durable);
+            }
+            if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false)) { return; }
+            FailPoint.Pass(FailPoint.JoinAdmitted);
+            _isJoining = false;
+            _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
+        }
+        catch (MetadataUnavailableException)
+        {
+            // With the next version.
+        }
+        finally
+        {
+            _admission.Release();
+        }
+    }
+
+    // ---- Leaving ----
+
+    void IPulseListener.OnMembers()
+    {
+        _messages?.Follow(_seat.Members);
+        if (_seat.State == MemberState.Leaving && _leaving.TrySetResult()) { _report.Info($"shard {_seat.Shard}: leaves cluster \"{_seat.Cluster}\""); }
+    }
+
+    // The last version is durable, and in SQL.
+    private async Task EndMembershipAsync()
+    {
+        if (_seat.State != MemberState.Leaving) { return; }
+        bool isClosed;
+        lock (_machineLock) { isClosed = _machine is { IsClosed: true }; }
+        if (!isClosed)
+        {
+            // Something that was answered is in no durable version: a world-line has to say that it is lost.
+            _report.Warn($"shard {_seat.Shard}: its store was lost before its last version could be closed: give slogger leave once more");
+            return;
+        }
+        FailPoint.Pass(FailPoint.LeaveClosed);
+        using var limit = new CancellationTokenSource(EndMembershipLimit);
+        try
+        {
+            bool hasLeft = await _seat.RetryAsync(() => _seat.Metadata.EndMembershipAsync(_seat.Cluster, _seat.Shard, _seat.Epoch, limit.Token), limit.Token).ConfigureAwait(false);
+            if (hasLeft) { _report.Info($"shard {_seat.Shard}: has left cluster \"{_seat.Cluster}\"; its data directory is of no use any more"); }
+        }
+        catch (Exception e) when (e is OperationCanceledException or MetadataException)
+        {
+            _report.Warn($"shard {_seat.Shard}: the metadata could not be told that it has left ({e.Message}): give slogger leave once more");
+        }
+    }
+
+    // ---- The grid ----
+
+    long IPulseListener.NowUs => Now().Microseconds;
+
+    void IPulseListener.OnGrid(GridView grid)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine) { return; }
+            bool isNews = !ReferenceEquals(machine.Grid, grid.Grid);
+            machine.GridChanged(grid.Grid, grid.ValidUntilUs);
+            if (!isNews) { return; }
+        }
+        long interval = grid.Grid.Stretches[^1].IntervalUs;
+        _report.Info($"shard {_seat.Shard}: versions are of {interval / 1000.0} ms from version {grid.Grid.Stretches[^1].FirstVersion} on");
+        if (_options.ClockError.TotalMicroseconds > interval / 2.0)
+        {
+            _report.Warn($"shard {_seat.Shard}: --clock-error of {_options.ClockError.TotalMilliseconds} ms is more than half of a version: most replies wait. Lengthen versions again, or keep the clocks closer together");
+        }
+    }
+}

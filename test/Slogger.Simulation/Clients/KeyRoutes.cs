@@ -1,0 +1,25 @@
+// What a client believes of who owns which key: it was true once, and whoever is asked wrongly says better.
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation.Clients;
+
+internal sealed class KeyRoutes(Cluster cluster)
+{
+    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Keys.Count).Select(k => cluster.Keys.OwnerOf(k, cluster.Sql.Owners.Map))];
+
+    /// <summary>Some key to ask a shard for: where slots move one that is the shard's, as far as it is known.</summary>
+    public int KeyAt(int shard, Random random)
+    {
+        int first = random.Next(_owners.Length);
+        if (!cluster.Keys.Move) return first;
+        for (int i = 0; i < _owners.Length; i++)
+            if (_owners[(first + i) % _owners.Length] == shard) return (first + i) % _owners.Length;
+        return first;
+    }
+
+    /// <summary>An operation was answered.</summary>
+    public void OnAnswered(Op op)
+    {
+        if (op.IsRedirected) _owners[op.Key] = op.RedirectedTo;
+    }
+}
