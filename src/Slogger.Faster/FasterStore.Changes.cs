@@ -1,0 +1,71 @@
+// The change feed: what a commit has changed.
+using System.Buffers.Binary;
+using FASTER.core;
+using Slogger.Faster.Commits;
+using Slogger.Faster.Records;
+
+namespace Slogger.Faster;
+
+/// <summary>What became of a key. The memory is the reader's.</summary>
+/// <param name="Key">The key.</param>
+/// <param name="Value">Its value; null: it was removed.</param>
+/// <param name="ExpiryMs">When it expires, in milliseconds since the Unix epoch; 0: never.</param>
+public readonly record struct Change(byte[] Key, byte[]? Value, long ExpiryMs);
+
+public sealed partial class FasterStore
+{
+    /// <summary>The keys that a commit has changed, each once, with what they were at its end. Nothing is kept in memory for it: it reads
+    /// the log, as long as the log reaches that far back.</summary>
+    public IEnumerable<Change> Changes(CommitRecord commit)
+    {
+        ArgumentNullException.ThrowIfNull(commit);
+        using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(commit.From, commit.To);
+        while (records.GetNext(out _))
+        {
+            byte[] key = records.GetKey().ToByteArray();
+            if (!IsLast(key, records.CurrentAddress, commit.To)) continue;
+            byte[] record = records.GetValue().ToByteArray();
+            long expiryMs = BinaryPrimitives.ReadInt64LittleEndian(record);
+            yield return expiryMs == RecordFunctions.Removed ? new(key, null, 0) : new(key, record[RecordFunctions.HeaderBytes..], expiryMs);
+        }
+    }
+
+    // Whether a record is the last of its key before an address. A value that grew has made another.
+    private unsafe bool IsLast(byte[] key, long address, long before)
+    {
+        var newest = new NewestBefore(before);
+        fixed (byte* at = key)
+        {
+            SpanByte name = SpanByte.FromPointer(at, key.Length);
+            _kv.Log.IterateKeyVersions(ref newest, ref name);
+        }
+
+        return newest.Address == address;
+    }
+
+    private struct NewestBefore(long before) : IScanIteratorFunctions<SpanByte, SpanByte>
+    {
+        public long Address { get; private set; }
+
+        public bool OnStart(long beginAddress, long endAddress) => true;
+
+        public bool SingleReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) => Look(recordMetadata.Address);
+
+        public bool ConcurrentReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) => Look(recordMetadata.Address);
+
+        public void OnException(Exception exception, long numberOfRecords)
+        {
+        }
+
+        public void OnStop(bool completed, long numberOfRecords)
+        {
+        }
+
+        private bool Look(long address)
+        {
+            if (address >= before) return true;
+            Address = address;
+            return false;
+        }
+    }
+}
