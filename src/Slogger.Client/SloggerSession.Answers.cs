@@ -101,6 +101,12 @@ public sealed partial class SloggerSession
         }
     }
 
+    /// <summary>How long an operation waits before it is sent once more. Shards that send one to each other learn within about a second who owns it.</summary>
+    /// <param name="why">What its reply was.</param>
+    /// <param name="redirections">How often it was sent elsewhere, this time included.</param>
+    internal static TimeSpan PauseBefore(Redirection why, int redirections) =>
+        why != Redirection.TryAgain && redirections <= RedirectionsAtOnce ? TimeSpan.Zero : s_tryAgainAfter * redirections;
+
     private void Resend(Operation operation, byte[] requests, Link to)
     {
         Redirection why = operation.Redirection;
@@ -109,14 +115,16 @@ public sealed partial class SloggerSession
         {
             operation.IsAsking = why == Redirection.Ask;
             if (operation.IsAsking) { requests = [.. Asking, .. requests]; }
-            if (operation.Redirections <= RedirectionsAtOnce)
-            {
-                Append(operation, to, requests);
-                return;
-            }
         }
 
-        _ = Task.Delay(s_tryAgainAfter * operation.Redirections).ContinueWith(_ =>
+        TimeSpan pause = PauseBefore(why, operation.Redirections);
+        if (pause == TimeSpan.Zero)
+        {
+            Append(operation, to, requests);
+            return;
+        }
+
+        _ = Task.Delay(pause).ContinueWith(_ =>
         {
             Link? flush;
             List<Link>? more;

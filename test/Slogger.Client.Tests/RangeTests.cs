@@ -1,4 +1,5 @@
 // How the client learns where keys are cut into ranges, and goes by it: against scripted proxies.
+using Slogger.Client.Operations;
 using Slogger.Core.Ownership;
 
 namespace Slogger.Client.Tests;
@@ -46,10 +47,18 @@ public sealed class RangeTests
         other = second;
         await using SloggerClient client = await SloggerClient.ConnectAsync(first.Endpoint);
         await using SloggerSession session = client.OpenSession();
-        long began = System.Diagnostics.Stopwatch.GetTimestamp();
         Assert.Equal("ok", (await session.GetAsync("a").AsTask().WaitAsync(Generous)).Value);
-        // From the third on it takes its time, so that so many as it follows are enough for shards that look once a second.
-        Assert.True(System.Diagnostics.Stopwatch.GetElapsedTime(began) > TimeSpan.FromSeconds(1), "it was sent on as fast as it came back");
+        Assert.Equal(Disagreements + 1, asked);
+    }
+
+    // As many as are followed are enough for shards that look once a second; the first are not held up.
+    [Fact]
+    public void Redirections_AsManyAsAreFollowed_TakeLongerThanShardsNeedToAgree()
+    {
+        TimeSpan[] pauses = [.. Enumerable.Range(1, new SloggerClientOptions { Endpoints = [] }.RedirectionsMax).Select(n => SloggerSession.PauseBefore(Redirection.Moved, n))];
+        Assert.Equal([TimeSpan.Zero, TimeSpan.Zero], pauses[..2]);
+        Assert.True(pauses.Aggregate((a, b) => a + b) > TimeSpan.FromSeconds(2));
+        Assert.True(SloggerSession.PauseBefore(Redirection.TryAgain, 1) > TimeSpan.Zero);
     }
 
     [Theory]

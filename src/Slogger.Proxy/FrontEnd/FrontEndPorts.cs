@@ -1,0 +1,86 @@
+// What the front end needs of others: a way to the store, and the shard whose versions it stamps.
+using System.Net.Sockets;
+
+namespace Slogger.Proxy.FrontEnd;
+
+/// <summary>How the front end reaches the store.</summary>
+internal interface IStoreConnector
+{
+    /// <summary>Starts a connection attempt and returns at once.</summary>
+    Socket BeginConnect();
+
+    /// <summary>The request with which the proxy logs in as itself; empty where it has no credentials.</summary>
+    byte[] Login => [];
+
+    /// <summary>The user whom <see cref="Login"/> makes the proxy.</summary>
+    string LoginUser => FrontEndLoop.DefaultUser;
+
+    /// <summary>A connection attempt has succeeded: sets options.</summary>
+    void Connected(Socket socket);
+}
+
+/// <summary>What the front end needs of the shard. Called by the loop's thread.</summary>
+internal interface IShardPort : IVersionSource
+{
+    /// <summary>Whether requests may be forwarded: the store is there and of the current world-line.</summary>
+    bool IsOpen { get; }
+
+    /// <summary>The current world-line; 0 without versions.</summary>
+    long WorldLine { get; }
+
+    /// <summary>The last version that is committed: in the recorded cut.</summary>
+    long CommittedVersion { get; }
+
+    /// <summary>The channel of markers; lines of MONITOR that name it are hidden. Empty without versions.</summary>
+    string MarkerChannel { get; }
+
+    /// <summary>What decides about batches; <c>null</c> without versions.</summary>
+    IBatchPort? Batches => null;
+
+    /// <summary>The text of DPR.INFO and of INFO's section.</summary>
+    string InfoText(FrontEndLoop loop);
+
+    /// <summary>The connection to the store broke, or could not be made.</summary>
+    void StoreUnreachable(string reason);
+
+    /// <summary>Whether connections to the store have to be proved before they are used.</summary>
+    bool IsFenced => false;
+
+    /// <summary>Finds out whether this process still owns the shard.</summary>
+    /// <param name="proved">Run when it does, on any thread; never if it does not.</param>
+    void ProveOwnership(Action proved) => proved();
+
+    /// <summary>Whether plain clients are kept over a rollback, and told by an error.</summary>
+    bool KeepsClients { get; }
+
+    /// <summary>A client is about to change data in a way that the replication stream does not carry: no version may be
+    /// closed from here on, until a checkpoint holds the change.</summary>
+    void BeforeUnloggedChange()
+    {
+    }
+
+    /// <summary>It has been answered, or its connection has gone: the checkpoint can be taken.</summary>
+    /// <param name="settled">Run on the loop's thread when Redis is done with the checkpoint, or could not take one now.</param>
+    void AfterUnloggedChange(Action settled) => settled();
+
+    /// <summary>A client begins to wait for a commit (<see cref="FrontEndLoop.AnybodyWaits"/>): no step of it is put off.</summary>
+    void OnCommitAwaited()
+    {
+    }
+
+    /// <summary>Reads how another proxy of the cluster introduces itself: the arguments of DPR.PEER.</summary>
+    /// <param name="words">The arguments.</param>
+    /// <param name="refusal">Why it is not taken.</param>
+    /// <returns>Null if it is not taken.</returns>
+    Peers.PeerIntroduction? ReadPeer(IReadOnlyList<byte[]> words, out string refusal)
+    {
+        refusal = "ERR SLOGGER DPR.PEER: this shard has no others beside it";
+        return null;
+    }
+
+    /// <summary>Takes over the connection of a proxy that was taken. <c>+OK</c> has been sent.</summary>
+    void AcceptPeer(Socket connection, Peers.PeerIntroduction introduction) => connection.Dispose();
+
+    /// <summary>Tells the operator.</summary>
+    void Warn(string message);
+}
