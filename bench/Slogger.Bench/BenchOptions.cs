@@ -51,7 +51,7 @@ internal sealed record BenchOptions
     /// <summary>Distinct keys of the load.</summary>
     public int KeySpace { get; init; } = 100_000;
 
-    /// <summary>Keys of the restore suite.</summary>
+    /// <summary>Keys of the suites restore, faster-local and co-location.</summary>
     public int RestoreKeys { get; init; } = 1_000_000;
 
     /// <summary>Length of the full-load memory run.</summary>
@@ -90,20 +90,24 @@ internal sealed record BenchOptions
     /// <summary>Where the suite of sessions keeps its clusters' metadata, as for `slogger serve`; null: in SQLite.</summary>
     public string? Metadata { get; init; }
 
+    /// <summary>How long the versions of the suite finders are.</summary>
+    public TimeSpan VersionInterval { get; init; } = TimeSpan.FromMilliseconds(5);
+
     /// <summary>As typed, for the report.</summary>
     public string CommandLine { get; init; } = "";
 
     public const string Help = """
         usage: dotnet run -c Release --project bench/Slogger.Bench -- <suite> [options]
 
-        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study sessions finders all
+        suites: quick none-pinned none-unpinned typical latency log aof commit memory restore rollback drain-study sessions finders faster faster-local co-location all
                 selfcheck (of the bench itself)
 
-          --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always
+          --cases a,b,c        only these: raw haproxy haproxy2 nutcracker none log5 log1 bgsave drain everysec always faster
           --extra LABEL=ARGS   one more contestant: [EXECUTABLE] and the options of its `slogger serve` (repeatable)
           --proxy PATH         slogger.dll or an executable (default src/Slogger.Cli/bin/Release/net10.0/slogger.dll)
           --proxy-args "..."   added to every `slogger serve`
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
+          --interval 5ms       how long versions are in the suite finders
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix
           --layout pinned|unpinned
@@ -155,6 +159,7 @@ internal sealed record BenchOptions
                 "--out" => o with { OutFile = Value() },
                 "--md" => o with { MarkdownFile = Value() },
                 "--metadata" => o with { Metadata = Value() },
+                "--interval" => o with { VersionInterval = Time(Value()) },
                 "--keep" => o with { Keep = true },
                 _ => throw new BenchException($"unknown option {name}\n\n{Help}"),
             };

@@ -13,7 +13,7 @@ internal static class CommandLine
 
     public static async Task<CommandResult> RunAsync(IReadOnlyList<string> args, AppHost host)
     {
-        Command serve = Build("serve", "Run a proxy in front of a Redis", OptionCatalog.For(OptionCommands.Serve));
+        Command serve = Build("serve", "Run a proxy, in front of a Redis or with a store of its own", OptionCatalog.For(OptionCommands.Serve));
         Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs", OptionCatalog.For(OptionCommands.Restore));
         Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed", OptionCatalog.For(OptionCommands.Recover));
         Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);

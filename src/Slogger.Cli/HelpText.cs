@@ -39,8 +39,9 @@ internal static class HelpText
         switch (command)
         {
             case "serve":
-                output.WriteLine("slogger serve: run a proxy in front of a Redis.");
+                output.WriteLine("slogger serve: run a proxy in front of a Redis, or with a store of its own.");
                 output.WriteLine();
+                output.WriteLine("  slogger serve --data /var/lib/slogger");
                 output.WriteLine("  slogger serve --redis 127.0.0.1:6379 --data /var/lib/slogger");
                 output.WriteLine("  slogger serve --redis-server redis-server --data /var/lib/slogger --listen 127.0.0.1:6380");
                 WriteOptions(output, OptionCatalog.For(OptionCommands.Serve), width);
@@ -122,7 +123,7 @@ internal static class HelpText
             default:
                 output.WriteLine("slogger: makes an unmodified Redis recoverable.");
                 output.WriteLine();
-                output.WriteLine("  slogger serve     run a proxy in front of a Redis");
+                output.WriteLine("  slogger serve     run a proxy, in front of a Redis or with a store of its own");
                 output.WriteLine("  slogger status    show the state of a running proxy");
                 output.WriteLine("  slogger move      move hash slots or key ranges from one shard to another");
                 output.WriteLine("  slogger leave     have a shard that owns nothing leave its cluster");

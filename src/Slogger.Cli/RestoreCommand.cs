@@ -20,6 +20,12 @@ internal static class RestoreCommand
             return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
         }
 
+        if (data.Store.Store == StoreKind.Faster)
+        {
+            data.Dispose();
+            return CommandResult.Failed($"{data.Path} belongs to an embedded store, which slogger restore cannot put into a Redis", "start slogger serve with it: it opens at the newest version");
+        }
+
         using (data)
         using (LineLog log = new(host.Error, options.LogLevel))
         using (StopSignals signals = new(log, host.HandlesSignals))

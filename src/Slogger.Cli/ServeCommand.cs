@@ -35,7 +35,7 @@ internal static class ServeCommand
             }
 
             using StopSignals signals = new(log, host.HandlesSignals);
-            string store = options.Redis is { } redis ? $"redis {redis}" : $"supervised {options.RedisServerPath}";
+            string store = options.Redis is { } redis ? $"redis {redis}" : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
             log.Info($"slogger {ProductVersion.Text}: cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
             ProxyExit exit = await host.Serve(options, log, signals.Token).ConfigureAwait(false);
             if (exit.IsDone)
@@ -49,5 +49,5 @@ internal static class ServeCommand
         }
     }
 
-    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.Bgsave => "bgsave", _ => "none" };
+    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.Bgsave => "bgsave", CommitMode.Faster => "faster", _ => "none" };
 }

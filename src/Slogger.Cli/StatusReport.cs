@@ -17,6 +17,7 @@ internal static class StatusReport
     [
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
         "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
+        "memory_bytes", "memory_live_bytes", "memory_limit_bytes", "disk_bytes", "keys", "commits_kept", "commit_last_ms",
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
     ];
 
@@ -84,8 +85,16 @@ internal static class StatusReport
         Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
         Row("recorded cut", Join(Get("committed_version"), Behind(values, "open_version", "committed_version")));
         Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
-        Row("log", Bytes(Get("log_bytes")));
-        Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? Bytes(tail) + " of log since" : ""));
+        if (values.ContainsKey("memory_bytes"))
+        {
+            Row("memory", $"{Bytes(Get("memory_bytes"))} of {Bytes(Get("memory_limit_bytes"))}, {Bytes(Get("memory_live_bytes"))} in use, {Count(Get("keys"))} keys");
+            Row("disk", $"{Bytes(Get("disk_bytes"))}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
+        }
+        else
+        {
+            Row("log", Bytes(Get("log_bytes")));
+            Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? Bytes(tail) + " of log since" : ""));
+        }
         Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
         Row("operations", Count(Get("ops_per_sec")) + " per second");
         Row("proxy", $"version {Get("version")}, up for {Age(Get("uptime_s"))}");

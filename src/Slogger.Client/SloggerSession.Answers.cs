@@ -29,6 +29,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             if (batch.IsSettled) { return true; }
+            Settle();
             if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, reply) != ReplyOutcome.Completed) { return false; }
             if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
             foreach (Operation operation in batch.Operations)
@@ -154,6 +155,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
+            Settle();
             if (executed.Last > Sequence.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
             _machine.OnConnectionLost(link.Shard, _uncertain);
             // What is sent again goes before what was started later.
@@ -180,6 +182,7 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
+            Settle();
             _machine.OnConnectionLost(shard, _uncertain);
             if (_closed is null && _uncertain.Count > 0) { throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it"); }
         }

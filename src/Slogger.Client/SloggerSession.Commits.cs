@@ -30,7 +30,14 @@ public sealed partial class SloggerSession
     /// It moves while the session works, waits, or is listened to. It never goes back.</summary>
     public Sequence CommittedUpTo
     {
-        get { lock (_gate) { return _machine.Committed; } }
+        get
+        {
+            lock (_gate)
+            {
+                Settle();
+                return _machine.Committed;
+            }
+        }
     }
 
     /// <summary>Operations that are not committed although <see cref="CommittedUpTo"/> is past them: those that were reported lost
@@ -40,7 +47,12 @@ public sealed partial class SloggerSession
         get
         {
             var exceptions = new List<ExceptionRange>();
-            lock (_gate) { _machine.CopyExceptions(exceptions); }
+            lock (_gate)
+            {
+                Settle();
+                _machine.CopyExceptions(exceptions);
+            }
+
             return exceptions;
         }
     }
@@ -53,6 +65,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             if (_closed is { } why) { return Task.FromException(why); }
+            Settle();
             if (_generation.Outstanding > 0)
             {
                 _earlier.Add(_generation);
@@ -78,6 +91,7 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             if (_closed is { } why) { return Task.FromException(why); }
+            Settle();
             ArgumentOutOfRangeException.ThrowIfGreaterThan(upTo.Number, _machine.Begun.Number, nameof(upTo));
             waiter = new(null, upTo);
             if (IsDone(waiter)) { return Task.CompletedTask; }
@@ -104,6 +118,7 @@ public sealed partial class SloggerSession
                 lock (_gate)
                 {
                     if (_closed is { } why) { throw why; }
+                    Settle();
                     advanced = _advanced.Task;
                     now = new(_machine.Committed, _machine.WorldLine);
                 }
@@ -129,6 +144,7 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
+            Settle();
             bool isWanted = _waiters.Count > 0 || _subscribers > 0 || _isBlocked;
             return isWanted && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
         }
@@ -146,6 +162,7 @@ public sealed partial class SloggerSession
         List<Wire.Link>? more = null;
         lock (_gate)
         {
+            Settle();
             Sequence before = _machine.Committed;
             Sequence now = byShard is null ? _machine.OnCommitted(uniform) : _machine.OnCommitted(byShard.WorldLine, byShard.Versions);
             if (now == before && _waiters.Count == 0 && !_isBlocked) { return; }

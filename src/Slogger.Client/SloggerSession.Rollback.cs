@@ -20,7 +20,11 @@ public sealed partial class SloggerSession
         ArgumentNullException.ThrowIfNull(rollback);
         lock (_gate)
         {
-            if (_closed is RollbackException current && current.Rollback == rollback.Rollback) { _closed = null; }
+            if (_closed is RollbackException current && current.Rollback == rollback.Rollback)
+            {
+                _closed = null;
+                GoOnLocally();
+            }
         }
     }
 
@@ -29,9 +33,18 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
-            if (branch.Tell(_machine) is not { } rollback) { return; }
+            // From here on nothing more is executed in the old world-line.
+            _local?.GoOn(null);
+            Settle();
+            if (branch.Tell(_machine) is not { } rollback)
+            {
+                GoOnLocally();
+                return;
+            }
+
             if (rollback.Lost.IsEmpty && rollback.Uncertain.IsEmpty && rollback.Exceptions.IsEmpty)
             {
+                GoOnLocally();
                 CheckWaiters();
                 return;
             }

@@ -53,7 +53,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     /// <summary>The last operation that was sent.</summary>
     public Sequence LastSent
     {
-        get { lock (_gate) { return _machine.Begun; } }
+        get => TakeIn();
     }
 
     internal string IdText { get; }
@@ -141,6 +141,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     private void Pump(Lane lane)
     {
         bool any = false;
+        Settle();
         while (lane.Next is { } batch)
         {
             if (!lane.Link.TrySend(batch, _machine, out bool hasRoom))
@@ -225,6 +226,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
     /// <param name="ofSent">What an operation under way fails with, by its number; null: the same.</param>
     private void Close(Exception why, Func<Sequence, Exception>? ofSent = null)
     {
+        _local?.GoOn(null);
+        Settle();
         _closed = why;
         foreach (Lane? lane in _lanes)
         {

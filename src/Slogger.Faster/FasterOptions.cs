@@ -1,4 +1,6 @@
 // What a FASTER store is made with.
+using Slogger.Log.Files;
+
 namespace Slogger.Faster;
 
 /// <summary>Options of a <see cref="FasterStore"/>.</summary>
@@ -7,7 +9,8 @@ public sealed record FasterOptions
     /// <summary>Where the log and the commits are. One store at a time.</summary>
     public required string Directory { get; init; }
 
-    /// <summary>Memory for records, in bytes: rounded down to a power of two. The whole log is kept there. Default: 1 GiB.</summary>
+    /// <summary>Memory for records, in bytes: rounded down to a power of two. The whole log is kept there: some 60 % of it can be records in use,
+    /// the rest is for those that are written anew. On disk the log takes about as much, and never more than twice as much. Default: 1 GiB.</summary>
     public long MemoryBytes { get; init; } = 1L << 30;
 
     /// <summary>Memory for the hash index, in bytes: rounded down to a power of two, at least 64 KiB. A bucket of 64 bytes takes some eight keys. Default: 64 MiB.</summary>
@@ -22,6 +25,9 @@ public sealed record FasterOptions
     /// <summary>How many locks all keys share: a power of two, at most as many as the index has buckets. All are taken for a moment at
     /// each commit. Default: 1024.</summary>
     public int Stripes { get; init; } = 1024;
+
+    /// <summary>The disk, for tests.</summary>
+    internal IFileLayer Files { get; init; } = SystemFileLayer.Instance;
 
     /// <summary>What makes no sense.</summary>
     /// <exception cref="ArgumentException">Names the option.</exception>

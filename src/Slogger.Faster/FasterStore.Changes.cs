@@ -15,18 +15,23 @@ public readonly record struct Change(byte[] Key, byte[]? Value, long ExpiryMs);
 public sealed partial class FasterStore
 {
     /// <summary>The keys that a commit has changed, each once, with what they were at its end. Nothing is kept in memory for it: it reads
-    /// the log, as long as the log reaches that far back.</summary>
+    /// the log, which reaches as far back as commits are kept (<see cref="Keep"/>). What compaction and rollbacks have put there is no change: behind
+    /// a rollback, the changes follow those of the commit that it went back to.</summary>
+    /// <exception cref="InvalidOperationException">The commit was not kept.</exception>
     public IEnumerable<Change> Changes(CommitRecord commit)
     {
         ArgumentNullException.ThrowIfNull(commit);
         using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(commit.From, commit.To);
-        while (records.GetNext(out _))
+        while (true)
         {
+            bool any = records.GetNext(out _);
+            if (_kv.Log.BeginAddress > commit.From) throw new InvalidOperationException($"The commit of version {commit.Point} was not kept: the log begins at {_kv.Log.BeginAddress}, its changes at {commit.From}.");
+            if (!any) yield break;
             byte[] key = records.GetKey().ToByteArray();
-            if (!IsLast(key, records.CurrentAddress, commit.To)) continue;
             byte[] record = records.GetValue().ToByteArray();
-            long expiryMs = BinaryPrimitives.ReadInt64LittleEndian(record);
-            yield return expiryMs == RecordFunctions.Removed ? new(key, null, 0) : new(key, record[RecordFunctions.HeaderBytes..], expiryMs);
+            long header = BinaryPrimitives.ReadInt64LittleEndian(record);
+            if (RecordHeader.IsCopy(header) || !IsLast(key, records.CurrentAddress, commit.To)) continue;
+            yield return RecordHeader.IsRemoved(header) ? new(key, null, 0) : new(key, record[RecordHeader.Bytes..], header);
         }
     }
 

@@ -11,6 +11,17 @@ namespace Slogger.Faster;
 public sealed partial class FasterStore
 {
     private int _rollbacks;
+    private long _undone;
+    private volatile bool _isGoingBack;   // a rollback is about to begin
+
+    /// <summary>Whether a rollback is about to begin, or under way: compaction waits.</summary>
+    internal bool IsGoingBack => _isGoingBack || _undo is not null;
+
+    /// <summary>Rises with each rollback, before anything is taken back.</summary>
+    internal int Rollbacks => Volatile.Read(ref _rollbacks);
+
+    /// <summary>How often something was taken back. Changes with all stripes held.</summary>
+    internal long UndoneCount => Volatile.Read(ref _undone);
 
     /// <summary>Goes back to a commit. When <paramref name="begun"/> is called nobody sees anything later any more; commits follow.</summary>
     /// <param name="to">The commit.</param>
@@ -19,37 +30,138 @@ public sealed partial class FasterStore
     /// <param name="begun">Called while nobody changes a record: the moment between the timelines. It must be short.</param>
     /// <param name="cancellation">Ends the wait for a commit that is under way.</param>
     /// <returns>The first commit of the new timeline; null: another rollback came before it was made.</returns>
+    /// <exception cref="InvalidOperationException">There is no such commit; or the memory is too small for what has to be put back: then nothing has changed, and the store is to
+    /// be opened again at the commit.</exception>
+    public async Task<CommitRecord?> RollbackAsync(WorldPoint to, WorldLine line, Version next, Action begun, CancellationToken cancellation = default) =>
+        await GoBackAsync(to, next, begun, cancellation).ConfigureAwait(false) ? await CommitInTurnAsync(line, next).ConfigureAwait(false) : null;
+
+    /// <summary>Goes back to a commit, and leaves the first commit of the new timeline to the caller: versions end where the caller says.</summary>
+    /// <param name="to">The commit.</param>
+    /// <param name="begun">Called while nobody changes a record: the moment between the timelines. It must be short.</param>
+    /// <param name="cancellation">Ends the wait for a commit that is under way.</param>
+    /// <returns>When commits can be made again: whether nothing of what was taken back is left. False: another rollback came before.</returns>
     /// <exception cref="InvalidOperationException">There is no such commit.</exception>
-    public async Task<CommitRecord?> RollbackAsync(WorldPoint to, WorldLine line, Version next, Action begun, CancellationToken cancellation = default)
+    public async Task<bool> RollbackAsync(WorldPoint to, Action begun, CancellationToken cancellation = default)
     {
+        bool done = await GoBackAsync(to, null, begun, cancellation).ConfigureAwait(false);
+        if (done) _turn.Release();
+        return done;
+    }
+
+    // If true, with the turn still taken.
+    private async Task<bool> GoBackAsync(WorldPoint to, Version? next, Action begun, CancellationToken cancellation)
+    {
+        Check(to, next);
         // A purge that is under way would have to begin again anyhow.
         int number = Interlocked.Increment(ref _rollbacks);
-        await _turn.WaitAsync(cancellation).ConfigureAwait(false);
         try
         {
-            ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, Open.Number, nameof(next));
-            CommitRecord commit = Commits.FirstOrDefault(c => c.Point == to)
-                ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {to}: the store cannot go back to it.");
+            await TakeTurnAsync(cancellation).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // Not so after all.
+            if (_undo is not null) await FinishPurgeAsync(number).ConfigureAwait(false);
+            throw;
+        }
+
+        bool isPurging = false;
+        try
+        {
+            CommitRecord commit = Hold(to, next);
+            // What compaction took from here on would be missing.
+            _isGoingBack = true;
+            RequireRoom(commit);
             // Should this process die now, the next one finds nothing of what is taken back.
             ForgetAfter(to);
-            Undo undo = null!;
             Stripes.Alone(() =>
             {
-                undo = new(commit.To, _kv.Log.TailAddress);
+                var undo = new Undo(commit.To, _kv.Log.TailAddress);
                 // What is found is left as it is: a record that was taken back is never brought up to date in its place.
                 _kv.Log.ShiftReadOnlyAddress(undo.To, wait: false);
                 _undo = undo;
+                Volatile.Write(ref _undone, _undone + 1);
+                CountAnew(commit);
+                _compactor.BeginAnew();
                 begun();
             });
-            _from = undo.To;
-            if (!await Task.Run(() => Purge(undo, number), CancellationToken.None).ConfigureAwait(false)) return null;
-            _undo = null;
-            return await CommitInTurnAsync(line, next).ConfigureAwait(false);
+            _isGoingBack = false;
+            _from = _undo!.To;
+            isPurging = true;
+            if (await PurgeAsync(number).ConfigureAwait(false)) return true;
+            _turn.Release();
+            return false;
+        }
+        catch
+        {
+            _isGoingBack = false;
+            if (_undo is null) Unhold();
+            _turn.Release();
+            if (!isPurging && _undo is not null) await FinishPurgeAsync(number).ConfigureAwait(false);
+            throw;
+        }
+    }
+
+    // A rollback that has failed may have stopped the purge of one before: the last that was asked for takes care of that.
+    private async Task FinishPurgeAsync(int number)
+    {
+        await TakeTurnAsync(CancellationToken.None).ConfigureAwait(false);
+        try
+        {
+            if (_undo is not null) await PurgeAsync(number).ConfigureAwait(false);
         }
         finally
         {
             _turn.Release();
         }
+    }
+
+    // In its turn. False: another rollback has been asked for.
+    private async Task<bool> PurgeAsync(int number)
+    {
+        Undo undo = _undo!;
+        if (!await Task.Run(() => Purge(undo, number), CancellationToken.None).ConfigureAwait(false)) return false;
+        _undo = null;
+        Unhold();
+        return true;
+    }
+
+    private CommitRecord Check(WorldPoint to, Version? next)
+    {
+        if (next <= Open) throw new ArgumentOutOfRangeException(nameof(next), $"Version {next} is not later than the open one, {Open}.");
+        lock (_commits)
+        {
+            return _commits.Find(c => c.Point == to) ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {to}: the store cannot go back to it.");
+        }
+    }
+
+    // The commit to go back to, which is kept from now on.
+    private CommitRecord Hold(WorldPoint to, Version? next)
+    {
+        lock (_commits)
+        {
+            CommitRecord commit = Check(to, next);
+            _rollingBackTo = to;
+            return commit;
+        }
+    }
+
+    private void Unhold()
+    {
+        lock (_commits) _rollingBackTo = null;
+    }
+
+    // What is put back is written anew: if there is no room for that, nothing is begun. Some is left for what is written meanwhile.
+    private void RequireRoom(CommitRecord commit)
+    {
+        long tail = _kv.Log.TailAddress, room = _budget.Wall - UsedBytes;
+        // At most all that there was, and of keys that there were not their removals, which are no longer than their records.
+        if (commit.LiveBytes + tail - commit.To < room / 2) return;
+        long needed = _budget.PageBytes;
+        using FasterWorker worker = NewWorker();
+        using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(commit.To, tail);
+        while (records.GetNext(out RecordInfo record)) needed += worker.BytesToPutBack(records.GetKey().AsReadOnlySpan(), record.PreviousAddress, commit.To);
+        if (needed > room) throw TooSmallToGoBack(commit.Point);
     }
 
     private bool Purge(Undo undo, int number)
@@ -58,19 +170,14 @@ public sealed partial class FasterStore
         using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(undo.From, undo.To);
         while (records.GetNext(out _))
         {
-            if (Volatile.Read(ref _rollbacks) != number) return false;
-            byte[] key = records.GetKey().ToByteArray();
-            int stripe = worker.Enter(key);
-            try
-            {
-                worker.Restore(key, undo);
-            }
-            finally
-            {
-                worker.Exit(stripe);
-            }
+            if (Rollbacks != number) return false;
+            if (_isFull) throw TooSmallToGoBack();
+            worker.PutBack(records.GetKey().AsReadOnlySpan(), undo);
         }
 
         return true;
     }
+
+    internal InvalidOperationException TooSmallToGoBack(WorldPoint? to = null) =>
+        new($"The memory for records ({_options.MemoryBytes} bytes) is too small to take so much back in place: open the store again at version {to ?? Commits[^1].Point}.");
 }

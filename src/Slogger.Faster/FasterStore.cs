@@ -6,13 +6,17 @@
 // - a version ends while all stripes are held: FASTER's version and the log's tail then say the same, and no record is of two versions;
 // - what lies below that place is read-only from then on: a later change makes a new record, so that each version's records are its own;
 // - a checkpoint that was begun is completed, and only then is another begun; the version that is to follow is checked by us;
-// - commits that are newer than the one to be recovered are deleted first.
+// - commits that are newer than the one to be recovered are deleted first; older ones before the log that they need is cut;
+// - the log never grows so far that FASTER would put a part of it out of memory (LogBudget).
 //
-// Threads: each uses workers of its own. Commits and rollbacks run one after the other.
+// Threads: each uses workers of its own. Commits and rollbacks run one after the other. Compaction has a thread, and so has the disk.
 using FASTER.core;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
+using Slogger.Faster.Disk;
+using Slogger.Faster.Memory;
 using Slogger.Faster.Records;
+using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
@@ -20,33 +24,57 @@ namespace Slogger.Faster;
 /// <summary>A store of records. Source: DPR, section 5; Prasaad et al., Concurrent Prefix Recovery.</summary>
 public sealed partial class FasterStore : IDisposable
 {
+    private const int ReadBytes = 1 << 20;
+    private static readonly TimeSpan s_disposePause = TimeSpan.FromMilliseconds(20);
     private readonly FasterOptions _options;
-    private readonly IDevice _device;
+    private readonly IDisposable _directoryLock;
+    private readonly LogDevice _device;
     private readonly CommitFiles _files;
     private readonly FasterKV<SpanByte, SpanByte> _kv;
     private readonly SemaphoreSlim _turn = new(1, 1);
     private readonly List<CommitRecord> _commits;   // on disk, oldest first; guarded by itself
     private readonly VersionEnds _ends = new();
+    private readonly Compactor _compactor;
     private long _from;                             // where the open version begins in the log
+    private long _since;                            // up to where the log is covered by checksums
     private long _open;                             // changes with all stripes held
+    private long _ended;                            // where the last version ended in the log; changes with all stripes held
     private volatile Undo? _undo;
+    private volatile bool _isDisposed;
+    private readonly List<CommitRecord> _damaged = [];
 
     private FasterStore(FasterOptions options)
     {
         options.Validate();
         _options = options;
-        Directory.CreateDirectory(options.Directory);
-        _files = new(Path.Combine(options.Directory, "commits"));
-        _commits = _files.Load();
-        _device = Devices.CreateLogDevice(Path.Combine(options.Directory, "log"));
-        long buckets = Floor2(options.IndexBytes) / 64;
-        _kv = new(
-            buckets,
-            new LogSettings { LogDevice = _device, MemorySizeBits = Bits(options.MemoryBytes), PageSizeBits = options.PageBits, SegmentSizeBits = options.SegmentBits, MutableFraction = 0.9 },
-            new CheckpointSettings { CheckpointManager = _files, CheckpointVersionSwitchBarrier = true },
-            concurrencyControlMode: ConcurrencyControlMode.LockTable);
-        _kv.UnsafeRegisterCallback(_ends);
-        Stripes = new((int)Math.Min(options.Stripes, buckets));
+        options.Files.CreateDirectory(options.Directory);
+        _directoryLock = options.Files.TryLock(Path.Combine(options.Directory, "lock"))
+            ?? throw new InvalidOperationException($"{options.Directory} is in use by another process.");
+        try
+        {
+            _files = new(options.Files, Path.Combine(options.Directory, "commits"));
+            _commits = _files.Load();
+            _device = new(options.Files, options.Directory, options.SegmentBits, options.PageBits);
+            long buckets = Floor2(options.IndexBytes) / 64;
+            _kv = new(
+                buckets,
+                new LogSettings { LogDevice = _device, MemorySizeBits = Bits(options.MemoryBytes), PageSizeBits = options.PageBits, SegmentSizeBits = options.SegmentBits, MutableFraction = 0.9 },
+                new CheckpointSettings { CheckpointManager = _files, CheckpointVersionSwitchBarrier = true },
+                comparer: new KeyComparer(), concurrencyControlMode: ConcurrencyControlMode.None);
+            _kv.UnsafeRegisterCallback(_ends);
+            Hints = MemoryHints.Of(_kv, options.PageBits);
+            _budget = new(1L << options.PageBits, 1L << (Bits(options.MemoryBytes) - options.PageBits));
+            _compactor = new(this);
+            Stripes = new((int)Math.Min(options.Stripes, buckets));
+        }
+        catch
+        {
+            // Whoever tries again finds the directory free.
+            _device?.Dispose();
+            _kv?.Dispose();
+            _directoryLock.Dispose();
+            throw;
+        }
     }
 
     /// <summary>A stretch of the log that a rollback has taken back, while records of it can still be found.</summary>
@@ -58,11 +86,17 @@ public sealed partial class FasterStore : IDisposable
     /// <summary>The version that is open: that of a change, for whoever holds its lock; of a read, when it is asked for behind it.</summary>
     public Version Open => new(Volatile.Read(ref _open));
 
+    /// <summary>Whether anything was written since the last version's end. Then the log has grown: what was there before is read-only.</summary>
+    public bool IsChanged => _kv.Log.TailAddress != Volatile.Read(ref _ended);
+
     /// <summary>The commits that are on disk, oldest first.</summary>
     public IReadOnlyList<CommitRecord> Commits
     {
         get { lock (_commits) { return [.. _commits]; } }
     }
+
+    /// <summary>What was found damaged when the store was opened; null: nothing.</summary>
+    public string? Damage { get; private set; }
 
     internal StripeLocks Stripes { get; }
 
@@ -70,10 +104,13 @@ public sealed partial class FasterStore : IDisposable
 
     internal Undo? BeingUndone => _undo;
 
+    /// <summary>Null: this FASTER's memory is not known.</summary>
+    internal MemoryHints? Hints { get; }
+
     /// <summary>Opens a store at its newest commit, or empty if it has none.</summary>
     /// <param name="options">The options.</param>
     /// <param name="at">The commit to open; null: the newest. Newer ones are deleted.</param>
-    /// <param name="open">The version that is open then, later than the commit's; null: the next one.</param>
+    /// <param name="open">The version that is open then, later than the commit's if there is one; null: the next one.</param>
     /// <exception cref="InvalidOperationException">There is no such commit.</exception>
     /// <exception cref="InvalidDataException">The directory holds something else, or what it holds is damaged.</exception>
     public static FasterStore OpenAt(FasterOptions options, WorldPoint? at = null, Version? open = null)
@@ -92,49 +129,109 @@ public sealed partial class FasterStore : IDisposable
     }
 
     /// <summary>A way to the records, for one thread at a time.</summary>
-    public FasterWorker NewWorker() => new(this);
+    public FasterWorker NewWorker()
+    {
+        var worker = new FasterWorker(this);
+        lock (_workers) _workers.Add(worker);
+        return worker;
+    }
 
-    /// <inheritdoc />
+    /// <summary>Ends the store. What is not committed is lost. No worker may be used any more.</summary>
     public void Dispose()
     {
-        _turn.Wait();
-        _kv.Dispose();
+        if (_isDisposed) return;
+        // A commit that waits for room on the disk is given up.
+        bool isMine;
+        while (!(isMine = _turn.Wait(s_disposePause)) && !_device.Failed.IsCompleted)
+        {
+        }
+
+        _isDisposed = true;
+        _compactor.Dispose();
+        Keys?.Dispose();
+        // Before the memory from which it writes.
         _device.Dispose();
-        _files.Dispose();
-        _turn.Dispose();
+        _kv.Dispose();
+        _directoryLock.Dispose();
+        // For those who wait: they find that there is no store any more.
+        if (isMine) _turn.Release();
     }
 
     private void Recover(WorldPoint? at, Version? open)
     {
+        RequireSizes(_options, _commits);
+        Verify();
         CommitRecord? commit = at is null ? _commits.LastOrDefault() : _commits.Find(c => c.Point == at)
             ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {at}: it has {(_commits.Count == 0 ? "none" : string.Join(", ", _commits.Select(c => c.Point)))}.");
         Version last = commit?.Point.Version ?? Version.Zero;
-        if (open <= last) throw new ArgumentOutOfRangeException(nameof(open), $"Version {open} cannot be open in {_options.Directory}: it goes on from version {last}.");
+        if (commit is not null && open <= last) throw new ArgumentOutOfRangeException(nameof(open), $"Version {open} cannot be open in {_options.Directory}: it goes on from version {last}.");
         _open = (open ?? last.Next).Number;
         // A newer one that is left behind would be taken for the present one, or be written over in part.
         ForgetAfter(commit?.Point);
-        if (commit is null)
-        {
-            _from = _kv.Log.TailAddress;
-            return;
-        }
+        // Left behind, they would be taken for damage of what is written in their place.
+        _files.Purge(_damaged);
+        _files.DeleteTorn();
+        if (commit is not null) Recover(commit);
+        _from = _since = _ended = _kv.Log.TailAddress;
+        _device.GoOnFrom(_from);
+        CountAnew(commit);
+        Judge();
+        _compactor.Start();
+    }
 
+    private void Recover(CommitRecord commit)
+    {
+        if (commit.To - (commit.Begin & -_budget.PageBytes) > (_budget.Pages - 1) * _budget.PageBytes)
+            throw new InvalidDataException($"{_options.Directory} holds {commit.To - commit.Begin} bytes of records: give the store at least {_options.MemoryBytes * 2} bytes of memory, not {_options.MemoryBytes}.");
         long number = _kv.RecoverAsync(default, commit.Token).AsTask().GetAwaiter().GetResult();
         // Of a log without a record it says -1.
         if (number != commit.Number && !(number == -1 && commit.To == _kv.Log.BeginAddress))
             throw new InvalidDataException($"{_options.Directory}: FASTER recovered its checkpoint {number} from the commit of version {commit.Point.Version}, which is {commit.Number}.");
-        _from = _kv.Log.TailAddress;
+    }
+
+    // With other sizes the log is read in the wrong places, and looks damaged.
+    private static void RequireSizes(FasterOptions options, List<CommitRecord> commits)
+    {
+        if (commits.Find(c => c.PageBits != options.PageBits || c.SegmentBits != options.SegmentBits) is { } commit)
+            throw new InvalidDataException($"{options.Directory} was made with pages of 2^{commit.PageBits} bytes and files of 2^{commit.SegmentBits}: open it with the same, not 2^{options.PageBits} and 2^{options.SegmentBits}.");
+    }
+
+    // A commit whose log is damaged, and all that rest on it, are none.
+    private void Verify()
+    {
+        int damaged = FirstDamaged(_device, _commits);
+        if (damaged < 0) return;
+        Damage = $"{_options.Directory}: the log is damaged between {_commits[damaged].Since} and {_commits[damaged].To}: {_commits.Count - damaged} commits from version {_commits[damaged].Point} on are lost.";
+        _damaged.AddRange(_commits.Skip(damaged));
+        _commits.RemoveRange(damaged, _commits.Count - damaged);
+    }
+
+    private static int FirstDamaged(LogDevice device, List<CommitRecord> commits) => commits.FindIndex(c => Checksum(device, c.Since, c.To) != c.Checksum);
+
+    private uint Checksum(long from, long to) => Checksum(_device, from, to);
+
+    private static uint Checksum(LogDevice device, long from, long to)
+    {
+        uint checksum = 0;
+        byte[] buffer = new byte[(int)Math.Min(ReadBytes, Math.Max(1, to - from))];
+        for (int bytes; from < to; from += bytes)
+        {
+            bytes = (int)Math.Min(buffer.Length, to - from);
+            device.Read(from, buffer.AsSpan(0, bytes));
+            checksum = Crc32C.Compute(buffer.AsSpan(0, bytes), checksum);
+        }
+
+        return checksum;
     }
 
     private void ForgetAfter(WorldPoint? point)
     {
         lock (_commits)
         {
-            for (int i = _commits.Count - 1; i >= 0 && (point is null || _commits[i].Point > point); i--)
-            {
-                _files.Purge(_commits[i].Token);
-                _commits.RemoveAt(i);
-            }
+            int first = point is null ? 0 : _commits.FindIndex(c => c.Point > point);
+            if (first < 0 || first == _commits.Count) return;
+            _files.Purge(_commits.Skip(first));
+            _commits.RemoveRange(first, _commits.Count - first);
         }
     }
 

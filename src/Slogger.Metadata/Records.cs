@@ -20,7 +20,7 @@ public static class Nobody
 /// <summary>A shard as the metadata knows it.</summary>
 /// <param name="Shard">Its number.</param>
 /// <param name="Address">Where clients reach it; empty before it registered.</param>
-/// <param name="StoreKind">Its kind of store, such as <c>redis</c>; empty before it registered.</param>
+/// <param name="StoreKind">Its kind of store, such as <see cref="RedisStore"/>; empty before it registered.</param>
 /// <param name="Claim">The current world-line, and what the shard is known to have durable in it: what it recorded, or the
 /// branch cut if it has not recorded anything in this world-line yet.</param>
 /// <param name="Epoch">Its newest epoch; 0 before anyone owned it.</param>
@@ -30,6 +30,12 @@ public static class Nobody
 public sealed record ShardRecord(
     ShardId Shard, string Address, string StoreKind, DurableClaim Claim, long Epoch, string Owner, WorldLine Entered)
 {
+    /// <summary>The kind of a shard whose store is a Redis.</summary>
+    public const string RedisStore = "redis";
+
+    /// <summary>The kind of a shard with an embedded FASTER store.</summary>
+    public const string FasterStore = "faster";
+
     /// <summary>Whether it counts.</summary>
     public MemberState State { get; init; }
 

@@ -4,6 +4,7 @@ using System.Net.Security;
 using System.Net.Sockets;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Embedded;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Transports;
@@ -20,7 +21,11 @@ public static class ProxyHost
     /// Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>; this calls
     /// <see cref="ProxyRecord.Publish"/> once it listens. Expected failures are returned, not thrown.
     /// </summary>
-    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
+
+    /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
+    /// it has, when it listens. Its store is embedded.</summary>
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -55,11 +60,13 @@ public static class ProxyHost
             IPoller poller = options.Transport == TransportKind.Sockets || (options.Transport == TransportKind.Auto && !OperatingSystem.IsLinux())
                 ? new SocketPoller()
                 : new EpollPoller();
-            IStore store = options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
+            IRedisStore Redis() => options.RedisServerPath is null ? new AttachedStore(StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls)) : new SupervisedStore(options, log);
             VersionedShard? versioned = null;
+            IRedisStore? passedTo = null;
             IShardPort shard;
             if (options.Commit == CommitMode.None)
             {
+                IRedisStore store = passedTo = Redis();
                 await store.EnsureRunningAsync(stop).ConfigureAwait(false);
                 ProbeResult probe = await RedisProbe.InspectAsync(store.Endpoint, cancellation: stop).ConfigureAwait(false);
                 if (!probe.IsUsable) { return ProxyExit.Failed(probe.Message, probe.Problem.Remedy()); }
@@ -67,9 +74,12 @@ public static class ProxyHost
             }
             else
             {
-                shard = versioned = options.Commit == CommitMode.Bgsave
-                    ? new BgsaveShard(options, log, store, Connector)
-                    : new LogShard(options, log, store, Connector);
+                shard = versioned = options.Commit switch
+                {
+                    CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
+                    CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
+                    _ => new LogShard(options, log, Redis(), Connector),
+                };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
             var limits = new FrontEndLimits
@@ -78,7 +88,7 @@ public static class ProxyHost
                 ClientOutputBytes = options.ClientOutputLimitBytes,
                 TotalOutputBytes = options.OutputMemoryLimitBytes,
             };
-            using var loop = new FrontEndLoop(poller, Connector(store.Endpoint), shard, limits);
+            using var loop = new FrontEndLoop(poller, versioned?.Connector ?? Connector(passedTo!.Endpoint), shard, limits);
             var ended = new TaskCompletionSource<ProxyExit>(TaskCreationOptions.RunContinuationsAsynchronously);
             var thread = new Thread(() =>
             {
@@ -106,6 +116,7 @@ public static class ProxyHost
                 : null;
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
+            if (versioned is FasterShard faster) { listening?.Invoke(faster, bound); }
             var asked = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
             await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))
             {
@@ -114,7 +125,7 @@ public static class ProxyHost
             }
             // In order: no more requests, the last version committed, then the connections.
             if (versioned is not null) { await versioned.StopAsync().ConfigureAwait(false); }
-            else { await store.StopAsync().ConfigureAwait(false); }
+            else { await passedTo!.StopAsync().ConfigureAwait(false); }
             loop.Stop();
             ProxyExit exit = await ended.Task.ConfigureAwait(false);
             return versioned is { Failure.IsCompleted: true } ? await versioned.Failure.ConfigureAwait(false) : exit;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Contract: the part of the outside suites that fits into some four minutes of CI, on the proxy with --commit none and log:
+# Contract: the part of the outside suites that fits into some four minutes of CI, on the proxy with --commit none and log, and with its embedded store:
 # units of Redis's Tcl suite, the quick conformance cases, the client libraries. Ends with one line
 # `N passed, N failed` (`, N skipped` when this machine cannot fetch a suite: then it says what is missing, and that suite
 # counts as one skipped). Needs the proxy built in Release, or SLOGGER_DLL. Logs of failed parts are printed.
@@ -58,6 +58,8 @@ finish_parts tcl-none conformance-log
 start_part tcl-log 24500-24749 "$external_dir/redis-suite.sh" --target log --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 45
 start_part clients-log 24750-24999 "$external_dir/clients.sh" --target log --only '^(?!.*big-values)'
 finish_parts tcl-log clients-log
+start_part tcl-faster 24000-24249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 60
+finish_parts tcl-faster
 
 if [ "$total_skipped" -gt 0 ]; then
     printf '%d passed, %d failed, %d skipped\n' "$total_passed" "$total_failed" "$total_skipped"

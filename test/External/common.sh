@@ -99,7 +99,7 @@ start_redis() { # start_redis [more options]
 }
 
 # Puts the wanted target in front of redis_port. Sets target_port.
-start_target() { # start_target raw|forwarder|none|log
+start_target() { # start_target raw|forwarder|none|log|faster
     local target=$1 dll
     case $target in
         raw) target_port=$redis_port; return ;;
@@ -119,18 +119,21 @@ listen redis
     server redis 127.0.0.1:$redis_port
 CFG
             haproxy -f "$work_dir/haproxy.cfg" >"$work_dir/target.log" 2>&1 & ;;
-        none | log)
+        none | log | faster)
             need_tools dotnet
             dll=${SLOGGER_DLL:-$(find_slogger)}
             [ -f "$dll" ] || fail "no slogger.dll: build it (dotnet build src/Slogger.Cli -c Release) or set SLOGGER_DLL"
             free_port target_port
             mkdir -p "$work_dir/data"
+            local store=(--redis "127.0.0.1:$redis_port" --commit "$target")
+            # The embedded store is the proxy's own: the Redis beside it stands idle.
+            [ "$target" != faster ] || store=()
             # SLOGGER_EXTRA_OPTIONS: more options of `slogger serve`, for experiments.
             # shellcheck disable=SC2086
             env -u SLOGGER_DLL -u SLOGGER_EXTRA_OPTIONS -u SLOGGER_EXTERNAL_PORTS -u SLOGGER_EXTERNAL_CACHE \
-                dotnet "$dll" serve --listen "127.0.0.1:$target_port" --redis "127.0.0.1:$redis_port" \
-                --data "$work_dir/data" --commit "$target" ${SLOGGER_EXTRA_OPTIONS:-} >"$work_dir/target.log" 2>&1 & ;;
-        *) fail "unknown target $target (raw, forwarder, none, log)" ;;
+                dotnet "$dll" serve --listen "127.0.0.1:$target_port" "${store[@]}" \
+                --data "$work_dir/data" ${SLOGGER_EXTRA_OPTIONS:-} >"$work_dir/target.log" 2>&1 & ;;
+        *) fail "unknown target $target (raw, forwarder, none, log, faster)" ;;
     esac
     started_pids+=($!)
     wait_for_port "$target_port" $! "$work_dir/target.log" 30 || exit 2

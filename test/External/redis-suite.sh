@@ -5,10 +5,11 @@
 # A hang is cut (no progress for STALL_SECONDS, or the whole beyond LIMIT_SECONDS), reported, and the run goes on with
 # the next unit on fresh processes, so that one hang never hides the rest.
 #
-#   redis-suite.sh [--target raw|forwarder|none|log] [--single UNIT]... [--tests-file FILE] [--write-expected]
+#   redis-suite.sh [--target raw|forwarder|none|log|faster] [--single UNIT]... [--tests-file FILE] [--write-expected]
 #                  [--stall-seconds N] [--limit-seconds N] [--keep DIR] [--address HOST:PORT] [--redis-option "K V"]...
 #
-#   --target        raw: the server itself (default); forwarder: haproxy in TCP mode; none, log: the proxy in that mode
+#   --target        raw: the server itself (default); forwarder: haproxy in TCP mode; none, log: the proxy in that mode;
+#                   faster: the proxy with its embedded store
 #   --address       a target that somebody else runs (in front of a Redis started with the options of start_redis)
 #   --single        only this unit (unit/type/string); repeatable. --tests-file: units from a file, one a line
 #   --write-expected  writes redis-suite.expected.txt from this run (only sensible with raw and all units)
@@ -48,6 +49,8 @@ run_dir=$work_dir/suite
 mkdir -p "$run_dir"
 cp -r "$suite_dir/tests" "$run_dir/tests"
 mkdir -p "$run_dir/tests/tmp"
+# The embedded store has no functions to flush and no settings to change between units.
+[ "$target" != faster ] || sed -i -e 's/^    r function flush$//' -e 's/foreach {param val} $overrides {/foreach {param val} {} {/' "$run_dir/tests/support/server.tcl"
 for entry in src runtest utils redis.conf; do ln -s "$suite_dir/$entry" "$run_dir/$entry"; done
 
 all_units() { (cd "$run_dir" && TERM=dumb ./runtest --list-tests); }
@@ -59,7 +62,9 @@ start_all() {
     fi
     suite_host=127.0.0.1
     rm -rf "$work_dir/data"
-    start_redis "${redis_options[@]}"
+    # Redis looks after five clients at a time, ten times a second. The proxy has connections of its own, so each one's turn comes more
+    # seldom, and unit/replybufsize allows one second for five turns: with more rounds the number of connections does not matter.
+    start_redis --hz 50 "${redis_options[@]}"
     start_target "$target"
 }
 
@@ -67,6 +72,8 @@ start_all() {
 run_units() {
     local arguments=() unit name suite_base status
     for unit in "$@"; do arguments+=(--single "$unit"); done
+    # The embedded store has one database, and nothing of replication, dumps and DEBUG.
+    [ "$target" != faster ] || arguments+=(--singledb --tags "-needs:debug -needs:repl -needs:save -needs:reset -needs:config-maxmemory")
     # An exception that would hang the suite instead of failing: its reason begins "not run".
     while IFS=$'\t' read -r name _; do arguments+=(--skiptest "$name"); done < <(grep -sP '\tnot run: ' "$exceptions_file")
     # The suite's own control port: it looks for a free one below this.

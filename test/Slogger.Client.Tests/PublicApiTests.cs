@@ -1,69 +1,10 @@
-// The public API as a list in a file: who changes it sees what users will see, and changes the list in the same commit.
-// To write the list anew: SLOGGER_WRITE_API=FILE.
-using System.Reflection;
-using System.Runtime.CompilerServices;
-using System.Text;
+// The public API as a list in a file.
+using Slogger.Tests.Packages;
 
 namespace Slogger.Client.Tests;
 
 public sealed class PublicApiTests
 {
     [Fact]
-    public void PublicApi_IsWhatTheListSays()
-    {
-        string found = Dump(typeof(SloggerClient).Assembly);
-        if (Environment.GetEnvironmentVariable("SLOGGER_WRITE_API") is { Length: > 0 } file) { File.WriteAllText(file, found); }
-        using var reader = new StreamReader(typeof(PublicApiTests).Assembly.GetManifestResourceStream("Slogger.Client.Tests.PublicApi.txt")!);
-        Assert.Equal(reader.ReadToEnd().ReplaceLineEndings("\n"), found);
-    }
-
-    private static string Dump(Assembly assembly)
-    {
-        var text = new StringBuilder();
-        foreach (Type type in assembly.GetExportedTypes().OrderBy(t => t.FullName, StringComparer.Ordinal))
-        {
-            text.Append(Kind(type)).Append(' ').Append(Name(type));
-            IEnumerable<Type> bases = (type.BaseType is { } b && b != typeof(object) && b != typeof(ValueType) && b != typeof(Enum) ? [b] : Type.EmptyTypes)
-                .Concat(type.IsEnum ? [] : type.GetInterfaces().Where(i => i.IsPublic)).DistinctBy(Name);
-            if (bases.Any()) { text.Append(" : ").AppendJoin(", ", bases.Select(Name).Order(StringComparer.Ordinal)); }
-            text.Append('\n');
-            const BindingFlags Declared = BindingFlags.Public | BindingFlags.NonPublic | BindingFlags.Instance | BindingFlags.Static | BindingFlags.DeclaredOnly;
-            foreach (string member in type.GetMembers(Declared).Select(Member).OfType<string>().Order(StringComparer.Ordinal)) { text.Append("    ").Append(member).Append('\n'); }
-        }
-
-        return text.ToString();
-    }
-
-    private static string Kind(Type type) => type.IsEnum ? "enum" : type.IsValueType ? "struct" : type.IsInterface ? "interface" : type.IsAbstract && type.IsSealed ? "static class" : type.IsSealed ? "sealed class" : "class";
-
-    // Only what can be seen from outside, and was not made by the compiler.
-    private static string? Member(MemberInfo member) => member switch
-    {
-        { } m when m.Name.Contains('<', StringComparison.Ordinal) => null,
-        FieldInfo { IsPublic: true, IsSpecialName: false } f => f.IsLiteral ? $"{f.Name} = {f.GetRawConstantValue()}" : $"{Static(f.IsStatic)}{Name(f.FieldType)} {f.Name}",
-        PropertyInfo p when IsVisible(p.GetMethod) => $"{Static(p.GetMethod!.IsStatic)}{Required(p)}{Name(p.PropertyType)} {p.Name} {{ get;{(IsVisible(p.SetMethod) ? IsInit(p) ? " init;" : " set;" : "")} }}",
-        ConstructorInfo c when IsVisible(c) => $"new({Parameters(c)})",
-        MethodInfo m when IsVisible(m) && (!m.IsSpecialName || m.Name.StartsWith("op_", StringComparison.Ordinal)) && m.GetBaseDefinition().DeclaringType != typeof(object)
-            && m.GetCustomAttribute<CompilerGeneratedAttribute>() is null => $"{Static(m.IsStatic)}{Name(m.ReturnType)} {m.Name}({Parameters(m)})",
-        _ => null,
-    };
-
-    private static bool IsVisible(MethodBase? m) => m is { IsPublic: true } or { IsFamily: true } or { IsFamilyOrAssembly: true };
-
-    private static bool IsInit(PropertyInfo p) => p.SetMethod!.ReturnParameter.GetRequiredCustomModifiers().Contains(typeof(IsExternalInit));
-
-    private static string Required(PropertyInfo p) => p.GetCustomAttribute<RequiredMemberAttribute>() is null ? "" : "required ";
-
-    private static string Static(bool isStatic) => isStatic ? "static " : "";
-
-    private static string Parameters(MethodBase method) => string.Join(", ", method.GetParameters().Select(p =>
-        $"{(p.GetCustomAttribute<ParamCollectionAttribute>() is null && p.GetCustomAttribute<ParamArrayAttribute>() is null ? "" : "params ")}{Name(p.ParameterType)} {p.Name}{(p.HasDefaultValue ? $" = {p.RawDefaultValue ?? "default"}" : "")}"));
-
-    private static string Name(Type type)
-    {
-        if (type.IsArray) { return Name(type.GetElementType()!) + "[]"; }
-        if (Nullable.GetUnderlyingType(type) is { } inner) { return Name(inner) + "?"; }
-        string name = type.IsGenericParameter ? type.Name : (type.Namespace is "Slogger.Client" or "System" ? "" : type.Namespace + ".") + type.Name;
-        return type.IsGenericType ? name[..name.IndexOf('`', StringComparison.Ordinal)] + "<" + string.Join(", ", type.GetGenericArguments().Select(Name)) + ">" : name;
-    }
+    public void PublicApi_IsWhatTheListSays() => PublicApi.Check(typeof(SloggerClient).Assembly, typeof(PublicApiTests).Assembly);
 }

@@ -61,6 +61,8 @@ internal sealed class Load(int seed)
         var buffer = new ValueBuffer();
         for (long n = 0; !_stop; n++)
         {
+            store.Throttle();
+            if (store.IsOutOfMemory) continue;
             int kind = random.Next(10);
             string key = kind < 4 ? $"shared:{(int)(Shared * Math.Pow(random.NextDouble(), 3))}" : $"own:{thread}:{random.Next(Own)}";
             byte[] name = Encoding.ASCII.GetBytes(key);

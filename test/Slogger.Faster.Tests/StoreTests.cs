@@ -99,6 +99,109 @@ public sealed class StoreTests : IDisposable
     }
 
     [Fact]
+    public async Task BeginCommit_AmongAThreadsOperations_EndsTheVersionAtItsPlace()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        Set(worker, "before", "1", 0);
+        Task<CommitRecord>? durable = store.BeginCommit(One, new(10));
+        Assert.NotNull(durable);
+        Assert.Equal(10, store.Open.Number);
+        Set(worker, "after", "1", 0);
+        CommitRecord first = await durable;
+        Assert.Equal(["before"], store.Changes(first).Select(c => Encoding.ASCII.GetString(c.Key)));
+        CommitRecord second = await store.CommitAsync(One, new(11));
+        Assert.Equal(["after"], store.Changes(second).Select(c => Encoding.ASCII.GetString(c.Key)));
+        Assert.Throws<ArgumentOutOfRangeException>(() => { _ = store.BeginCommit(One, new(11)); });
+    }
+
+    // A change in place does not lengthen the log; the first one of a version does.
+    [Fact]
+    public async Task IsChanged_IsTrueFromTheFirstChangeOfAVersionOn()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        Assert.False(store.IsChanged);
+        for (int version = 2; version < 6; version++)
+        {
+            Set(worker, "a", "1", 0);
+            Assert.True(store.IsChanged);
+            await store.CommitAsync(One, new Version(version));
+            Assert.Equal("1", Get(worker, "a"));
+            Remove(worker, "none");
+            Assert.False(store.IsChanged);
+            // As long as the one before it.
+            Set(worker, "a", "2", 0);
+            Assert.True(store.IsChanged);
+            Set(worker, "a", "1", 0);
+            Assert.True(store.IsChanged);
+        }
+
+        Remove(worker, "a");
+        await store.CommitAsync(One, new Version(6));
+        using (FasterWorker other = store.NewWorker()) { Set(other, "b", "1", 0); }
+        Assert.True(store.IsChanged);
+        await store.RollbackAsync(new(One, new Version(5)), Two, new Version(8), () => { });
+        Assert.False(store.IsChanged);
+    }
+
+    [Fact]
+    public async Task BeginCommit_DuringARollback_DoesNothing()
+    {
+        using FasterStore store = Open();
+        CommitRecord commit = await store.CommitAsync(One, new(10));
+        bool refused = false;
+        CommitRecord? first = await store.RollbackAsync(commit.Point, Two, new(20), () => refused = store.BeginCommit(Two, new(15)) is null);
+        Assert.True(refused);
+        Assert.Equal(19, first!.Point.Version.Number);
+        await store.BeginCommit(Two, new(21))!;
+    }
+
+    [Fact]
+    public async Task Rollback_ThatIsRefused_LeavesTheOneUnderWayAlone()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        for (int k = 0; k < 5000; k++) Set(worker, $"key:{k}", "1", 0);
+        CommitRecord commit = await store.CommitAsync(One, new(10));
+        for (int k = 0; k < 5000; k++) Set(worker, $"key:{k}", "2", 0);
+        Task<CommitRecord?> first = store.RollbackAsync(commit.Point, Two, new(20), () => { });
+        await Assert.ThrowsAsync<InvalidOperationException>(() => store.RollbackAsync(new(One, new(5)), new(3), new(30), () => { }));
+        await Assert.ThrowsAsync<ArgumentOutOfRangeException>(() => store.RollbackAsync(commit.Point, new(3), new(2), () => { }));
+        Assert.Equal(19, (await first)!.Point.Version.Number);
+        for (int k = 0; k < 5000; k++) Assert.Equal("1", Get(worker, $"key:{k}"));
+        Assert.Equal(5000, store.KeyCount);
+    }
+
+    [Fact]
+    public async Task Rollback_ThatIsGivenUpWhileAnotherPurges_LeavesThePurgeToItsEnd()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        for (int k = 0; k < 200_000; k++) Set(worker, $"key:{k}", "1", 0);
+        CommitRecord commit = await store.CommitAsync(One, new(10));
+        for (int k = 0; k < 200_000; k++) Set(worker, $"key:{k}", "2", 0);
+        var begun = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        Task<CommitRecord?> first = store.RollbackAsync(commit.Point, Two, new(20), begun.SetResult);
+        await begun.Task;
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => store.RollbackAsync(commit.Point, new(3), new(30), () => { }, new CancellationToken(true)));
+        await first;
+        // Commits go on.
+        CommitRecord last = await store.CommitAsync(new(3), new(40));
+        Assert.Equal(39, last.Point.Version.Number);
+        for (int k = 0; k < 200_000; k += 100) Assert.Equal("1", Get(worker, $"key:{k}"));
+        Assert.Equal(200_000, store.KeyCount);
+    }
+
+    [Fact]
+    public void Write_LargerThanAPage_IsRefused()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        Assert.Throws<ArgumentException>(() => worker.Write("a"u8, new byte[1 << 20], 0));
+    }
+
+    [Fact]
     public async Task Open_AtACommitThatIsNotThere_SaysWhichAre()
     {
         using (FasterStore store = Open()) await store.CommitAsync(One, new(10));

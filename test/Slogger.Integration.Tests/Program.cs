@@ -30,6 +30,11 @@ internal static class Program
             return await Fencing.TakeOverCommand.RunAsync(args);
         }
 
+        if (args is ["--hosting-application", ..])
+        {
+            return await Embedded.HostingApplication.RunAsync(args);
+        }
+
         if (args.Contains("--fuzz"))
         {
             return await Fuzzing.FuzzCommand.RunAsync(args);

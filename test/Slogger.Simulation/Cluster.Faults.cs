@@ -12,12 +12,18 @@ internal sealed partial class Cluster
     private const int SettleRounds = 4000;
     private const int PatienceRounds = 60;
 
+    // Of the events of a case: some versions.
+    private const int QuietMax = 500;
+
+    /// <summary>Clients hear of what they have asked a shard for, and ask it for nothing more.</summary>
+    public bool IsQuiet(int? shard) => shard is { } number && Tick < Hosts[number].QuietUntil;
+
     /// <summary>Failures are over.</summary>
     public bool IsSettling { get; private set; }
 
     private void Misfortune(ShardHost host)
     {
-        switch (Random.Next(22))
+        switch (Random.Next(25))
         {
             case 0 or 1: StoreDies(host); break;
             case 2 or 3: ProxyDies(host); break;
@@ -26,14 +32,15 @@ internal sealed partial class Cluster
             case 7: TakeOver(host); break;
             case 8: CutOff(host); break;
             case 9: SqlOutage(); break;
-            case 10 or 11: host.Store.IsBusy = !host.Store.IsBusy; break;
+            case 10 or 11: StoreIsBusy(host); break;
             case 12 or 13: ConnectionBreaks(host); break;
             case 14 or 15: ReplicationLinkBreaks(host); break;
             case 16: ClockJumps(host); break;
-            case 17: IntervalChanges(); break;
-            case 18: CoordinatorDies(); break;
+            case 17 or 22: IntervalChanges(); break;
+            case 18 or 24: CoordinatorDies(); break;
             case 19: SecondCoordinator(); break;
             case 20: AllDie(); break;
+            case 21: Stop(host); break;
             default: NowUs += Random.Next(1, 6) * IntervalUs; break;
         }
     }
@@ -81,7 +88,7 @@ internal sealed partial class Cluster
     /// <summary>Another process takes the shard, while the one that has it lives on.</summary>
     public void TakeOver(ShardHost host)
     {
-        if (host.Proxies.Count > 2) return;
+        if (host.Proxies.Count > 2 || !MayStart(host)) return;
         if (host.Proxies.Count > 0) Happens("takeover", host);
         StartProxy(host);
     }
@@ -129,14 +136,20 @@ internal sealed partial class Cluster
 
     private long DrawSkew() => Clocks == ClockKind.WithinBound ? Random.NextInt64(ClockErrorUs + 1) : Random.NextInt64(-6 * IntervalUs, 6 * IntervalUs);
 
-    private void IntervalChanges()
+    /// <summary>An ordered end: what was done is durable, and the last version closed before its time.</summary>
+    private void Stop(ShardHost host)
     {
-        if (Sql.ClockGrid.Stretches.Length > 3) return;
-        Count("interval changed");
-        // Whoever has not heard of it when it takes effect numbers versions differently: order in real time is lost.
-        if (IsTraced) Note("the interval changes");
-        Sql.ChangeInterval(Dice(2) ? IntervalUs / 2 : 2 * IntervalUs, NowUs + (3 * IntervalUs));
-        Checks.IsRealTime = false;
+        if (host.Newest?.Stop() == true) Happens("proxy stopped", host);
+    }
+
+    /// <summary>It refuses markers, until it is not busy any more. Those who wait for it ask it for nothing more, for a while: versions without a
+    /// write follow.</summary>
+    private void StoreIsBusy(ShardHost host)
+    {
+        host.Store.IsBusy = !host.Store.IsBusy;
+        if (!host.Store.IsBusy) return;
+        Count("quiet spell");
+        host.QuietUntil = Tick + Random.Next(QuietMax);
     }
 
     private void CoordinatorDies()
@@ -216,11 +229,12 @@ internal sealed partial class Cluster
 
         Calls.Clear();
         for (int n = 0; n < 3; n++) CoordinatorTurn();
+        foreach (Operator o in Operators.ToArray()) o.StepTasks();
         foreach (SessionClient s in Sessions) s.ReceiveAll();
     }
 
     private bool IsSettled(Cut before) =>
-        !Sql.Cut.Equals(before) && Sql.Owners.Moves.IsEmpty && Sessions.All(s => s.IsAllTold)
+        !Sql.Cut.Equals(before) && Sql.Owners.Moves.IsEmpty && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
     private void Heal()
@@ -229,7 +243,7 @@ internal sealed partial class Cluster
         StartMissing();
         foreach (ShardHost host in Hosts)
         {
-            host.Store.IsBusy = false;
+            host.Store.IsBusy = host.IsOff = false;
             foreach (ProxyProcess p in host.Proxies) p.PausedUntil = p.CutOffUntil = 0;
         }
 

@@ -24,17 +24,25 @@ internal sealed partial class Cluster
         _failsNext = row is null ? null : Hosts[Dice(2) ? row.From.Number : row.To.Number];
     }
 
+    /// <summary>A step of a move is on its way to SQL for long: now and then whoever decided it is not the owner any more when it arrives.</summary>
+    private void OnMoveLate(ProxyProcess by)
+    {
+        Count("step of a move late");
+        if (!IsSettling && Dice(3)) _failsNext = Hosts[by.Shard];
+    }
+
     private void MoveTurn()
     {
         if (_failsNext is { } host)
         {
             _failsNext = null;
             Count("failure at a step of a move");
-            switch (Random.Next(4))
+            switch (Random.Next(5))
             {
                 case 0: StoreDies(host); break;
                 case 1: ProxyDies(host); break;
                 case 2: PowerCut(host); break;
+                case 3: TakeOver(host); break;
                 default: Pause(host); break;
             }
         }

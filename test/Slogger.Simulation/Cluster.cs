@@ -12,11 +12,16 @@ namespace Slogger.Simulation;
 internal sealed partial class Cluster
 {
     public const long IntervalUs = 1000;
+    public const int ShardsMax = 16;
     private const long StartUs = 1_000_000_000;
+
+    // Of the events of a case: longer than it takes another process to start and to serve.
+    private const int LateMax = 300;
 
     private readonly List<(VersionReport Report, long Epoch)> _reports = [];
     private readonly List<string> _notes = [];
     private readonly int _calm;      // one in so many misfortunes that the dice show does happen
+    private readonly int _stepUsMax;
     private int _historyIds = 1;
     private int _linkIds;
     private int _names;
@@ -26,13 +31,18 @@ internal sealed partial class Cluster
         Settings = settings;
         Random = new(settings.Seed);
         Keys = new(settings.Finder == FinderKind.Approximate && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
+        Grows = Keys.Move && (settings.Members ?? (settings.Faults && settings.Seed % 12 is 0 or 9));
         // A move needs some time to come to a step at which it can go wrong.
         _calm = 1 << ((settings.Seed % 4) + (Keys.Move ? 3 : 0));
+        // Where more happens in a version, markers are back in time, and cuts come at every version: not only at multiples of a stride that has
+        // grown, which hide what is a version too early or too late.
+        _stepUsMax = settings.Finder == FinderKind.Approximate && settings.Seed % 11 < 4 ? 20 : 80;
         int shards = settings.Shards ?? Random.Next(2, Keys.Move ? 4 : 6);
         ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
         Clocks = clocks;
         (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) = (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
-        ClockErrorUs = settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs;
+        // With one clock for all no reply is held.
+        ClockErrorUs = settings.ClockErrorUs ?? (settings.Seed % 7 == 3 && clocks == ClockKind.WithinBound ? 0 : settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs);
         Histories = new(this);
         Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
         Sql = new(this, settings, shards, new(new(1), StartUs, IntervalUs));
@@ -63,7 +73,7 @@ internal sealed partial class Cluster
     /// <summary>Whether shards whose stores are alive go back in place, if they can; else everything is restored.</summary>
     public bool RollsBackInPlace => Settings.InPlace ?? Settings.Seed % 5 < 2;
 
-    /// <summary>How far the clocks may be apart, in microseconds: less than a version, or several.</summary>
+    /// <summary>How far the clocks may be apart, in microseconds: not at all, less than a version, or several.</summary>
     public long ClockErrorUs { get; }
 
     /// <summary>True time, in microseconds.</summary>
@@ -78,7 +88,7 @@ internal sealed partial class Cluster
 
     public List<SqlCall> Calls { get; } = [];
 
-    public ShardHost[] Hosts { get; }
+    public ShardHost[] Hosts { get; private set; }
 
     public SessionClient[] Sessions { get; }
 
@@ -97,7 +107,7 @@ internal sealed partial class Cluster
     /// <exception cref="SimException">An invariant does not hold.</exception>
     public void Run()
     {
-        for (int i = 0; i < Settings.Steps; i++) Step();
+        for (int i = Grows ? -Settings.Steps : 0; i < Settings.Steps; i++) Step();
         foreach (SessionClient s in Sessions) s.CheckAll();
         if (Settings.ChecksProgress) Settle();
     }
@@ -122,6 +132,9 @@ internal sealed partial class Cluster
 
     /// <summary>Shards have somebody to speak with: always, but in every second case of the approximate finder, which needs nobody.</summary>
     public bool HasCoordinators => Settings.Finder != FinderKind.Approximate || Settings.Seed % 2 == 0;
+
+    /// <summary>Some coordinator listens.</summary>
+    public bool IsCoordinated => Coordinators.Exists(c => c.IsListening);
 
     public void SendReport(in VersionReport report, long epoch)
     {
@@ -151,8 +164,10 @@ internal sealed partial class Cluster
     public void Step()
     {
         Tick++;
-        NowUs += Random.Next(80);
+        NowUs += Random.Next(_stepUsMax);
         if (Keys.Move) MoveTurn();
+        if (Grows) MembersTurn();
+        if (Sql.Proposal.ChangeUs > 0) IntervalTurn();
         int dice = Random.Next(1000);
         ShardHost host = Hosts[Random.Next(Hosts.Length)];
         switch (dice)
@@ -183,7 +198,8 @@ internal sealed partial class Cluster
 
     private void StepTasks(ProxyProcess? p)
     {
-        for (int n = Random.Next(2, 12); n > 0; n--) p?.StepTask(Random);
+        // Each task is a thread: many of them do not slow each other down.
+        for (int n = Random.Next(2, 9) * (p?.TaskCount ?? 0); n > 0; n--) p!.StepTask(Random);
     }
 
     private void StreamSome(ShardHost host)
@@ -195,8 +211,10 @@ internal sealed partial class Cluster
     /// <summary>A request reaches SQL, or an answer its caller; or not, or only when the caller has given up.</summary>
     private void SqlTurn()
     {
-        if (Calls.Count == 0) return;
-        int i = Random.Next(Calls.Count);
+        // What is late holds up nothing else.
+        int ready = Calls.Count(c => c.LateUntil <= Tick);
+        if (ready == 0) return;
+        int nth = Random.Next(ready), i = Calls.FindIndex(c => c.LateUntil <= Tick && nth-- == 0);
         SqlCall call = Calls[i];
         if (Sql.IsDown || call.Caller.CutOffUntil > Tick)
         {
@@ -225,7 +243,9 @@ internal sealed partial class Cluster
         else if (mayFail && Dice(32))
         {
             Count("SQL request late");
+            call.LateUntil = Tick + Random.Next(LateMax);
             call.Complete(null);
+            if (call.What == "move") OnMoveLate((ProxyProcess)call.Caller);
         }
         else
         {
@@ -243,7 +263,7 @@ internal sealed partial class Cluster
         }
 
         Coordinators.RemoveAll(c => c.IsDead);
-        for (int n = Random.Next(1, 4); n > 0 && _reports.Count > 0; n--)
+        for (int n = Random.Next(1, 12); n > 0 && _reports.Count > 0; n--)
         {
             int i = Dice(3) ? Random.Next(_reports.Count) : 0;
             (VersionReport report, long epoch) = _reports[i];
@@ -264,6 +284,6 @@ internal sealed partial class Cluster
     private void StartMissing()
     {
         foreach (ShardHost host in Hosts)
-            if (host.Proxies.Count == 0) StartProxy(host);
+            if (host.Proxies.Count == 0 && MayStart(host)) StartProxy(host);
     }
 }

@@ -2,9 +2,11 @@
 // checks would notice. A case is determined by its settings alone: the same settings give the same case, step by step.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 
 namespace Slogger.Simulation;
 
@@ -33,11 +35,17 @@ internal sealed record SimSettings
     /// <summary>Whether slots move; null: by the seed, with the approximate finder.</summary>
     public bool? Moves { get; init; }
 
+    /// <summary>Whether shards join and leave; null: by the seed, where slots move.</summary>
+    public bool? Members { get; init; }
+
     /// <summary>Whether stores that are alive go back in place; null: by the seed.</summary>
     public bool? InPlace { get; init; }
 
     /// <summary>How far the clocks are apart; null: by the seed.</summary>
     public ClockKind? Clocks { get; init; }
+
+    /// <summary>By how much at most, within the bound, in microseconds; null: by the seed.</summary>
+    public long? ClockErrorUs { get; init; }
 
     /// <summary>False: nothing goes wrong but what a scenario does itself.</summary>
     public bool Faults { get; init; } = true;
@@ -63,6 +71,10 @@ internal sealed record SimSettings
     public LeaseMutation Lease { get; init; }
 
     public MoveMutation Move { get; init; }
+
+    public MemberMutation Member { get; init; }
+
+    public GridMutation Grid { get; init; }
 }
 
 /// <summary>Deliberate faults of those who drive the machines: each switches off one rule of the cluster.</summary>
@@ -109,9 +121,6 @@ internal enum SimMutation
     /// <summary>Replies leave at once, although a clock may be behind.</summary>
     RepliesNotHeld,
 
-    /// <summary>What arrives while a marker is on its way is forwarded, although its version is over by the clock.</summary>
-    ForwardsBehindTheClock,
-
     /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
     DedicatedNotHeld,
 
@@ -127,7 +136,7 @@ internal enum SimMutation
     /// <summary>Versions follow the wall clock.</summary>
     WallClockTaken,
 
-    /// <summary>Shard 0 never hears that the interval has changed.</summary>
+    /// <summary>The machine of shard 0 is never told that the interval may change, or has.</summary>
     GridNotLearned,
 
     /// <summary>What a shard's report of a range of versions depends on is left out.</summary>
@@ -159,6 +168,18 @@ internal enum SimMutation
 
     /// <summary>A rollback in place does not look at what was written before its own transaction.</summary>
     OnePassOnly,
+
+    /// <summary>A process begins with the version after one that was closed early before that has begun.</summary>
+    VersionNotAwaited,
+
+    /// <summary>A joiner begins anew although it may be admitted yet with what it had before.</summary>
+    AdmissionForgotten,
+
+    /// <summary>A leaver counts no more as soon as it hears that it is to leave, whatever it has durable.</summary>
+    LeavesAtOnce,
+
+    /// <summary>A dead leaver is removed, and no world-line is begun.</summary>
+    DeadLeavesQuietly,
 
     /// <summary>A step of a move of which it is not known whether it was made is forgotten when the store is suspected.</summary>
     StepForgotten,

@@ -20,6 +20,7 @@ internal static class SimulationCommand
           --steps N         how many steps a case has before the failures end (default 900)
           --threads N       how many cases at a time (default: one for each core)
           --moves yes|no    whether slots move (default: by the seed; with the approximate finder only)
+          --members yes|no  whether shards join and leave (default: by the seed, in some cases in which slots move)
           --in-place yes|no whether stores that are alive go back in place (default: by the seed)
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --help            this text
@@ -29,7 +30,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--in-place", "--mutation", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--mutation", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -79,6 +80,7 @@ internal static class SimulationCommand
                 case "--steps": settings = settings with { Steps = Number(name, value, 1) }; break;
                 case "--threads": threads = Number(name, value, 1, 256); break;
                 case "--moves": settings = settings with { Moves = YesOrNo(name, value) }; break;
+                case "--members": settings = settings with { Members = YesOrNo(name, value) }; break;
                 case "--in-place": settings = settings with { InPlace = YesOrNo(name, value) }; break;
                 case "--mutation":
                     settings = settings with

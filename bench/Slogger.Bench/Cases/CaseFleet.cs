@@ -40,6 +40,13 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
 
     public RunningCase Start(CaseSpec spec)
     {
+        if (spec.Kind == CaseKind.Embedded)
+        {
+            RunningCase embedded = StartEmbedded(spec);
+            _cases.Add(embedded);
+            return embedded;
+        }
+
         (ManagedProcess redis, int redisPort) = spec.NeedsOwnRedis ? StartRedis(spec) : _sharedRedis ??= StartRedis(new CaseSpec("raw", CaseKind.Raw));
         RunningCase started;
         switch (spec.Kind)
@@ -99,7 +106,7 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
         }
 
         string[] run = executable.EndsWith(".dll", StringComparison.Ordinal) ? ["dotnet", executable] : [executable];
-        return [.. run, "serve", "--listen", $"127.0.0.1:{port}", .. store.Split(' '), "--data", data, .. words,
+        return [.. run, "serve", "--listen", $"127.0.0.1:{port}", .. store.Split(' ', StringSplitOptions.RemoveEmptyEntries), "--data", data, .. words,
             .. options.ProxyArguments.Split(' ', StringSplitOptions.RemoveEmptyEntries)];
     }
 
@@ -260,6 +267,16 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
         }
 
         return new RunningCase(spec, port, redisPort, redis, proxy, data);
+    }
+
+    // It is its own Redis: what it uses counts as what a Redis would use.
+    private RunningCase StartEmbedded(CaseSpec spec)
+    {
+        int port = NextPort();
+        string name = spec.Name.Replace(':', '-'), data = Path.Combine(directory, name + "-data");
+        ManagedProcess store = ManagedProcess.Start(name, SloggerCommand(spec.Argument, port, "", data), directory, ServerCore);
+        WaitUntilUp(store, port, "PING\r\n");
+        return new RunningCase(spec, port, port, store, null, data);
     }
 
     private RunningCase StartDrain(CaseSpec spec, int redisPort, ManagedProcess redis)

@@ -12,8 +12,11 @@ internal enum CaseKind
     /// <summary>nutcracker (twemproxy).</summary>
     Nutcracker,
 
-    /// <summary>The product.</summary>
+    /// <summary>The product in front of a Redis.</summary>
     Slogger,
+
+    /// <summary>The product with its embedded store.</summary>
+    Embedded,
 
     /// <summary>redis-server with a replica that reads and discards: what any consumer of the stream costs Redis.</summary>
     Drain,
@@ -37,7 +40,7 @@ internal sealed record CaseSpec(string Name, CaseKind Kind, string Argument = ""
     public bool IsPeer => Kind is CaseKind.HaProxy or CaseKind.Nutcracker;
 
     /// <summary>Writes to the disk during a run.</summary>
-    public bool WritesToDisk => NeedsOwnRedis && Kind != CaseKind.Drain;
+    public bool WritesToDisk => Kind == CaseKind.Embedded || (NeedsOwnRedis && Kind != CaseKind.Drain);
 
     public static CaseSpec ByName(string name, BenchOptions options)
     {
@@ -59,6 +62,8 @@ internal sealed record CaseSpec(string Name, CaseKind Kind, string Argument = ""
             "log5" => new CaseSpec(name, CaseKind.Slogger, "--commit log --version-interval 5ms"),
             "log1" => new CaseSpec(name, CaseKind.Slogger, "--commit log --version-interval 1ms"),
             "bgsave" => new CaseSpec(name, CaseKind.Slogger, "--commit bgsave --version-interval 1s"),
+            "faster" => new CaseSpec(name, CaseKind.Embedded),
+            _ when name.StartsWith("faster:", StringComparison.Ordinal) => new CaseSpec(name, CaseKind.Embedded, name["faster:".Length..]),
             "drain" => new CaseSpec(name, CaseKind.Drain, "0:0"),
             "everysec" or "always" => new CaseSpec(name, CaseKind.Aof, name),
             _ when name.StartsWith("drain:", StringComparison.Ordinal) => new CaseSpec(name, CaseKind.Drain, name["drain:".Length..]),

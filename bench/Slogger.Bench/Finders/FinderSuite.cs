@@ -22,7 +22,6 @@ namespace Slogger.Bench.Finders;
 internal sealed class FinderSuite(BenchOptions options, Results results)
 {
     private const string Suite = "finders";
-    private const long IntervalUs = 5000;
     private const long SlowUs = 100_000;
 
     private sealed record Outcome(int Shards, string Finder, double Statements, double Bytes, double P50Ms, double P99Ms, double Behind);
@@ -53,7 +52,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
     {
         List<string> lines = ["| shards | finder | SQL statements/s | SQL KB/s | version's end to commit, p50 ms | p99 ms | versions durable and not in the cut |", "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"];
         lines.AddRange(found.Select(o => $"| {o.Shards} | {o.Finder} | {o.Statements:0} | {o.Bytes / 1024:0} | {o.P50Ms:0.0} | {o.P99Ms:0.0} | {o.Behind:0.0} |"));
-        results.AddTable($"{Suite} ({seconds} s each, versions of {IntervalUs / 1000} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
+        results.AddTable($"{Suite} ({seconds} s each, versions of {options.VersionInterval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
         foreach (IGrouping<int, Outcome> of in found.GroupBy(o => o.Shards))
         {
             Outcome? exact = of.FirstOrDefault(o => o.Finder == "exact"), hybrid = of.FirstOrDefault(o => o.Finder == "hybrid");
@@ -77,7 +76,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         List<SimulatedShard> shards = [];
         try
         {
-            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory), new NoReport(), stop.Token)));
+            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, options.VersionInterval), new NoReport(), stop.Token)));
             Task admitting = AdmitAsync(door, shards, stop.Token);
             Task[] running = [.. shards.Select(s => Task.Run(() => s.RunAsync(stop.Token)))];
             Thread driver = new(() => Drive(shards, finder, stop.Token)) { IsBackground = true };
@@ -113,7 +112,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         }
     }
 
-    private static ServeOptions OptionsOf(CountingRelay relay, TcpListener door, string cluster, int shard, int count, string finder, string directory)
+    private static ServeOptions OptionsOf(CountingRelay relay, TcpListener door, string cluster, int shard, int count, string finder, string directory, TimeSpan interval)
     {
         string spec = string.Create(CultureInfo.InvariantCulture, $"postgres:Host=127.0.0.1;Port={relay.Port};Username=postgres;Database=postgres;Pooling=false;SSL Mode=Disable");
         if (!OptionText.Metadata(spec, out MetadataSpec? metadata, out string problem)) throw new BenchException(problem);
@@ -125,7 +124,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             Shard = new ShardId(shard),
             Shards = count,
             Finder = Enum.Parse<FinderKind>(finder, ignoreCase: true),
-            VersionInterval = TimeSpan.FromMicroseconds(IntervalUs),
+            VersionInterval = interval,
             Announce = ListenAddress.Tcp("127.0.0.1", ((IPEndPoint)door.LocalEndpoint).Port),
         };
     }
@@ -138,26 +137,44 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             while (true)
             {
                 Socket socket = await door.AcceptSocketAsync(stop);
-                // A request of seven words, each in two lines, behind one line.
-                StringBuilder text = new();
-                byte[] one = new byte[1];
-                while (text.ToString().Count(c => c == '\n') < 15 && await socket.ReceiveAsync(one, stop) > 0) text.Append((char)one[0]);
-                string[] words = text.ToString().Split("\r\n");
-                byte[][] said = [.. words.Where((_, i) => i > 2 && i % 2 == 0).Take(6).Select(Encoding.ASCII.GetBytes)];
-                if (shards.FirstOrDefault(s => s.Coordinator.IsActive) is not { } holder
-                    || PeerIntroduction.Read(said, holder.Seat.Secret!, holder.Seat.Shard, holder.Seat.ShardCount, out _) is not { } introduction)
-                {
-                    socket.Dispose();
-                    continue;
-                }
-
-                await socket.SendAsync("+OK\r\n"u8.ToArray(), stop);
-                _ = HearAsync(holder.Coordinator, socket, introduction, stop);
+                _ = Task.Run(() => IntroducedAsync(socket, shards, stop), stop);
             }
         }
         catch (OperationCanceledException)
         {
             // The end.
+        }
+    }
+
+    // A request of seven words, each in two lines, behind one line. The peer says nothing more until it is answered.
+    private static async Task IntroducedAsync(Socket socket, List<SimulatedShard> shards, CancellationToken stop)
+    {
+        try
+        {
+            byte[] request = new byte[4096];
+            int length = 0;
+            while (request.AsSpan(0, length).Count((byte)'\n') < 15)
+            {
+                int got = await socket.ReceiveAsync(request.AsMemory(length), stop);
+                length += got > 0 ? got : throw new IOException("The peer went away before it had introduced itself.");
+            }
+
+            string[] words = Encoding.ASCII.GetString(request, 0, length).Split("\r\n");
+            byte[][] said = [.. words.Where((_, i) => i > 2 && i % 2 == 0).Take(6).Select(Encoding.ASCII.GetBytes)];
+            if (shards.FirstOrDefault(s => s.Coordinator.IsActive) is not { } holder
+                || PeerIntroduction.Read(said, holder.Seat.Secret!, holder.Seat.Shard, holder.Seat.ShardCount, out _) is not { } introduction)
+            {
+                socket.Dispose();
+                return;
+            }
+
+            await socket.SendAsync("+OK\r\n"u8.ToArray(), stop);
+            await HearAsync(holder.Coordinator, socket, introduction, stop);
+        }
+        catch (Exception e) when (e is IOException or SocketException or OperationCanceledException)
+        {
+            // It connects again, or this is the end.
+            socket.Dispose();
         }
     }
 
@@ -179,7 +196,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         long began = Stopwatch.GetTimestamp();
         while (!shards.TrueForAll(s => s.IsLinked))
         {
-            if (Stopwatch.GetElapsedTime(began).TotalSeconds > 120) throw new BenchException($"{shards.Count(s => !s.IsLinked)} of {shards.Count} shards do not come to the coordinator in 120 s");
+            if (Stopwatch.GetElapsedTime(began).TotalSeconds > 120 + shards.Count) throw new BenchException($"{shards.Count(s => !s.IsLinked)} of {shards.Count} shards do not come to the coordinator in {120 + shards.Count} s");
             await Task.Delay(100);
         }
     }

@@ -4,6 +4,7 @@ using System.Diagnostics;
 using Slogger.Bench.Load;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;

@@ -72,6 +72,15 @@ internal static class Goals
         }
     }
 
+    /// <summary>Of raw Redis 1.0 at depth 1, 1.6 at 16, 2.2 at 64.</summary>
+    public static void Faster(SampleQuery q, Results results, string suite)
+    {
+        foreach (Cell cell in q.Cells)
+        {
+            AddRatio(q, results, suite, cell, "faster", "raw", cell.Pipeline switch { 1 => 1.0, 16 => 1.6, 64 => 2.2, _ => null });
+        }
+    }
+
     /// <summary>At least AOF everysec at every depth, at least twice AOF always.</summary>
     public static void Aof(SampleQuery q, Results results, string suite)
     {

@@ -58,13 +58,14 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         {
             foreach (Kind kind in Enum.GetValues<Kind>()) { servers[kind] = Start(fleet, directory, kind, count, metadata); }
             string title = $"{count} shards, {(layout == Layout.Pinned ? "pinned" : "unpinned")}, {rounds} rounds of {seconds} s, medians";
+            bool Wants(string what) => options.Cases is null || options.Cases.Contains(what);
             foreach (int batch in (int[])[64, 1024])
             {
-                Measure(fleet, servers, s_contestants, "throughput", batch, count, rounds, seconds, $"Sessions: operations per second, batches of {batch} ({title})");
+                if (Wants("throughput")) { Measure(fleet, servers, s_contestants, "throughput", batch, count, rounds, seconds, $"Sessions: operations per second, batches of {batch} ({title})"); }
             }
 
-            Measure(fleet, servers, s_contestants, "latency", 1, count, rounds, seconds, $"Sessions: completion, one operation at a time ({title})");
-            Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds, $"Sessions: an operation and its commit, one at a time ({title}; metadata in {metadata.Split(':')[0]})");
+            if (Wants("latency")) { Measure(fleet, servers, s_contestants, "latency", 1, count, rounds, seconds, $"Sessions: completion, one operation at a time ({title})"); }
+            if (Wants("commit")) { Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds, $"Sessions: an operation and its commit, one at a time ({title}; metadata in {metadata.Split(':')[0]})"); }
         }
         finally
         {

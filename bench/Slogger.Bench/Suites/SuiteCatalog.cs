@@ -6,7 +6,7 @@ namespace Slogger.Bench.Suites;
 internal static class SuiteCatalog
 {
     private static readonly string[] s_all =
-        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "rollback", "sessions"];
+        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "rollback", "sessions", "faster", "faster-local"];
 
     /// <exception cref="BenchException">No suite has this name, or it cannot run.</exception>
     public static void Run(BenchOptions options, Results results)
@@ -50,6 +50,15 @@ internal static class SuiteCatalog
                 break;
             case "drain-study":
                 throughput.Run(ThroughputPlans.DrainStudy(options));
+                break;
+            case "faster":
+                throughput.Run(ThroughputPlans.Faster(options));
+                break;
+            case "faster-local":
+                new Faster.FasterLocalSuite(options, results).Run();
+                break;
+            case "co-location":
+                new Faster.CoLocationSuite(options, results).Run();
                 break;
             case "commit":
                 new CommitSuite(options, results).Run();

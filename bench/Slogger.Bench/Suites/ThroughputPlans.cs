@@ -34,6 +34,10 @@ internal static class ThroughputPlans
         o, "log", Layout.Pinned, ["raw", "none", "log5", "log1", "drain"], [LoadVariant.Plain],
         Matrix(o, [50], s_depths, [64]), Goals.Log);
 
+    /// <summary>The embedded store over the network, beside Redis.</summary>
+    public static ThroughputPlan Faster(BenchOptions o) => Plan(
+        o, "faster", Layout.Pinned, ["raw", "faster"], [LoadVariant.Plain], Matrix(o, [50], s_depths, [64]), Goals.Faster);
+
     /// <summary>Against Redis with its own append-only file.</summary>
     public static ThroughputPlan Aof(BenchOptions o) => Plan(
         o, "aof", Layout.Pinned, ["raw", "everysec", "always", "log5", "log1"], [LoadVariant.Plain],

@@ -45,10 +45,11 @@ public sealed class LeaseWatch
     public bool Look(LeaseState state, long askedUs, long answeredUs)
     {
         // It was as it is at some moment between the two: counted from the later one of the first look to the earlier one of this.
-        // Between two looks so far apart, or in one that took so long, a renewal could have failed for the same reason.
-        bool hasGap = (askedUs - _lastUs > _termUs / 2 || answeredUs - askedUs > _termUs / 2) && _mutation != LeaseMutation.GapIsNoReason;
+        // The metadata was there at some moment between a question and its answer. From one such moment to the next nobody knows: where that
+        // could be so long, a renewal could have failed for the same reason.
+        bool hasGap = answeredUs - _lastUs > _termUs / 2 && _mutation != LeaseMutation.GapIsNoReason;
         if (_seen != state || hasGap) (_seen, _sinceUs) = (state, answeredUs);
-        _lastUs = answeredUs;
+        _lastUs = Math.Max(askedUs, _sinceUs);
         return askedUs - _sinceUs >= (_mutation == LeaseMutation.HalfATerm ? _termUs / 2 : _termUs);
     }
 

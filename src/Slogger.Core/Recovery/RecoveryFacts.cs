@@ -74,6 +74,9 @@ public sealed record RecoveryFacts
     /// <summary>What the operator chose.</summary>
     public SeedChoice Seed { get; init; }
 
+    /// <summary>Whether the operator could choose: for data that others may have put there, and so not for a store inside the proxy.</summary>
+    public bool MaySeed { get; init; } = true;
+
     /// <summary>The shard has yet to join its cluster: it has served nobody, and no cut counts it.</summary>
     public bool IsJoining { get; init; }
 

@@ -94,8 +94,10 @@ public static class RecoveryPlan
         return new RecoveryDecision.Refuse(
             $"Shard {facts.Shard}: version {facts.Recorded.Version} of world-line {facts.Recorded.WorldLine} was committed, but {how}. "
             + "Committed operations would be lost; this is not a torn tail. Check that --data is this shard's directory and that its disk is complete. "
-            + $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a new world-line; "
-            + "--seed from-log cannot help, since the log holds less than what was committed.");
+            + (facts.MaySeed
+                ? $"If the log is gone for good, --seed from-redis makes the data that {facts.Store} holds now the truth, in a new world-line; "
+                    + "--seed from-log cannot help, since the log holds less than what was committed."
+                : "Bring the directory back from a copy: what was committed is nowhere else."));
     }
 
     private static RecoveryDecision.Refuse Unknown(RecoveryFacts facts, Boundary last) => new(

@@ -98,7 +98,7 @@ public sealed partial class ClientSession
         if (Unanswered + count > _options.WindowMax) return false;
         if (RunCount >= _options.RunsMax && !MergeRuns()) return false;
 
-        header = new(Id, WorldLine, AtLeast, new(Begun.Number + 1), count, DependenciesOf(shard.Number));
+        header = new(Id, WorldLine, AtLeast, new(Begun.Number + 1), count, DependenciesOf(shard.Number, view.ToldUpTo));
         view.IsUsed = true;
         view.ToldUpTo = _learned;
         Begun = new(Begun.Number + count);
@@ -243,10 +243,9 @@ public sealed partial class ClientSession
     }
 
     /// <summary>What the session has seen at other shards since it last told this one.</summary>
-    private ReadOnlyMemory<Dependency> DependenciesOf(int shard)
+    private ReadOnlyMemory<Dependency> DependenciesOf(int shard, long toldUpTo)
     {
         if (!_options.TrackDependencies) return default;
-        long toldUpTo = _shards[shard].ToldUpTo;
         int n = 0;
         for (int s = 0; s < _shards.Length; s++)
         {

@@ -21,7 +21,7 @@ namespace Slogger.Core.Shards;
 public sealed record BatchGateOptions
 {
     /// <summary>How far the clocks of two shards may be apart, in microseconds: e. Default 0: batches never wait for the
-    /// clock and replies are never held, which keeps order in real time only where one clock serves all shards.</summary>
+    /// clock and replies of a version that has begun are not held, which keeps order in real time only where one clock serves all shards.</summary>
     public long ClockErrorUs { get; init; }
 
     /// <summary>A version that opens later than this from now, in microseconds, was not given out by a sane shard. Default
@@ -113,6 +113,8 @@ public sealed class BatchGate
 
         // Looked up by time, not by version: a nonsensical version must not be computed with.
         long furthestUs = now.Microseconds + _options.RemoteAheadMaxUs;
+        if (header.AtLeast > shard.Grid.VersionAt(furthestUs) && _mutation == GateMutation.FarAheadExecutes)
+            return new(GateVerdict.Execute);
         if (header.AtLeast > shard.Grid.VersionAt(furthestUs))
             return new(furthestUs <= shard.GridValidUntilUs ? GateVerdict.RefuseAhead : GateVerdict.WaitForGrid);
         long opensUs = shard.Grid.StartOf(header.AtLeast), aheadUs = opensUs - now.Microseconds;
@@ -123,12 +125,12 @@ public sealed class BatchGate
     }
 
     /// <summary>The earliest time, by the shard's clock, at which replies of a version may leave: then every clock of the
-    /// cluster is past the version's opening, so that whoever hears the reply finds no shard in an earlier version.</summary>
+    /// cluster is past the version's opening, so that whoever hears the reply finds no shard in an earlier version. With one clock for
+    /// all that matters only where a version was opened before its time: at an ordered end.</summary>
     /// <param name="version">The highest version of the reply.</param>
     /// <param name="grid">The cluster's clock grid.</param>
-    /// <returns>Time 0 if replies are never held.</returns>
     public HybridTimestamp HoldReplyUntil(Version version, VersionGrid grid) =>
-        _options.ClockErrorUs == 0 ? default : HybridTimestamp.Of(grid.StartOf(version) + _options.ClockErrorUs, 0);
+        _mutation == GateMutation.OneClockHoldsNothing && _options.ClockErrorUs == 0 ? default : HybridTimestamp.Of(grid.StartOf(version) + _options.ClockErrorUs, 0);
 
     /// <summary>The reply to a batch that was executed.</summary>
     /// <param name="header">Its header.</param>
@@ -172,4 +174,10 @@ internal enum GateMutation
 
     /// <summary>Operations are executed in an earlier version than the session has seen.</summary>
     EarlierVersionExecutes,
+
+    /// <summary>A session that is too far ahead is served as if it were not ahead.</summary>
+    FarAheadExecutes,
+
+    /// <summary>Where one clock serves all shards, replies of versions that were opened before their time leave at once.</summary>
+    OneClockHoldsNothing,
 }

@@ -13,7 +13,7 @@ public enum ShardEffectKind : byte
     /// is forwarded after it belongs to <see cref="Marker.Next"/>. Only <see cref="ShardMachine.Tick"/> hands this out.</summary>
     SendMarker,
 
-    /// <summary>As SendMarker, in mode Bgsave: send BGSAVE at that place.</summary>
+    /// <summary>As SendMarker, where versions end with a save: have it begin at that place (mode Bgsave: send BGSAVE).</summary>
     StartSave,
 
     /// <summary>Append <see cref="ShardEffect.Boundary"/> to the version log, at its offset. In mode Bgsave: keep the

@@ -15,7 +15,9 @@ public sealed partial class ShardMachine
     {
         if (_dirty)
         {
-            Version slot = _mode == ShardMode.Stopping ? Version.Max(SlotAt(_now), RoundUp(_open).Next) : SlotAt(_now);
+            // Requests were forwarded at a time that may have another number in the grid that is to come.
+            if (_mode == ShardMode.Stopping && _grid.VersionAt(_now.Microseconds) > LastKnown && !Is(ShardMutation.EndsLateVersionsEarly)) return;
+            Version slot = _mode == ShardMode.Stopping ? Version.Max(SlotAt(_now), LastForwarded().Next) : SlotAt(_now);
             // All that is not closed yet is closed with it, up to the last version that this store can be restored to. The
             // label of what was forwarded last must be within, or the boundary would say less than it holds.
             Version closed = RoundDown(slot.Previous);
@@ -26,7 +28,7 @@ public sealed partial class ShardMachine
             return;
         }
 
-        // Nothing was forwarded since the last boundary, and nothing forwarded from now on can fall into the slots passed.
+        // Nothing has changed since the last boundary, and nothing forwarded from now on can fall into the slots passed.
         if (_mode == ShardMode.Running && SlotAt(_now) > _open)
         {
             _open = _lowest = SlotAt(_now);
@@ -34,9 +36,16 @@ public sealed partial class ShardMachine
         }
 
         Version last = RoundDown(_open.Previous);
-        // Others' commits wait for this shard's versions.
-        bool due = _mode == ShardMode.Stopping || (_awaited && _options.HasPeers) || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
+        // Others' commits wait for this shard's versions, and its clients for those of what they have read.
+        bool due = _mode == ShardMode.Stopping || (_awaited && (_options.HasPeers || _forwardedIn > _last.Version)) || _now.Microseconds - _lastAppendUs >= _options.EmptyRunIntervalUs;
         if (due && last > _last.Version) AppendEmptyRun(last, effects);
+    }
+
+    // An ordered end closes the version that is open before its time; one that is open beyond its time holds what others count to later ones.
+    private Version LastForwarded()
+    {
+        if (_awaitedEnd == default || Is(ShardMutation.EndsLateVersionsEarly)) return RoundUp(_open);
+        return RoundUp(Version.Max(_open, _awaitedEnd.Number == long.MaxValue ? _grid.VersionAt(_now.Microseconds) : _awaitedEnd));
     }
 
     private void SendMarker(in Marker marker, ShardEffects effects)
@@ -46,6 +55,8 @@ public sealed partial class ShardMachine
         _dirty = false;
         if (!Is(ShardMutation.OpenMovesAtAnswer)) _open = marker.Next;
         if (Is(ShardMutation.LowestMovesAtSend)) _lowest = marker.Next;
+        // Until the answer requests are forwarded, however long that takes.
+        if (!Is(ShardMutation.EndsLateVersionsEarly)) AskForEndAgain();
         effects.Add(_options.Mode == CommitMode.Log ? ShardEffectKind.SendMarker : ShardEffectKind.StartSave, marker);
     }
 
@@ -143,7 +154,7 @@ public sealed partial class ShardMachine
     private void AdaptStride(in Marker marker)
     {
         long slots = Math.Max(1, SlotAt(_now).Number - marker.Next.Number + 1);
-        long stride = 1;
+        long stride = _options.StrideMin;
         while (stride < slots && stride < _options.StrideMax) stride *= 2;
         _stride = stride;
     }

@@ -42,11 +42,12 @@ public sealed partial class ShardMachine
     private Version _lowest;               // the lowest version that what is forwarded now could still fall into
     private Version _atLeast;              // fast-forward target
     private Version _awaitedEnd;           // peers: up to the end of this version requests may have been forwarded
+    private Version _forwardedIn;          // the last version that is known to have an operation
     private bool _dirty;                   // something happened that no marker on its way or counted boundary covers
     private Marker? _inFlight;
     private bool _answered;
     private bool _read;
-    private long _stride = 1;
+    private long _stride;
     private StrideControl _strides = new();
     private Version _floor;                // from here to the last boundary no multiple of the stride was skipped
     private bool _floorIsNext;             // nothing before the next boundary can be restored
@@ -69,7 +70,10 @@ public sealed partial class ShardMachine
             throw new ArgumentException($"Shard {options.Shard}: {start.Recorded}, recorded as durable, is not covered by the log, which ends at {start.Last.Point}.", nameof(start));
         if (start.Cut.WorldLine != start.Recorded.WorldLine || start.Cut > start.Recorded)
             throw new ArgumentException($"Shard {options.Shard}: the recorded cut {start.Cut} is not covered by what the shard has recorded, {start.Recorded}.", nameof(start));
+        if (!long.IsPow2(options.StrideMin) || options.StrideMin > options.StrideMax)
+            throw new ArgumentException($"Strides are powers of two: between {options.StrideMin} and {options.StrideMax} there is none to begin with.", nameof(options));
         _options = options;
+        _stride = options.StrideMin;
         _mutation = mutation;
         _grid = start.Grid;
         _gridValidUntilUs = start.GridValidUntilUs ?? long.MaxValue;
@@ -104,7 +108,7 @@ public sealed partial class ShardMachine
     /// known to have been executed.</summary>
     public Version LowestVersion => _lowest;
 
-    /// <summary>Every how many versions one is closed (1 in mode Log).</summary>
+    /// <summary>Every how many versions one is closed (1 in mode Log of a shard alone).</summary>
     public long Stride => _stride;
 
     /// <summary>Whether all that was forwarded is in versions that are durable.</summary>
@@ -133,11 +137,14 @@ public sealed partial class ShardMachine
     /// <summary>When the version that is open then ends, and with it all up to a multiple of the stride: a Tick at that time, with
     /// nothing forwarded since, ends it on time. In microseconds since the Unix epoch, later than now. A shard with peers closes
     /// versions at such times only: what it does later is in no cut of that version elsewhere. Now, if a fast-forward is due: that
-    /// ends a version before its time.</summary>
+    /// ends a version before its time, if nothing can have been forwarded after that.</summary>
     public long NextBoundaryUs(HybridTimestamp now)
     {
-        _awaitedEnd = default;
-        if (RoundDown(Version.Min(_atLeast, LastKnown).Previous) >= _open) return now.Microseconds;
+        Version early = RoundDown(Version.Min(_atLeast, LastKnown).Previous);
+        if (Is(ShardMutation.EndsLateVersionsEarly)) _awaitedEnd = default;
+        // A version that is open beyond its time holds what others count to later ones: it ends when its end has come, and not before.
+        // Nor before the marker on its way is read: what is forwarded until then is of the time at which it is.
+        if (_inFlight is null && early >= _open && early >= _awaitedEnd) return now.Microseconds;
         _awaitedEnd = RoundUp(Version.Max(_open, _grid.VersionAt(now.Microseconds)));
         return _grid.StartOf(_awaitedEnd.Next);
     }
@@ -145,7 +152,7 @@ public sealed partial class ShardMachine
     /// <summary>Time passes. Called by the front-end loop at least once per version slot while Running or Stopping, and at
     /// least every second otherwise.</summary>
     /// <param name="now">The clock, read after the receive of what was forwarded last; a distinct value at each call.</param>
-    /// <param name="busy">Whether, since the last call, anything was forwarded, a two-bound operation was answered (its
+    /// <param name="busy">Whether, since the last call, anything was forwarded that can have changed something, a two-bound operation was answered (its
     /// upper bound may be the open version, while its effect has not been streamed yet), or anything but markers and
     /// keep-alives was streamed. Claiming too much costs a marker; claiming too little breaks the mapping. An operation
     /// that was forwarded before and is still blocked is not busy.</param>
@@ -162,7 +169,11 @@ public sealed partial class ShardMachine
         FinishIfDone(effects);
     }
 
-    /// <summary>The marker was answered: with an integer (BGSAVE: with "Background saving started"), or with an error.</summary>
+    /// <summary>Something was forwarded in the open version. To be said before the <see cref="Tick"/> that is told by `busy` whether anything can have
+    /// changed: a version in which nothing did is closed as an empty one, and yet somebody may wait until it is committed.</summary>
+    public void Forwarded() => _forwardedIn = _open;
+
+    /// <summary>The marker was answered: with an integer (a save: that it has begun), or with an error.</summary>
     public void MarkerAnswered(in Marker marker, bool ok, ShardEffects effects)
     {
         if (IsOver || _inFlight != marker || _answered) return;
@@ -217,10 +228,10 @@ public sealed partial class ShardMachine
         MarkerSeen(marker, offset, database, effects);
     }
 
-    /// <summary>The save that was started for this marker has ended (mode Bgsave), or it is certain that it will not.</summary>
+    /// <summary>The save that was started for this marker has ended (in all modes but Log), or it is certain that it will not.</summary>
     public void SaveCompleted(in Marker marker, bool ok, ShardEffects effects)
     {
-        if (IsOver || _options.Mode != CommitMode.Bgsave || _inFlight != marker || _read) return;
+        if (IsOver || _options.Mode == CommitMode.Log || _inFlight != marker || _read) return;
         if (!ok)
         {
             MarkerFailed(dirty: true);
@@ -325,8 +336,8 @@ public sealed partial class ShardMachine
         _grid = grid;
         // A fast-forward was meant in the old one: its number could be an hour away now. Whoever still needs it asks again.
         _atLeast = Version.Min(_atLeast, _open);
-        // The end that was given out is a number of the old grid, which may mean another time now: it is asked for again.
-        if (_awaitedEnd > default(Version)) _awaitedEnd = new(long.MaxValue);
+        // The end that was given out is a number of the old grid, which may mean another time now.
+        AskForEndAgain();
     }
 
     /// <summary>Makes this version (or a later one) open at the next Tick, ahead of the clock: DPR's fast-forward, when a
@@ -346,6 +357,12 @@ public sealed partial class ShardMachine
 
     // The last version that begins at a time for which the grid is valid: it may be open, and those before it closed.
     private Version LastKnown => Is(ShardMutation.OldGridGoesOn) ? new(long.MaxValue) : _grid.VersionAt(_gridValidUntilUs);
+
+    // Up to when requests have been forwarded is not known any more: nothing is ended before the caller has asked for the next end.
+    private void AskForEndAgain()
+    {
+        if (_awaitedEnd > default(Version)) _awaitedEnd = new(long.MaxValue);
+    }
 
     private void Run()
     {

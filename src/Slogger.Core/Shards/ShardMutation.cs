@@ -75,6 +75,9 @@ internal enum ShardMutation
     /// <summary>A version is closed at the end of a later one, with what was done in that.</summary>
     LateEndIsNoMatter,
 
+    /// <summary>A fast-forward ends a version that is open beyond its time as if that had just begun.</summary>
+    EndsLateVersionsEarly,
+
     /// <summary>Versions are closed by a grid that others may have changed.</summary>
     OldGridGoesOn,
 }

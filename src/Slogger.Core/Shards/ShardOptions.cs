@@ -17,6 +17,11 @@ public enum CommitMode
     [JsonStringEnumMemberName("bgsave")]
     Bgsave,
 
+    /// <summary>A checkpoint of the embedded FASTER store that ends with it is on disk: commits within tens of milliseconds. To the
+    /// <see cref="ShardMachine"/> it is a save as in mode Bgsave.</summary>
+    [JsonStringEnumMemberName("faster")]
+    Faster,
+
     /// <summary>Nothing: a pass-through without recovery. There is no <see cref="ShardMachine"/> in this mode.</summary>
     [JsonStringEnumMemberName("none")]
     None,
@@ -28,7 +33,7 @@ public sealed record ShardOptions
     /// <summary>Which shard; named in texts for people.</summary>
     public ShardId Shard { get; init; }
 
-    /// <summary>Log or Bgsave.</summary>
+    /// <summary>Anything but None.</summary>
     public CommitMode Mode { get; init; } = CommitMode.Log;
 
     /// <summary>How long an idle shard waits before it records a run of empty versions, in microseconds. Shorter: the
@@ -50,7 +55,10 @@ public sealed record ShardOptions
     /// <summary>The longest pause between attempts to record, in microseconds.</summary>
     public long RecordBackoffMaxUs { get; init; } = 1_000_000;
 
-    /// <summary>The longest stride in mode Bgsave, in versions: a power of two. A save that takes longer is still
+    /// <summary>The shortest stride where versions end with a save, in versions: a power of two. Longer: fewer saves, and commits come later.</summary>
+    public long StrideMin { get; init; } = 1;
+
+    /// <summary>The longest stride where versions end with a save, in versions: a power of two. A save that takes longer is still
     /// waited for, but strides grow no further.</summary>
     public long StrideMax { get; init; } = 1L << 20;
 

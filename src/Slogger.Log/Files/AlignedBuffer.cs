@@ -3,7 +3,8 @@ using System.Runtime.CompilerServices;
 
 namespace Slogger.Log.Files;
 
-internal static class AlignedBuffer
+/// <summary>Memory for direct writes.</summary>
+public static class AlignedBuffer
 {
     /// <summary>What direct writes ask of memory, in bytes: a page, which is enough for every disk.</summary>
     public const int Alignment = 4096;

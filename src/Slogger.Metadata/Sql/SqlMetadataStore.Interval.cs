@@ -1,7 +1,5 @@
-// How the interval changes while shards run. Versions must mean the same time everywhere, so nobody may go by the old grid when another
-// goes by the new one. A change is proposed for a time; a shard that agrees ends no version beyond that time until it has read how it came
-// out; and only if all have agreed there is another stretch. All three steps hold the cluster's lock, so nobody agrees to what is over.
-// Without a proposal nobody is bound to anything: while SQL is away versions go on.
+// How the interval changes while shards run: each step reads the proposal, applies what Core's IntervalProposal says, and writes the result,
+// under the cluster's lock. Without a proposal nobody is bound to anything: while SQL is away versions go on.
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -33,8 +31,9 @@ internal sealed partial class SqlMetadataStore
                             return false;
                         }
 
-                        state = await GridStateAsync(session, cluster, cancellation);
-                        if (agreedUs == 0 || state.ChangeUs != agreedUs)
+                        IntervalProposal proposal = await ProposalAsync(session, cluster, cancellation);
+                        state = StateOf(proposal);
+                        if (!proposal.Takes(agreedUs))
                         {
                             return false;
                         }
@@ -69,20 +68,20 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
-                        state = await GridStateAsync(session, cluster, cancellation);
-                        if (state.ChangeUs > 0 || state.Stretches[^1].IntervalUs == intervalMicroseconds)
-                        {
-                            return false;
-                        }
-
-                        // No two proposals have one name: an agreement is to one of them.
+                        IntervalProposal before = await ProposalAsync(session, cluster, cancellation);
+                        state = StateOf(before);
                         long lastUs = (await session.QueryAsync(
                             "SELECT COALESCE(MAX(agreed_us), 0) FROM slogger_shards WHERE cluster = @cluster",
                             r => r.GetInt64(0),
                             cancellation,
                             ("@cluster", cluster)))[0];
-                        state = state with { ChangeUs = Math.Max(fromMicroseconds, lastUs + 1) };
-                        await ProposeAsync(session, cluster, state.ChangeUs, intervalMicroseconds, cancellation);
+                        if (before.Propose(intervalMicroseconds, fromMicroseconds, lastUs) is not { } proposed)
+                        {
+                            return false;
+                        }
+
+                        state = StateOf(proposed);
+                        await WriteProposalAsync(session, cluster, proposed, cancellation);
                         return true;
                     },
                     cancellation);
@@ -105,33 +104,30 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
-                        GridState state = await GridStateAsync(session, cluster, cancellation);
-                        if (state.ChangeUs != changeUs)
+                        IntervalProposal before = await ProposalAsync(session, cluster, cancellation);
+                        if (before.ChangeUs != changeUs)
                         {
                             return false;
                         }
 
-                        // Who has never run reads the grid when it starts.
-                        missing = await session.QueryAsync(
-                            "SELECT shard FROM slogger_shards WHERE cluster = @cluster AND state <> @left AND epoch > 0 AND agreed_us <> @change ORDER BY shard",
-                            r => new ShardId((int)r.GetInt64(0)),
+                        // Those who have agreed need not be read.
+                        missing = [.. (await session.QueryAsync(
+                            "SELECT shard, state, epoch, agreed_us FROM slogger_shards WHERE cluster = @cluster AND agreed_us <> @change ORDER BY shard",
+                            r => (Shard: new ShardId((int)r.GetInt64(0)), Misses: before.Misses((MemberState)r.GetInt64(1), r.GetInt64(2), r.GetInt64(3))),
                             cancellation,
                             ("@cluster", cluster),
-                            ("@left", (long)MemberState.Left),
-                            ("@change", changeUs));
-                        if (missing.Count > 0 && !giveUp)
+                            ("@change", changeUs))).Where(s => s.Misses).Select(s => s.Shard)];
+                        if (before.Settle(changeUs, missing.Count == 0, giveUp) is not { } settled)
                         {
                             return false;
                         }
 
-                        if (missing.Count == 0)
+                        if (settled.Grid != before.Grid)
                         {
-                            long interval = (await session.QueryAsync(
-                                "SELECT change_interval_us FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster)))[0];
-                            await InsertGridAsync(session, cluster, state.Stretches[^1].Successor(interval, changeUs), cancellation);
+                            await InsertGridAsync(session, cluster, settled.Grid.Stretches[^1], cancellation);
                         }
 
-                        await ProposeAsync(session, cluster, 0, 0, cancellation);
+                        await WriteProposalAsync(session, cluster, settled, cancellation);
                         return true;
                     },
                     cancellation);
@@ -140,19 +136,26 @@ internal sealed partial class SqlMetadataStore
             cancellation);
     }
 
-    private static Task<int> ProposeAsync(SqlSession session, string cluster, long changeUs, long intervalUs, CancellationToken cancellation) =>
+    private static Task<int> WriteProposalAsync(SqlSession session, string cluster, IntervalProposal proposal, CancellationToken cancellation) =>
         session.ExecuteAsync(
             "UPDATE slogger_clusters SET change_us = @change, change_interval_us = @interval WHERE cluster = @cluster",
             cancellation,
-            ("@change", changeUs),
-            ("@interval", intervalUs),
+            ("@change", proposal.ChangeUs),
+            ("@interval", proposal.IntervalUs),
             ("@cluster", cluster));
 
-    private static async Task<GridState> GridStateAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    private static async Task<IntervalProposal> ProposalAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
         // The proposal first: if it is settled meanwhile, the stretch that it has made is read, too.
-        List<long> change = await session.QueryAsync(
-            "SELECT change_us FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster));
-        return change.Count == 0 ? throw UnknownCluster(cluster) : new(await GridAsync(session, cluster, cancellation), change[0]);
+        List<(long ChangeUs, long IntervalUs)> change = await session.QueryAsync(
+            "SELECT change_us, change_interval_us FROM slogger_clusters WHERE cluster = @cluster",
+            r => (r.GetInt64(0), r.GetInt64(1)),
+            cancellation,
+            ("@cluster", cluster));
+        return change.Count == 0
+            ? throw UnknownCluster(cluster)
+            : new(new(await GridAsync(session, cluster, cancellation)), change[0].ChangeUs, change[0].IntervalUs);
     }
+
+    private static GridState StateOf(IntervalProposal proposal) => new(proposal.Grid.Stretches, proposal.ChangeUs);
 }

@@ -48,7 +48,8 @@ internal sealed partial class SqlMetadataStore
                     return (new(null, $"Cluster \"{cluster}\" has no shard {to}: its shards are 0 to {shards - 1}."), null);
                 }
 
-                MemberState state = (await ShardAsync(session, cluster, to, cancellation)).State;
+                ShardRecord taker = await ShardAsync(session, cluster, to, cancellation);
+                MemberState state = taker.State;
                 if (state != MemberState.Member)
                 {
                     return (new(null, state == MemberState.Joining
@@ -61,6 +62,11 @@ internal sealed partial class SqlMetadataStore
                 {
                     // What is deleted here and what has landed there must be in one cut, and no session's header says so.
                     return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.ToString().ToLowerInvariant()}, and only cuts of the approximate finder hold a move on both sides."), null);
+                }
+
+                if (await FasterAmongAsync(session, cluster, taker, table, slots, cancellation) is { } faster)
+                {
+                    return (new(null, $"Slots do not move to or from shard {faster}: its store is FASTER, whose keys cannot be copied to another shard yet."), null);
                 }
 
                 string text = TextOf(slots);
@@ -76,6 +82,15 @@ internal sealed partial class SqlMetadataStore
                     : (new(planned.Moves[^1].Id, null), planned);
             },
             cancellation);
+    }
+
+    // Which of the two shards of a move has an embedded store. What else may be wrong with the move is not looked at.
+    private static async Task<ShardId?> FasterAmongAsync(SqlSession session, string cluster, ShardRecord to, OwnershipTable table, ImmutableArray<SlotRange> slots, CancellationToken cancellation)
+    {
+        if (to.StoreKind == ShardRecord.FasterStore) return to.Shard;
+        if (slots.IsDefaultOrEmpty || !slots[0].IsValid || slots[0].First.Number >= table.Map.Count) return null;
+        ShardRecord from = await ShardAsync(session, cluster, table.Map.Owner(slots[0].First), cancellation);
+        return from.StoreKind == ShardRecord.FasterStore ? from.Shard : null;
     }
 
     /// <inheritdoc />

@@ -3,6 +3,7 @@
 // (flock), so it goes away with the process, also by kill -9; children do not inherit it.
 using System.Globalization;
 using Slogger.Core.Shards;
+using Slogger.Proxy.Shards;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -23,7 +24,7 @@ public sealed class DataDirectory : IDisposable
     public const string PidFileName = "proxy.pid";
 
     // What the log and the checkpoints leave behind: with these, a missing store.json is a loss, not a first start.
-    private static readonly string[] Remains = ["log", "checkpoints", "bgsave"];
+    private static readonly string[] Remains = ["log", "checkpoints", "bgsave", FasterShard.DirectoryName];
 
     private readonly FileStream _lock;
 

@@ -66,7 +66,8 @@ public static class OptionCatalog
     private const OptionCommands Both = OptionCommands.Serve | OptionCommands.Restore;
     private const OptionCommands Every = Both | OptionCommands.Recover;
     private const string Clients = "Clients";
-    private const string Store = "Redis (one of --redis and --redis-server)";
+    private const string Store = "Redis (--redis or --redis-server)";
+    private const string Embedded = "Embedded store (without --redis and --redis-server)";
     private const string Durability = "Versions and durability";
     private const string Running = "Running";
 
@@ -96,7 +97,12 @@ public static class OptionCatalog
         new("redis-tls-key", Store, "FILE", "Private key (PEM) of --redis-tls-cert.", "none", "RedisTls.KeyFile") { Commands = Both },
         new("redis-tls-insecure", Store, "", "Take any certificate from Redis. Protects against eavesdropping only.", "false", "RedisTls.Insecure") { Shape = OptionShape.Flag, Commands = Both },
 
-        new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Every },
+        new("faster-memory", Embedded, "SIZE", "Memory for records, rounded down to a power of two; what has been overwritten counts until it is compacted. At the limit writes are refused as by Redis at maxmemory.", "1gb", nameof(ServeOptions.FasterMemoryBytes)),
+        new("faster-index", Embedded, "SIZE", "Memory for the hash index, rounded down to a power of two: 8 bytes a key are good, with less reads slow down. It does not grow.", "64mb", nameof(ServeOptions.FasterIndexBytes)),
+        new("faster-page", Embedded, "SIZE", "A page of its log, rounded down to a power of two: no value is larger. Memory holds at least four.", "32mb", nameof(ServeOptions.FasterPageBytes)),
+        new("faster-stride", Embedded, "N", "Every how many versions it commits, at least: a power of two. Fewer: commits come sooner, and cost writers more. It commits less often when the disk takes longer.", "8", nameof(ServeOptions.FasterStride)),
+
+        new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis, or of the embedded store. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Every },
         new("metadata", Durability, "SPEC", "Where cuts and world-lines are recorded: sqlite:FILE, postgres:CONNSTRING or sqlserver:CONNSTRING. Keep a password off the command line: use the environment or --config.", "sqlite:DATA/metadata.db", nameof(ServeOptions.Metadata)) { Commands = Every, IsSecret = true },
         new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
         new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
@@ -104,7 +110,7 @@ public static class OptionCatalog
         new("join", Durability, "", "Join a running cluster as its next shard, with an empty Redis: --shard has to be the next number. It owns no slots until slogger move gives it some. Once it has joined the option changes nothing, so it may stay.", "false", nameof(ServeOptions.Joins)) { Shape = OptionShape.Flag },
         new("finder", Durability, "approximate|exact|hybrid", "How the cluster finds what is committed; decided where it is made, and kept. approximate: one version at all shards, in the order of real time. exact and hybrid: each shard as far as its sessions' dependencies allow, so that a slow shard holds up only who depends on it; for clients that send DPR.BATCH with DEP alone, since the order of plain clients across shards is not kept by a recovery.", "approximate when the cluster is made", nameof(ServeOptions.Finder)),
         new("partitions", Durability, "hash|range:KEY,...|range:@FILE", "How keys are spread over several shards; decided where the cluster is made, and kept. hash: the slots of Redis Cluster, for its clients. range: keys in the order of their bytes, cut at the keys given here, or in a file with one in each line, so that keys near each other are at one shard; for session clients. A byte can be written \\xHH, as a comma, a backslash or a first @ must be.", "hash when the cluster is made", nameof(ServeOptions.Partitions)),
-        new("commit", Durability, "log|bgsave|none", "What makes a version durable: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery).", "log", nameof(ServeOptions.Commit)),
+        new("commit", Durability, "log|bgsave|none|faster", "What makes a version durable. For a Redis: its part of the replication stream on disk, a BGSAVE, or nothing (a pass-through without recovery). For the embedded store: faster, a checkpoint of it.", "log; faster for the embedded store", nameof(ServeOptions.Commit)),
         new("version-interval", Durability, "DURATION", "Length of a version, 1ms to 60m. Shorter: less is lost at a crash and commits come sooner. Longer: fewer disk syncs. In a cluster of several shards it counts where that is made: slogger interval changes it.", "5ms", nameof(ServeOptions.VersionInterval)),
         new("clock-error", Durability, "DURATION", "How far the clocks of any two machines of the cluster may be apart, at most half a version; the same at every shard. Replies wait until that long after the beginning of their version, so that cuts keep the order that clients saw across machines.", "0ms: all shards on one machine", nameof(ServeOptions.ClockError)),
         new("checkpoint-every", Durability, "SIZE", "Bytes of log after which a checkpoint is taken at the latest. Smaller: faster restores, but Redis forks more often.", "1gb", nameof(ServeOptions.CheckpointEveryBytes)),

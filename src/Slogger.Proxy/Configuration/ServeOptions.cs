@@ -9,7 +9,8 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Proxy.Configuration;
 
-/// <summary>Options of a proxy for one shard. Exactly one of <see cref="Redis"/> and <see cref="RedisServerPath"/> is set.</summary>
+/// <summary>Options of a proxy for one shard. At most one of <see cref="Redis"/> and <see cref="RedisServerPath"/> is set; if none is, the
+/// store is embedded in the proxy, and <see cref="Commit"/> is faster.</summary>
 public sealed record ServeOptions
 {
     /// <summary>Largest version interval.</summary>
@@ -54,8 +55,23 @@ public sealed record ServeOptions
     /// <summary>TLS towards Redis. Default: null, clear text.</summary>
     public RedisTlsOptions? RedisTls { get; init; }
 
+    /// <summary>Memory for the records of the embedded store, in bytes: rounded down to a power of two, at least four pages. All data is kept
+    /// there. Default: 1 GiB. At its limit writes are refused as by Redis at maxmemory.</summary>
+    public long FasterMemoryBytes { get; init; } = 1L << 30;
+
+    /// <summary>Memory for the embedded store's hash index, in bytes: rounded down to a power of two. Default: 64 MiB, good for some eight
+    /// million keys; with many more reads slow down.</summary>
+    public long FasterIndexBytes { get; init; } = 64L << 20;
+
+    /// <summary>A page of the embedded store's log, in bytes: rounded down to a power of two. No value is larger. Default: 32 MiB.</summary>
+    public long FasterPageBytes { get; init; } = 32L << 20;
+
+    /// <summary>Every how many versions the embedded store commits, at least: a power of two. Default: 8, every 40 ms with versions of
+    /// 5 ms. Fewer: commits come sooner, and cost writers more. It commits less often when the disk takes longer.</summary>
+    public int FasterStride { get; init; } = 8;
+
     /// <summary>
-    /// Directory (absolute path) of the version log, the checkpoints and the supervised Redis's files. Default: slogger-data in the
+    /// Directory (absolute path) of the version log, the checkpoints and the supervised Redis's files, or of the embedded store. Default: slogger-data in the
     /// current directory. It belongs to one shard and one kind of store; losing it loses the ability to recover.
     /// </summary>
     public required string DataDirectory { get; init; }
@@ -85,7 +101,7 @@ public sealed record ServeOptions
     /// shard. Of no consequence once it has joined.</summary>
     public bool Joins { get; init; }
 
-    /// <summary>What makes a version durable. Default: log.</summary>
+    /// <summary>What makes a version durable. Default: log for a Redis, faster for the embedded store, each with no other of the two.</summary>
     public CommitMode Commit { get; init; } = CommitMode.Log;
 
     /// <summary>
@@ -144,8 +160,8 @@ public sealed record ServeOptions
     /// <summary>Least level that is logged to stderr. Default: info.</summary>
     public LogLevel LogLevel { get; init; } = LogLevel.Info;
 
-    /// <summary>What <see cref="DataDirectory"/> remembers: attached or supervised.</summary>
-    public StoreKind Store => RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
+    /// <summary>What <see cref="DataDirectory"/> remembers: attached, supervised or embedded.</summary>
+    public StoreKind Store => Commit == CommitMode.Faster ? StoreKind.Faster : RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
 }
 
 /// <summary>TLS towards clients.</summary>
@@ -236,4 +252,8 @@ public enum StoreKind
     /// <summary>A Redis that the proxy runs (--redis-server).</summary>
     [JsonStringEnumMemberName("redis-server")]
     RedisServer,
+
+    /// <summary>A FASTER store inside the proxy (neither is given).</summary>
+    [JsonStringEnumMemberName("faster")]
+    Faster,
 }

@@ -27,7 +27,19 @@ public static class ServeOptionsReader
     private static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
         ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Info), ("warn", LogLevel.Warn), ("error", LogLevel.Error));
 
+    private static readonly OptionTextParser<CommitMode> Commits = OptionText.Choice(
+        ("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None), ("faster", CommitMode.Faster));
+
     private static readonly string[] StoreOptions = ["redis-config", "redis-directive"];
+
+    // What has a meaning for a Redis only, and for the embedded store only.
+    private static readonly string[] RedisOptions =
+    [
+        "redis-config", "redis-directive", "redis-user", "redis-password-file", "redis-tls", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-insecure",
+        "checkpoint-every", "log-budget", "rollback", "seed",
+    ];
+
+    private static readonly string[] FasterOptions = ["faster-memory", "faster-index", "faster-page", "faster-stride"];
 
     private static readonly HashSet<string> OwnedDirectives = new(StringComparer.OrdinalIgnoreCase)
     {
@@ -39,7 +51,8 @@ public static class ServeOptionsReader
     public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment)
     {
         OptionReader reader = Open(commandLine, environment);
-        (ListenAddress? redis, string? server) = ReadStore(reader, required: true);
+        (ListenAddress? redis, string? server) = ReadStore(reader);
+        bool isEmbedded = !reader.IsGiven("redis") && !reader.IsGiven("redis-server");
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         ClientTlsOptions? tls = ReadClientTls(reader);
         ServeOptions defaults = new() { DataDirectory = data, Metadata = MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db")) };
@@ -63,7 +76,11 @@ public static class ServeOptionsReader
             Joins = reader.Value("join", OptionText.Flag, false),
             Finder = reader.Value<FinderKind?>("finder", OptionText.Choice<FinderKind?>(("approximate", FinderKind.Approximate), ("exact", FinderKind.Exact), ("hybrid", FinderKind.Hybrid)), null),
             Partitions = reader.Optional<Partitioning>("partitions", OptionText.Partitions),
-            Commit = reader.Value("commit", OptionText.Choice(("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None)), defaults.Commit),
+            FasterMemoryBytes = reader.Value("faster-memory", AnySize, defaults.FasterMemoryBytes),
+            FasterIndexBytes = reader.Value("faster-index", AnySize, defaults.FasterIndexBytes),
+            FasterPageBytes = reader.Value("faster-page", OptionText.Size(MinSize, 1L << 30), defaults.FasterPageBytes),
+            FasterStride = reader.Value("faster-stride", OptionText.Number(1, 1 << 10), defaults.FasterStride),
+            Commit = reader.Value("commit", Commits, isEmbedded ? CommitMode.Faster : defaults.Commit),
             VersionInterval = reader.Value("version-interval", OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax), defaults.VersionInterval),
             ClockError = reader.Value("clock-error", OptionText.Duration(TimeSpan.Zero, ServeOptions.VersionIntervalMax / 2), defaults.ClockError),
             Rollback = reader.Value("rollback", OptionText.Choice(("in-place", RollbackMethod.InPlace), ("full", RollbackMethod.Full)), defaults.Rollback),
@@ -92,6 +109,7 @@ public static class ServeOptionsReader
             options = options with { ClientOutputLimitBytes = Math.Min(options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes) };
         }
 
+        CheckStore(reader, options, isEmbedded);
         CheckTogether(reader, options);
         return Result(reader, options);
     }
@@ -100,7 +118,7 @@ public static class ServeOptionsReader
     public static OptionsResult<RestoreOptions> ReadRestore(OptionLayer commandLine, OptionLayer environment)
     {
         OptionReader reader = Open(commandLine, environment);
-        (ListenAddress? redis, string? server) = ReadStore(reader, required: false);
+        (ListenAddress? redis, string? server) = ReadStore(reader);
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         bool latest = reader.Value("latest", OptionText.Flag, false);
         long? version = reader.Value<long?>("version", ReadVersion, null);
@@ -171,18 +189,12 @@ public static class ServeOptionsReader
     }
 
     // The two exclude each other within one source; a higher source's choice replaces a lower one's.
-    private static (ListenAddress? Redis, string? Server) ReadStore(OptionReader reader, bool required)
+    private static (ListenAddress? Redis, string? Server) ReadStore(OptionReader reader)
     {
         int redisLayer = reader.LayerOf("redis");
         int serverLayer = reader.LayerOf("redis-server");
-        bool neither = !reader.IsGiven("redis") && !reader.IsGiven("redis-server");
-        if (neither)
+        if (!reader.IsGiven("redis") && !reader.IsGiven("redis-server"))
         {
-            if (required)
-            {
-                reader.Errors.Add(new OptionError("no store is given", "", "give --redis HOST:PORT to attach to a running Redis, or --redis-server PATH to have the proxy run one"));
-            }
-
             return (null, null);
         }
 
@@ -291,6 +303,50 @@ public static class ServeOptionsReader
         }
 
         return enabled ? tls : null;
+    }
+
+    // What belongs to the other kind of store is a mistake: most likely the store was forgotten.
+    private static void CheckStore(OptionReader reader, ServeOptions options, bool isEmbedded)
+    {
+        foreach (string name in (isEmbedded ? RedisOptions : FasterOptions).Where(reader.IsGiven))
+        {
+            reader.Fail(
+                name,
+                isEmbedded ? "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given" : "is for the embedded store, and a Redis is given",
+                isEmbedded ? "remove it, or name the Redis with --redis or --redis-server" : "remove it, or leave out --redis and --redis-server");
+        }
+
+        if (isEmbedded && options.Commit != CommitMode.Faster)
+        {
+            reader.Fail("commit", "is for a Redis, and the store is embedded in the proxy, since neither --redis nor --redis-server is given", "remove it: the embedded store commits by its own checkpoints; or name the Redis with --redis or --redis-server");
+        }
+
+        if (!isEmbedded && options.Commit == CommitMode.Faster)
+        {
+            reader.Fail("commit", "faster is for the embedded store, and a Redis is given", "give log, bgsave or none, or leave out --redis and --redis-server");
+        }
+
+        if (!isEmbedded)
+        {
+            return;
+        }
+
+        if (options.Joins)
+        {
+            reader.Fail("join", "would make a shard that never owns anything: hash slots do not move to an embedded store yet", "have a shard with a Redis join, or make the cluster with this one");
+        }
+
+        if (!int.IsPow2(options.FasterStride))
+        {
+            reader.Fail("faster-stride", $"{options.FasterStride} is not a power of two, and the shards of a cluster would have no versions in common", "give 2, 4, 8, 16...");
+        }
+
+        if (options.FasterMemoryBytes < 4 * options.FasterPageBytes)
+        {
+            reader.Fail(
+                reader.IsGiven("faster-memory") ? "faster-memory" : "faster-page",
+                $"leaves too little: {OptionText.FormatSize(options.FasterMemoryBytes)} are less than four pages of {OptionText.FormatSize(options.FasterPageBytes)}", "raise --faster-memory or lower --faster-page");
+        }
     }
 
     private static void CheckTogether(OptionReader reader, ServeOptions options)

@@ -99,7 +99,12 @@ public sealed record StoreRecord
     public void Write(string dataDirectory)
         => DurableFile.Write(Path.Combine(dataDirectory, FileName), JsonSerializer.SerializeToUtf8Bytes(this, ConfigurationJson.Default.StoreRecord));
 
-    private static string Describe(StoreKind store) => store == StoreKind.Redis ? "a Redis that others run (--redis)" : "a supervised Redis (--redis-server)";
+    private static string Describe(StoreKind store) => store switch
+    {
+        StoreKind.Redis => "a Redis that others run (--redis)",
+        StoreKind.RedisServer => "a supervised Redis (--redis-server)",
+        _ => "an embedded store (neither --redis nor --redis-server)",
+    };
 }
 
 /// <summary>How the records of a data directory are written as JSON.</summary>

@@ -5,6 +5,7 @@ using System.Diagnostics;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shards;
@@ -73,6 +74,10 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     // Up to so many shards everybody looks at all others with each beat; beyond, in proportion less often: what all of them together read grows with their number.
     private const int ShardsAtATime = 16;
 
+    // How long after its time a proposed change of the interval is given up.
+    private static readonly TimeSpan GridGrace = TimeSpan.FromSeconds(1);
+
+    private readonly GridFollower _grid = new(seat.GridView, (long)GridGrace.TotalMicroseconds);
     private readonly LeaseWatch _role = new((long)Term.TotalMicroseconds);
     private readonly List<LeaseWatch> _watches = [];
     private long _lookedAt = long.MinValue / 2, _owners = -1, _watchedUs;
@@ -125,8 +130,7 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
             // Somebody has come or gone: at once.
             else if (beat.Owners != _owners) { _lookedAt = long.MinValue / 2; }
             listener.OnCut(beat.Cut);
-            // What is proposed is not settled without this shard: it sees it in time.
-            if (beat.ChangeUs > 0 || seat.GridView.ChangeUs > 0) { await LearnGridAsync(stop).ConfigureAwait(false); }
+            await FollowGridAsync(beat.ChangeUs, stop).ConfigureAwait(false);
             bool hasRunOut = _role.Look(beat.Coordinator, asked, answered) || beat.Coordinator.Epoch == 0;
             if (hasRunOut && _coordinating.IsCompleted) { await TakeRoleAsync(beat, stop).ConfigureAwait(false); }
             else { link.Aim(beat.CoordinatorAddress, beat.Coordinator.Epoch); }
@@ -142,17 +146,17 @@ internal sealed class ClusterPulse(ClusterSeat seat, IPulseListener listener, Co
     // 0: with each beat.
     private long LookPeriodUs => seat.ShardCount <= ShardsAtATime ? 0 : (long)Period.TotalMicroseconds * seat.ShardCount / ShardsAtATime;
 
-    private async Task LearnGridAsync(CancellationToken stop)
+    private async Task FollowGridAsync(long proposedUs, CancellationToken stop)
     {
-        if (await seat.LearnGridAsync(0, stop).ConfigureAwait(false) is not { } grid) { return; }
-        // From here on no version is ended beyond the change. Was its time still to come, then none has been: that is what is agreed to.
-        listener.OnGrid(grid);
-        if (grid.ChangeUs == 0) { return; }
-        // It may have been settled meanwhile.
-        if (listener.NowUs < grid.ChangeUs && await seat.LearnGridAsync(grid.ChangeUs, stop).ConfigureAwait(false) is { } settled) { listener.OnGrid(settled); }
+        GridStep step = _grid.Beat(proposedUs);
+        while (step.Kind == GridStepKind.Read)
+        {
+            if (await seat.LearnGridAsync(step.ChangeUs, stop).ConfigureAwait(false) is not { } view) { return; }
+            if (_grid.Learned(view)) { listener.OnGrid(view); }
+            step = _grid.Next(listener.NowUs);
+        }
         // Who has proposed it may be gone.
-        bool isOver = listener.NowUs > grid.ChangeUs + GridView.Grace.TotalMicroseconds;
-        await seat.Metadata.SettleIntervalAsync(seat.Cluster, grid.ChangeUs, isOver, stop).ConfigureAwait(false);
+        if (step.Kind == GridStepKind.Settle) { await seat.Metadata.SettleIntervalAsync(seat.Cluster, step.ChangeUs, step.GivesUp, stop).ConfigureAwait(false); }
     }
 
     private void See(ClusterWatch watch, long asked, long answered)

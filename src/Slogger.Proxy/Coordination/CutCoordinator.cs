@@ -186,14 +186,13 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         }
     }
 
-    // While somebody waits, twice in a version and at most once a millisecond: reports of one boundary come close together.
     private TimeSpan Pace
     {
         get
         {
             bool isAwaited;
             lock (_lock) { isAwaited = _told is { } told && _awaitedUntil >= told.Versions[0]; }
-            return isAwaited ? TimeSpan.FromMicroseconds(Math.Clamp(seat.Grid.Stretches[^1].IntervalUs / 4, 1000, 25_000)) : IdlePace;
+            return isAwaited ? TimeSpan.FromMicroseconds(new CutPace(seat.ShardCount).TurnUs(seat.Grid.Stretches[^1].IntervalUs)) : IdlePace;
         }
     }
 

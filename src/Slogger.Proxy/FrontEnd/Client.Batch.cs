@@ -114,11 +114,9 @@ internal sealed unsafe partial class Client
                 BeginBatch(header);
                 return true;
             case GateVerdict.Rollback:
-                return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
-                    $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} {BranchText(port, header, decision)}"));
+                return RefuseBatch(RollbackText(port, header, decision));
             case GateVerdict.RefuseAhead:
-                return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
-                    $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead"));
+                return RefuseBatch(AheadText(header, open));
             default:
                 return HoldBatch(port, header, decision);
         }
@@ -165,6 +163,14 @@ internal sealed unsafe partial class Client
 
     // What sessions are told: committed at every shard.
     private WorldPoint SessionCut => _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut;
+
+    /// <summary>What a session of an older world-line is told.</summary>
+    internal static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
+        $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} {BranchText(port, header, decision)}");
+
+    /// <summary>What a session is told that has seen a version which no shard can have opened.</summary>
+    internal static string AheadText(in BatchHeader header, long open) => string.Create(CultureInfo.InvariantCulture,
+        $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead");
 
     private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) => port.Finder == FinderKind.Approximate
         ? string.Create(CultureInfo.InvariantCulture, $"branch={decision.Branch.Version}")

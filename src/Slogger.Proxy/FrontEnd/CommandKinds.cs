@@ -58,7 +58,7 @@ internal enum CommandKind : byte
     /// <summary>What browsers say that were led here: Redis closes the connection at once.</summary>
     Abuse,
 
-    /// <summary>No command's name, but one that Redis may take for a command; see <see cref="SpecialNames"/>.</summary>
+    /// <summary>No command's name for a client, but one that the store may take for a command; see <see cref="SpecialNames"/>.</summary>
     Impossible,
 
     /// <summary>Asks of a cluster, or says how to read in one. Special in a cluster of several shards only.</summary>
@@ -72,6 +72,9 @@ internal enum CommandKind : byte
 /// <summary>The table of commands that are not ordinary.</summary>
 internal static class CommandKinds
 {
+    // The marker of an embedded store, known on connections that clients share.
+    private const string OwnMarker = "SLOGGER.COMMIT";
+
     private static readonly (CommandKind Kind, string Names)[] Table =
     [
         (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION CLUSTER MIGRATE PFSELFTEST"),
@@ -108,6 +111,7 @@ internal static class CommandKinds
         (CommandKind.Command, "COMMAND"),
         (CommandKind.Module, "MODULE"),
         (CommandKind.Abuse, "POST HOST:"),
+        (CommandKind.Impossible, OwnMarker),
     ];
 
     /// <summary>The names at which a scan of ordinary commands stops.</summary>

@@ -50,7 +50,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         foreach (Upstream upstream in _connecting.ToArray())
         {
-            if (upstream.Channel.Socket.Poll(0, System.Net.Sockets.SelectMode.SelectWrite)) { KeepAddress(upstream); }
+            if (!upstream.Channel.HasSocket || upstream.Channel.Socket.Poll(0, System.Net.Sockets.SelectMode.SelectWrite)) { KeepAddress(upstream); }
         }
     }
 
@@ -60,7 +60,7 @@ internal sealed unsafe partial class FrontEndLoop
         EndPoint? local = null;
         try
         {
-            local = upstream.Channel.Socket.LocalEndPoint;
+            local = upstream.Channel.HasSocket ? upstream.Channel.Socket.LocalEndPoint : null;
         }
         catch (System.Net.Sockets.SocketException)
         {

@@ -50,6 +50,8 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
     public void OpenStore()
     {
+        // Closed again meanwhile. If an ordered end has begun, it must not wait for a connection that is not made any more; else this is called again.
+        if (!Shard.IsOpen) { return; }
         _storeClosed = false;
         ForgetRights();
         // With the shared upstream still there the gate goes on: a marker may be on its way on it.

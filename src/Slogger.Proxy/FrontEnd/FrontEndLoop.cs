@@ -141,6 +141,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 upstream.OnReadable(upstream.Channel);
             }
             _readableShared.Clear();
+            if (Poller.Local.Any) { DoLocal(); }
             if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }
             ReadGranted();
             if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
@@ -167,7 +168,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     private long Timeout()
     {
-        if (!_posted.IsEmpty || _resuming.Count > 0) { return 0; }
+        if (!_posted.IsEmpty || _resuming.Count > 0 || Poller.Local.Any) { return 0; }
         long now = Microseconds();
         long timeout = Math.Max(0, _nextHousekeeping - now);
         if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntil - now)); }

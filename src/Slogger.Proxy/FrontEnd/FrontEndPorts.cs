@@ -1,13 +1,16 @@
 // What the front end needs of others: a way to the store, and the shard whose versions it stamps.
 using System.Net.Sockets;
+using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.FrontEnd;
 
 /// <summary>How the front end reaches the store.</summary>
 internal interface IStoreConnector
 {
-    /// <summary>Starts a connection attempt and returns at once.</summary>
-    Socket BeginConnect();
+    /// <summary>Starts a connection attempt and returns at once. The channel can be written to when it has succeeded or failed.</summary>
+    /// <param name="poller">Whose channel it is to be.</param>
+    /// <param name="mayMark">Whether markers may be sent on it: it is no client's own.</param>
+    Channel Connect(IPoller poller, bool mayMark);
 
     /// <summary>The request with which the proxy logs in as itself; empty where it has no credentials.</summary>
     byte[] Login => [];
@@ -15,8 +18,10 @@ internal interface IStoreConnector
     /// <summary>The user whom <see cref="Login"/> makes the proxy.</summary>
     string LoginUser => FrontEndLoop.DefaultUser;
 
-    /// <summary>A connection attempt has succeeded: sets options.</summary>
-    void Connected(Socket socket);
+    /// <summary>A connection attempt over a socket has succeeded: sets options.</summary>
+    void Connected(Socket socket)
+    {
+    }
 }
 
 /// <summary>What the front end needs of the shard. Called by the loop's thread.</summary>

@@ -21,7 +21,9 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
     /// <inheritdoc />
     public string LoginUser { get; init; } = FrontEndLoop.DefaultUser;
 
-    public Socket BeginConnect()
+    public Channel Connect(IPoller poller, bool mayMark) => poller.Adopt(BeginConnect());
+
+    private Socket BeginConnect()
     {
         if (tls is not null) { return TlsBridge.Connect(ConnectAsync, tls, why => tlsFailed?.Invoke($"TLS to {this}: {why}")); }
         Socket socket = _endPoint is UnixDomainSocketEndPoint

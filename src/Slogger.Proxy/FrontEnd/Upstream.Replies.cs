@@ -32,10 +32,17 @@ internal sealed unsafe partial class Upstream
     /// <summary>Lines of MONITOR come between replies.</summary>
     public bool IsMonitor { get; set; }
 
+    // Bounded per turn, so that one upstream with much to say does not keep the others waiting.
+    private const int ReadsPerTurn = 4;
+
     public void OnReadable(Channel channel)
     {
-        // Bounded per turn, so that one upstream with much to say does not keep the others waiting.
-        for (int i = 0; i < 4 && !IsClosed; i++)
+        if (channel is LocalChannel local)
+        {
+            ReadLocal(local);
+            return;
+        }
+        for (int i = 0; i < ReadsPerTurn && !IsClosed; i++)
         {
             byte* buffer = _loop.ReceiveBuffer;
             nint kept = _rest.Count;
@@ -67,6 +74,26 @@ internal sealed unsafe partial class Upstream
             if (consumed < end) { _rest.Append(consumed, (nint)(end - consumed)); }
             if (got < room || (Exclusive is not null && Exclusive.IsOutputFull)) { return; }
         }
+    }
+
+    // Whole replies, read where the store has written them.
+    private void ReadLocal(LocalChannel local)
+    {
+        for (int i = 0; i < ReadsPerTurn && local.TryTake(out byte* start, out byte* end); i++)
+        {
+            byte* read = end;
+            try
+            {
+                read = IsRaw ? PassRaw(start, end) : Process(start, end);
+            }
+            catch (InvalidDataException e)
+            {
+                Close(e.Message);
+            }
+            local.GiveBack(read);
+            if (IsClosed || read < end || Exclusive is { IsOutputFull: true }) { return; }
+        }
+        if (local.HasEnded) { Close("the store ended the connection"); }
     }
 
     private byte* PassRaw(byte* p, byte* end)

@@ -28,8 +28,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _loop = loop;
         IsSpare = isSpare;
         Exclusive = exclusive;
-        Socket socket = loop.Store.BeginConnect();
-        Channel = loop.Poller.Adopt(socket);
+        Channel = loop.Store.Connect(loop.Poller, mayMark: exclusive is null && !isSpare);
         Channel.Owner = this;
         _connected = false;
         loop.Poller.Watch(Channel, read: false, write: true);
@@ -340,6 +339,11 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     {
         if (!_endsInput || !_connected || _out.Count > 0 || _held.Count > 0) { return; }
         _endsInput = false;
+        if (Channel is LocalChannel local)
+        {
+            local.EndInput();
+            return;
+        }
         try
         {
             Channel.Socket.Shutdown(SocketShutdown.Send);
@@ -378,13 +382,16 @@ internal sealed unsafe partial class Upstream : IChannelOwner
 
     private bool FinishConnect()
     {
-        var error = (int)Channel.Socket.GetSocketOption(SocketOptionLevel.Socket, SocketOptionName.Error)!;
-        if (error != 0)
+        if (Channel.HasSocket)
         {
-            Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
-            return false;
+            var error = (int)Channel.Socket.GetSocketOption(SocketOptionLevel.Socket, SocketOptionName.Error)!;
+            if (error != 0)
+            {
+                Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
+                return false;
+            }
+            _loop.Store.Connected(Channel.Socket);
         }
-        _loop.Store.Connected(Channel.Socket);
         _loop.Poller.Watch(Channel, read: true, write: false);
         if (!_loop.Shard.IsFenced)
         {

@@ -38,7 +38,8 @@ internal interface IVersionSource
 
     /// <summary>Asks whether a version is to be closed now.</summary>
     /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
-    MarkerToSend? Tick(bool busy);
+    /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
+    MarkerToSend? Tick(bool busy, bool inFlight);
 
     /// <summary>The marker was answered: with an integer, or with something else.</summary>
     void MarkerAnswered(bool counts);
@@ -146,13 +147,13 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         if (_pending is null)
         {
             if (_isPunctual ? now < _deadline : source.MicrosecondsToNextTick() > 0) { return; }
-            bool busy = _busy || loop.AnythingInFlight;
+            bool inFlight = loop.AnythingInFlight, busy = _busy || inFlight;
             if ((busy || loop.IsPaused) && !loop.CanSendMarker)
             {
                 Arm();
                 return;
             }
-            _pending = source.Tick(busy);
+            _pending = source.Tick(busy, inFlight);
             if (_pending is null)
             {
                 Open = Answered = source.OpenVersion;

@@ -196,8 +196,8 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
 
     // ---- The other side ----
 
-    /// <summary>Publishes what another proxy sends, until it hangs up.</summary>
-    public static async Task DeliverAsync(PeerChannel peer, Func<RedisEndpoint> store, CancellationToken stop)
+    /// <summary>Publishes what another proxy sends, until it hangs up. Where there is no Redis there are no subscribers.</summary>
+    public static async Task DeliverAsync(PeerChannel peer, Func<RedisEndpoint?> store, CancellationToken stop)
     {
         RedisPipeline? redis = null;
         var batch = new RedisBatch();
@@ -208,10 +208,14 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
                 (_, byte[] frame) = await peer.ReceiveAsync(stop).ConfigureAwait(false);
                 try
                 {
-                    redis ??= await RedisPipeline.ConnectAsync(store(), DeliveryLimit, stop).ConfigureAwait(false);
-                    batch.Clear();
-                    batch.Add([Eval, Script, NoKeys, .. Entries(frame)]);
-                    await redis.RunAsync(batch, stop).ConfigureAwait(false);
+                    List<byte[]> entries = Entries(frame);
+                    if (store() is { } endpoint)
+                    {
+                        redis ??= await RedisPipeline.ConnectAsync(endpoint, DeliveryLimit, stop).ConfigureAwait(false);
+                        batch.Clear();
+                        batch.Add([Eval, Script, NoKeys, .. entries]);
+                        await redis.RunAsync(batch, stop).ConfigureAwait(false);
+                    }
                 }
                 catch (RedisException)
                 {

@@ -3,7 +3,7 @@ using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed class AttachedStore(RedisEndpoint endpoint) : IStore
+internal sealed class AttachedStore(RedisEndpoint endpoint) : IRedisStore
 {
     public bool IsSupervised => false;
 

@@ -21,16 +21,9 @@ internal sealed partial class BgsaveShard
 
     protected override string RefusalNote => " (In mode bgsave the kept snapshots stand for the version log.)";
 
-    // The last boundary that a snapshot proves is never void.
-    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current)
-    {
-        if (NewestAtMost(new Version(long.MaxValue), current) is not { } usable) { return (null, null); }
-        var last = new Boundary(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
-        return (last, last.WorldLine < current ? last : null);
-    }
+    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _versions.Proved(current);
 
-    private UsableSnapshot? NewestAtMost(Version version, WorldLine current) =>
-        _snapshots.Latest(current, line => _seat.LastValid(line, _lines), version);
+    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _versions.BoundaryOf(version, of);
 
     private bool IsKnown(RedisFacts facts)
     {
@@ -143,7 +136,7 @@ internal sealed partial class BgsaveShard
     {
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _store.Endpoint });
+            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _redis.Endpoint });
             await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);
         }
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
@@ -152,11 +145,8 @@ internal sealed partial class BgsaveShard
 
     protected override void RequireBase(Version version, WorldLine of) => _snapshots.Verify(SnapshotOf(version, of));
 
-    protected override Boundary? BoundaryOf(Version version, WorldLine of) =>
-        NewestAtMost(version, of) is { } usable && usable.Last == version ? new Boundary(new WorldLine(usable.Snapshot.WorldLine), version, 0, 0, usable.Snapshot.Time) : null;
-
     private Snapshot SnapshotOf(Version version, WorldLine current) =>
-        NewestAtMost(version, current)?.Snapshot
+        _snapshots.Latest(current, line => _seat.LastValid(line, _lines), version)?.Snapshot
         ?? throw new RecoveryRefusedException($"shard {_options.Shard}: no snapshot of version {version} is kept.");
 
     protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)

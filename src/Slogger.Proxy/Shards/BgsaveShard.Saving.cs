@@ -26,8 +26,6 @@ internal sealed partial class BgsaveShard
     private SaveBase? _ready;              // a BGSAVE may be sent; what Redis said of its saving before it
     private StartedSave? _sent;            // the BGSAVE on its way, or the last one
     private StartedSave? _started;         // Redis has begun to save
-    private Boundary? _emptyRun;
-    private WorldPoint? _prune;
 
     private string _replicationId = "";
     private long _savesFailed;
@@ -83,10 +81,10 @@ internal sealed partial class BgsaveShard
                 try
                 {
                     if (!_isAttached) { continue; }
-                    if (watched != _store.Endpoint)
+                    if (watched != _redis.Endpoint)
                     {
                         if (watch is not null) { await watch.DisposeAsync().ConfigureAwait(false); }
-                        watched = _store.Endpoint;
+                        watched = _redis.Endpoint;
                         watch = new SaveWatch(await RedisConnection.ConnectAsync(watched, cancellation: stop).ConfigureAwait(false));
                     }
                     await StepAsync(watch!, stop).ConfigureAwait(false);
@@ -124,8 +122,8 @@ internal sealed partial class BgsaveShard
         StartedSave? started;
         lock (_machineLock) { started = _started; }
         if (started is not null) { await FollowAsync(watch, started, stop).ConfigureAwait(false); }
-        ExtendOverEmptyRun();
-        PruneBelowCut();
+        _versions.ExtendOverEmptyRun();
+        _versions.PruneBelowCut();
         bool isReady;
         lock (_machineLock)
         {
@@ -186,7 +184,7 @@ internal sealed partial class BgsaveShard
     {
         if (CheckFile(file, out RdbInfo? info) is { } problem) { return problem; }
         // Versions that passed empty before this save are said to be restorable: by the snapshot before.
-        ExtendOverEmptyRun();
+        _versions.ExtendOverEmptyRun();
         _snapshots.Add(file, Describe(info!, new Boundary(marker.WorldLine, marker.Closed, 0, 0, marker.Time)));
         return null;
     }
@@ -216,10 +214,7 @@ internal sealed partial class BgsaveShard
         {
             if (_started is not { } started) { return; }
             _started = null;
-            _machine?.SaveCompleted(started.Marker, ok, _effects);
-            Perform();
-            if (!ok) { return; }
-            OnDurable(new WorldPoint(started.Marker.WorldLine, started.Marker.Closed));
+            OnSaveEnded(started.Marker, ok);
         }
     }
 
@@ -229,30 +224,21 @@ internal sealed partial class BgsaveShard
         _report.Warn($"shard {_options.Shard}: a BGSAVE did not count: {why}. It is tried again; nothing is committed before one succeeds");
     }
 
-    // Versions in which nothing was done: the newest snapshot stands for them too.
-    private void ExtendOverEmptyRun()
+    // ---- The snapshots, as what versions stand on ----
+
+    Boundary? IKeptStates.Newest => _snapshots.All is [.., var newest] ? BoundaryOf(new UsableSnapshot(newest, new Version(newest.LastVersion))) : null;
+
+    Boundary? IKeptStates.Latest(WorldLine current, Func<WorldLine, Version> lastValid, Version atMost) =>
+        _snapshots.Latest(current, lastValid, atMost) is { } usable ? BoundaryOf(usable) : null;
+
+    bool IKeptStates.Extend(Boundary last)
     {
-        Boundary run;
-        lock (_machineLock)
-        {
-            if (_emptyRun is not { } wanted) { return; }
-            run = wanted;
-            _emptyRun = null;
-        }
-        if (_snapshots.All.LastOrDefault(s => s.WorldLine == run.WorldLine.Number) is not { } newest || newest.LastVersion >= run.Version.Number) { return; }
-        _snapshots.Extend(newest, run.Version, run.Time);
-        OnDurable(run.Point);
+        if (_snapshots.All.LastOrDefault(s => s.WorldLine == last.WorldLine.Number && s.Version <= last.Version.Number) is not { } newest) { return false; }
+        if (newest.LastVersion < last.Version.Number) { _snapshots.Extend(newest, last.Version, last.Time); }
+        return true;
     }
 
-    private void PruneBelowCut()
-    {
-        WorldPoint cut;
-        lock (_machineLock)
-        {
-            if (_prune is not { } wanted) { return; }
-            cut = wanted;
-            _prune = null;
-        }
-        _snapshots.Prune(KeptAtCut, cut, line => _seat.LastValid(line, _lines));
-    }
+    void IKeptStates.Prune(WorldPoint cut, Func<WorldLine, Version> lastValid) => _snapshots.Prune(KeptAtCut, cut, lastValid);
+
+    private static Boundary BoundaryOf(in UsableSnapshot usable) => new(new WorldLine(usable.Snapshot.WorldLine), usable.Last, 0, 0, usable.Snapshot.Time);
 }

@@ -12,12 +12,13 @@ using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
-    : VersionedShard(options, report, store, connectors)
+internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    : RedisShard(options, report, store, connectors), IKeptStates
 {
     private const long NotReadyMicroseconds = 20_000;
     private static readonly byte[] SaveCommand = "*1\r\n$6\r\nBGSAVE\r\n"u8.ToArray();
     private SnapshotStore _snapshots = null!;
+    private KeptVersions _versions = null!;
 
     /// <summary>There are no markers in the stream.</summary>
     public override string MarkerChannel => "";
@@ -70,20 +71,21 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
     // A boundary's snapshot is kept already: that was the condition.
     protected override void Append(in ShardEffect effect)
     {
-        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _emptyRun = effect.Boundary; }
+        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _versions.OnEmptyRun(effect.Boundary); }
     }
 
     protected override void RequestSync() => WakeSaving();
 
     protected override void OnCommitted(WorldPoint point)
     {
-        _prune = point;
+        _versions.OnCommitted(point);
         WakeSaving();
     }
 
     protected override HybridTimestamp? OpenKept()
     {
         _snapshots = SnapshotStore.Open(Path.Combine(_options.DataDirectory, "bgsave"));
+        _versions = new KeptVersions(this, line => _seat.LastValid(line, _lines), OnDurable);
         _note = StoreNote.Read(_options.DataDirectory);
         return _snapshots.All.MaxBy(s => s.ClosedAt)?.Time;
     }

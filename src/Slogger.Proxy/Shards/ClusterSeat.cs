@@ -130,7 +130,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         _gridView = new GridView(new VersionGrid(settings.Grid), 0);
         if (HasPeers) { Secret = new PeerSecret(await Metadata.PeerSecretAsync(Cluster, stop).ConfigureAwait(false)); }
         Address = (options.Announce ?? options.Listen.AddRange(options.ClientTls?.Listen ?? [])[0]).ToString();
-        ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, "redis", stop).ConfigureAwait(false);
+        ShardRecord record = await Metadata.RegisterShardAsync(Cluster, Shard, Address, options.Store == StoreKind.Faster ? ShardRecord.FasterStore : ShardRecord.RedisStore, stop).ConfigureAwait(false);
         if (record.State == MemberState.Left)
         {
             throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");

@@ -68,22 +68,18 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     /// <summary>How often the shard's claim is recorded while nobody waits for a commit, in microseconds.</summary>
     public const long IntervalMicroseconds = 50_000;
 
-    private static readonly TimeSpan AskPeriod = TimeSpan.FromMicroseconds(IntervalMicroseconds);
-    private static readonly TimeSpan AwaitedAskPeriod = TimeSpan.FromMilliseconds(2);
+    private CutPace Pace => new(seat.ShardCount);
 
     // What was said to a coordinator is in SQL at the latest after this time.
     private static readonly TimeSpan SaidPeriod = TimeSpan.FromSeconds(1);
 
-    // Rows of the exact finder are not written more often, however short versions are, and by all shards together not more often than
-    // a database can take.
-    private TimeSpan RowPace => TimeSpan.FromMilliseconds(Math.Max(5, seat.ShardCount / 4.0));
     private const long HurryMicroseconds = 500_000;
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly Lock _lock = new();
     private DurableClaim? _wanted;
     private DurableClaim? _latest;
     private Version _hurriedUntil;
-    private long _recordedAt;
+    private long _recordedAt, _lookedAt;
     private bool _owesSql;
     private bool _owesSteps;
     private bool _owesRow;
@@ -130,7 +126,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         {
             while (true)
             {
-                TimeSpan pause = link is null ? Timeout.InfiniteTimeSpan : listener.IsCommitAwaited && !IsLinked ? AwaitedAskPeriod : AskPeriod;
+                TimeSpan pause = link is null ? Timeout.InfiniteTimeSpan : Micro(listener.IsCommitAwaited && !IsLinked ? Pace.LookUs : Math.Max(IntervalMicroseconds, Pace.LookUs));
                 await _signal.WaitAsync(_owesSteps ? TimeSpan.FromMilliseconds(1) : pause, stop).ConfigureAwait(false);
                 await TurnAsync(stop).ConfigureAwait(false);
             }
@@ -170,7 +166,9 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         }
         if (link is null) { return; }
         await HurryAsync(isLinked, stop).ConfigureAwait(false);
-        if (!isLinked && await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
+        if (isLinked || (Pace.IsCrowded && Stopwatch.GetElapsedTime(_lookedAt) < Micro(Pace.LookUs))) { return; }
+        if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
+        _lookedAt = Stopwatch.GetTimestamp();
     }
 
     // The exact finder's rows: as far at a time as StepOf says, the rest in the next turns; at an ordered end all at once.
@@ -191,7 +189,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     private async Task<bool> RecordAsync(DurableClaim durable, PrecedenceRow? row, CancellationToken stop)
     {
         bool isExact = seat.Finder == FinderKind.Exact && row is not null;
-        TimeSpan rest = isExact ? RowPace - Stopwatch.GetElapsedTime(_recordedAt) : TimeSpan.Zero;
+        TimeSpan rest = listener.IsStopping || listener.IsJoining ? TimeSpan.Zero : Micro(isExact ? Pace.RowUs : Pace.ClaimUs) - Stopwatch.GetElapsedTime(_recordedAt);
         if (rest > TimeSpan.Zero) { await Task.Delay(rest, stop).ConfigureAwait(false); }
         DurableResult? result = await TryAsync(() => isExact
             ? seat.Metadata.RecordDurableRowAsync(seat.Cluster, durable, row!.Value, seat.Epoch, stop)
@@ -246,6 +244,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
             return null;
         }
     }
+
+    private static TimeSpan Micro(long us) => TimeSpan.FromMicroseconds(us);
 
     public void Dispose() => _signal.Dispose();
 }

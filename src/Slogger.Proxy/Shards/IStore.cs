@@ -1,17 +1,13 @@
-// The Redis of a shard, as the shard's recovery sees it: one that others run, or one that the proxy runs.
+// The store of a shard, as the shard's recovery sees it: one that others run, one that the proxy runs, or one inside the proxy.
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-/// <summary>Where the shard's Redis is, and how it comes back.</summary>
+/// <summary>What a shard's store is, and how it comes back.</summary>
 internal interface IStore
 {
-    /// <summary>Whether the proxy runs it, and may overwrite what it holds.</summary>
+    /// <summary>Whether it is the proxy's own, which may overwrite what it holds.</summary>
     bool IsSupervised { get; }
-
-    /// <summary>Where it is now, with the proxy's own credentials. A supervised one has a new place after each start, so that
-    /// nothing meant for one incarnation can reach the next.</summary>
-    RedisEndpoint Endpoint { get; }
 
     /// <summary>How a person knows it.</summary>
     string Name { get; }
@@ -24,4 +20,12 @@ internal interface IStore
 
     /// <summary>Ends a supervised Redis in order. Does nothing for an attached one.</summary>
     Task StopAsync();
+}
+
+/// <summary>A Redis.</summary>
+internal interface IRedisStore : IStore
+{
+    /// <summary>Where it is now, with the proxy's own credentials. A supervised one has a new place after each start, so that
+    /// nothing meant for one incarnation can reach the next.</summary>
+    RedisEndpoint Endpoint { get; }
 }

@@ -29,6 +29,7 @@ internal sealed partial class LogShard
 
     protected override async Task MaintainAsync(CancellationToken stop)
     {
+        await base.MaintainAsync(stop).ConfigureAwait(false);
         await KeepUnloggedAsync(stop).ConfigureAwait(false);
         if (IsOpen && IsCheckpointDue()) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
     }

@@ -15,8 +15,8 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard
 {
-    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. A marker ends it.
-    private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(1);
+    // Bytes gather meanwhile: fewer wake-ups, here and of Redis. A marker ends it: it is rarely as long.
+    private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(4);
     private bool _cannotContinue;
 
     private string? OwnReplicationId => _log.IsEmpty ? null : _log.ReplicationId;
@@ -240,5 +240,5 @@ internal sealed partial class LogShard
     }
 
     private ReplicationLink NewLink() =>
-        new(new ReplicationLinkOptions { Endpoint = _store.Endpoint, Markers = _markers, ReadPause = ReadPause });
+        new(new ReplicationLinkOptions { Endpoint = _redis.Endpoint, Markers = _markers, ReadPause = ReadPause });
 }

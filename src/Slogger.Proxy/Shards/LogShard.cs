@@ -17,7 +17,7 @@ using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard : VersionedShard, IStreamSink
+internal sealed partial class LogShard : RedisShard, IStreamSink
 {
     private const long BusyPollMicroseconds = 250;
     // What a failing machine may cost while nobody waits for a commit.
@@ -26,7 +26,7 @@ internal sealed partial class LogShard : VersionedShard, IStreamSink
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
 
-    public LogShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    public LogShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store, connectors)
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));

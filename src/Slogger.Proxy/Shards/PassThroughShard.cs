@@ -30,7 +30,7 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
 
     public long MicrosecondsToReplies() => 0;
 
-    public MarkerToSend? Tick(bool busy) => null;
+    public MarkerToSend? Tick(bool busy, bool inFlight) => null;
 
     public void MarkerAnswered(bool counts)
     {

@@ -1,6 +1,6 @@
 // A shard's view of the slots and of the other shards, from the metadata: taken at the start, and again about once a second, so
 // that a client is never sent to where a shard was long ago; more often while slots move, and at once when somebody asks. While
-// the metadata is away the last view holds. Has Redis tell, once, where its commands have their keys. Only for shards among others.
+// the metadata is away the last view holds. Only for shards among others.
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Membership;
@@ -36,7 +36,7 @@ internal sealed class SlotWatch
         View = view;
     }
 
-    /// <summary>Redis's reply to COMMAND.</summary>
+    /// <summary>The store's reply to COMMAND.</summary>
     public byte[] Commands { get; }
 
     /// <summary>Where its commands have their keys.</summary>
@@ -54,21 +54,31 @@ internal sealed class SlotWatch
     /// <summary>As last seen.</summary>
     public ClusterSlots View { get; private set; }
 
-    /// <summary>Looks for the first time.</summary>
+    /// <summary>A Redis's reply to COMMAND.</summary>
     /// <exception cref="RecoveryRefusedException">Redis does not tell what its commands are.</exception>
-    /// <exception cref="MetadataException">The metadata has no such cluster, or no map.</exception>
     /// <exception cref="RedisException">The connection failed.</exception>
-    public static async Task<SlotWatch> StartAsync(ClusterSeat seat, RedisEndpoint store, ILogSink report, CancellationToken stop)
+    public static async Task<byte[]> CommandsOfAsync(RedisEndpoint store, ShardId shard, CancellationToken stop)
     {
         await using RedisConnection control = await RedisConnection.ConnectAsync(store, cancellation: stop).ConfigureAwait(false);
         RedisReply commands = await control.CommandAsync(["COMMAND"], stop).ConfigureAwait(false);
         if (commands.IsError)
         {
-            throw new RecoveryRefusedException($"shard {seat.Shard}: Redis does not tell the proxy where commands have their keys, which it must know in a cluster of several shards: {commands.Text}. Give its user the right to COMMAND");
+            throw new RecoveryRefusedException($"shard {shard}: Redis does not tell the proxy where commands have their keys, which it must know in a cluster of several shards: {commands.Text}. Give its user the right to COMMAND");
         }
         var text = new StringBuilder(64 << 10);
         Append(text, commands);
-        var watch = new SlotWatch(seat, report, Encoding.Latin1.GetBytes(text.ToString()), null!);
+        return Encoding.Latin1.GetBytes(text.ToString());
+    }
+
+    /// <summary>Looks for the first time.</summary>
+    /// <param name="seat">The shard's place in the metadata.</param>
+    /// <param name="commands">The store's reply to COMMAND.</param>
+    /// <param name="report">Told what goes wrong.</param>
+    /// <param name="stop">Gives up.</param>
+    /// <exception cref="MetadataException">The metadata has no such cluster, or no map.</exception>
+    public static async Task<SlotWatch> StartAsync(ClusterSeat seat, byte[] commands, ILogSink report, CancellationToken stop)
+    {
+        var watch = new SlotWatch(seat, report, commands, null!);
         await seat.RetryAsync(() => watch.LookAsync(stop), stop).ConfigureAwait(false);
         return watch;
     }

@@ -6,7 +6,7 @@ using Slogger.Redis.Supervision;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed class SupervisedStore : IStore
+internal sealed class SupervisedStore : IRedisStore
 {
     /// <summary>Replication backlog of a supervised Redis.</summary>
     public const long BacklogBytes = 16L << 20;

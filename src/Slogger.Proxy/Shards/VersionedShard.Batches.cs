@@ -3,6 +3,7 @@ using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Metadata;
 using Slogger.Proxy.FrontEnd;
 using Version = Slogger.Core.Versions.Version;
@@ -53,6 +54,17 @@ internal abstract partial class VersionedShard : IBatchPort
             NoteClockIfBehind(opens);
             machine.FastForward(atLeast);
         }
+    }
+
+    /// <summary>Opens a version ahead of the clock, on the loop's thread. Any thread.</summary>
+    protected void FastForwardSoon(Version atLeast)
+    {
+        if (_loop is not { } loop) { return; }
+        loop.Post(() =>
+        {
+            ((IBatchPort)this).FastForward(atLeast);
+            loop.Gate.OnFastForward();
+        });
     }
 
     private void PublishBranches()

@@ -114,6 +114,21 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         lock (_trailLock) { _trail.Add(header.Dependencies.Span, open); }
     }
 
+    /// <summary>As <see cref="IBatchPort.OnLetThrough"/>, from any thread: what a session has seen elsewhere is noted in a version that is open, and
+    /// only if the shard is in its world-line.</summary>
+    /// <returns>Whether it is.</returns>
+    protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open)
+    {
+        if (_trail is null || dependencies.IsEmpty) { return true; }
+        lock (_trailLock)
+        {
+            if (_trailOf != line) { return false; }
+            // One that has ended meanwhile may have its row already.
+            for (Version now = default; now != open();) { _trail.Add(dependencies, now = open()); }
+            return true;
+        }
+    }
+
     WorldPoint IBatchPort.CommittedEverywhere
     {
         get
@@ -210,7 +225,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     void IPulseListener.OnMetadataFailed(ProxyExit exit) => Fail(exit);
 
     // Nothing may be promised any more, and nothing that was is broken.
-    private void OnDeposed(string owner)
+    protected void OnDeposed(string owner)
     {
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
         if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }

@@ -16,9 +16,8 @@ internal abstract partial class VersionedShard
 {
     protected static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(50);
     private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
-    private static readonly TimeSpan SameStoreLimit = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan MetadataRetryDelay = TimeSpan.FromMilliseconds(500);
     protected readonly CancellationTokenSource _ending = new();
-    private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
     private readonly StoreDoor _door = new();
     private readonly SemaphoreSlim _attention = new(0, 1);
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -33,41 +32,6 @@ internal abstract partial class VersionedShard
     /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
     protected volatile bool _isAttached;
 
-    // ---- What the modes add ----
-
-    /// <summary>What the mode keeps, for messages.</summary>
-    protected abstract string KeptName { get; }
-
-    /// <summary>How long a stop waits for the last version.</summary>
-    protected abstract TimeSpan StopLimit { get; }
-
-    /// <summary>Opens what is kept. Returns when its last version was closed.</summary>
-    /// <exception cref="LogException">It cannot be used.</exception>
-    protected abstract HybridTimestamp? OpenKept();
-
-    /// <summary>Starts what makes versions durable.</summary>
-    protected abstract void StartWorkers();
-
-    /// <summary>Ends it; <see cref="_ending"/> is cancelled already.</summary>
-    protected abstract Task EndWorkersAsync();
-
-    /// <summary>The store was lost, and the machine knows: nothing of it is followed any more.</summary>
-    protected abstract Task DetachAsync(CancellationToken stop);
-
-    /// <summary>What is to be done at least every second. The control task.</summary>
-    protected virtual Task MaintainAsync(CancellationToken stop) => Task.CompletedTask;
-
-    /// <summary>The last version is committed: what is worth doing for the next start.</summary>
-    protected virtual Task BeforeEndAsync() => Task.CompletedTask;
-
-    /// <summary>Closes what is kept.</summary>
-    protected virtual void CloseKept()
-    {
-    }
-
-    /// <summary>What is kept cannot be written, or not be used.</summary>
-    protected virtual void OnLogFailure(LogException e) => Fail(ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", ""));
-
     // ---- The start ----
 
     /// <summary>Takes the shard in the metadata, opens what is kept, finds or starts the store, and recovers it if need be. A
@@ -76,13 +40,13 @@ internal abstract partial class VersionedShard
     {
         try
         {
-            _seat = await ClusterSeat.TakeAsync(_options, _report, stop).ConfigureAwait(false);
+            _seat = await TakeSeatAsync(stop).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
-        _fence = new StoreFence(() => _store.Endpoint, _seat, _report, OnDeposed);
+        OnTaken();
         JoinCluster();
         _cuts = new CutRecorder(_seat, _report, this, _link);
         try
@@ -106,6 +70,25 @@ internal abstract partial class VersionedShard
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
         StartBeating();
         return null;
+    }
+
+    private async Task<ClusterSeat> TakeSeatAsync(CancellationToken stop)
+    {
+        bool told = false;
+        while (true)
+        {
+            try
+            {
+                return await ClusterSeat.TakeAsync(_options, _report, stop).ConfigureAwait(false);
+            }
+            catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
+            {
+                // A server comes back. Of a file that cannot be used somebody has to be told.
+                if (!told) { _report.Warn($"shard {_options.Shard}: the start waits for the metadata: {e.Message} If it is elsewhere, correct --metadata"); }
+                told = true;
+                await Task.Delay(MetadataRetryDelay, stop).ConfigureAwait(false);
+            }
+        }
     }
 
     /// <summary>The front end is there: from now on its loop is told what happens.</summary>
@@ -156,38 +139,6 @@ internal abstract partial class VersionedShard
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);
 
-    /// <inheritdoc />
-    public bool IsFenced => true;
-
-    /// <inheritdoc />
-    public void ProveOwnership(Action proved) => Task.Run(async () =>
-    {
-        while (true)
-        {
-            try
-            {
-                await _fence.ProveAsync(_ending.Token).ConfigureAwait(false);
-                proved();
-                return;
-            }
-            catch (RedisException) when (!HasFailed)
-            {
-                // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
-                await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
-            }
-            catch (OperationCanceledException) when (_ending.IsCancellationRequested)
-            {
-                return;
-            }
-            catch (Exception e)
-            {
-                // Nobody would be let in any more.
-                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {_seat.Shard}: {e}", ""));
-                return;
-            }
-        }
-    });
-
     /// <summary>The store may be lost. Any thread.</summary>
     protected void Suspect(string reason)
     {
@@ -218,7 +169,6 @@ internal abstract partial class VersionedShard
                 await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
                 if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
                 NoteClock();
-                if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
                 await MaintainAsync(stop).ConfigureAwait(false);
             }
             catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -301,6 +251,7 @@ internal abstract partial class VersionedShard
             return;
         }
         long began = Stopwatch.GetTimestamp();
+        _stages.Begin();
         _state = "recovering";
         _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
         _isAttached = _isLeft = false;
@@ -310,30 +261,16 @@ internal abstract partial class VersionedShard
         await DetachAsync(stop).ConfigureAwait(false);
         await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
         _isRecovering = false;
-        _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that");
+        _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that ({_stages})");
     }
 
     // A recovery has begun, and has not come to its end: were it cut short, its next attempt is no mere broken connection.
     private bool _isRecovering;
 
-    private async Task<bool> IsSameStoreAsync(CancellationToken stop)
-    {
-        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
-        limit.CancelAfter(SameStoreLimit);
-        try
-        {
-            ProbeResult now = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
-            return now.IsUsable && now.Facts!.RunId == _facts?.RunId;
-        }
-        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
-        {
-            return false;
-        }
-    }
-
     // Nothing of the old world-line may still be on its way when the store is overwritten.
-    private async Task CloseFrontEndAsync()
+    protected async Task CloseFrontEndAsync()
     {
+        OnClosing();
         if (_loop is not { } loop) { return; }
         var closed = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         loop.Post(() =>
@@ -344,12 +281,22 @@ internal abstract partial class VersionedShard
         await closed.Task.ConfigureAwait(false);
     }
 
+    /// <summary>The store serves. The loop's thread.</summary>
+    protected virtual void OnOpened()
+    {
+    }
+
+    /// <summary>Nobody may use the store any more, by whatever way there is past the front end. Any thread.</summary>
+    protected virtual void OnClosing()
+    {
+    }
+
     // Opens the front end. After a rollback every client learns of it first.
     private void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
         PublishBranches();
-        IStoreConnector connector = _connectors(_store.Endpoint);
+        IStoreConnector connector = Connector;
         long taken = _taken;
         _state = "serving";
         loop.Post(() =>
@@ -361,7 +308,9 @@ internal abstract partial class VersionedShard
                 FailPoint.Pass(FailPoint.ClientsTold);
             }
             // The store may be lost again already: nothing is forwarded to what was not restored.
-            if (_door.TryOpen(taken)) { loop.OpenStore(); }
+            if (!_door.TryOpen(taken)) { return; }
+            loop.OpenStore();
+            OnOpened();
         });
     }
 
@@ -374,6 +323,7 @@ internal abstract partial class VersionedShard
         _state = "stopping";
         // Nothing may be forwarded behind the last boundary: its reply would promise what the stop loses.
         _door.Shut();
+        OnClosing();
         if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
         lock (_machineLock) { _machine?.Stopping(); }
         if (_isAttached && !HasFailed)
@@ -407,7 +357,6 @@ internal abstract partial class VersionedShard
     public virtual void Dispose()
     {
         LeaveCluster();
-        _fence?.Dispose();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();

@@ -6,6 +6,7 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -20,6 +21,7 @@ internal abstract partial class VersionedShard
     private readonly SemaphoreSlim _admission = new(1, 1);
     private readonly TaskCompletionSource _leaving = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private volatile bool _isJoining;
+    private volatile bool _mayBeAdmitted;
 
     // What is below was said by an earlier beginning; none while it is not clear with what this shard begins.
     private Version? _joinsFrom;
@@ -42,9 +44,14 @@ internal abstract partial class VersionedShard
 
     private async Task<bool> BeginToJoinAsync(WorldPoint at, WorldPoint recorded, CancellationToken stop)
     {
+        // Admitted with what is thrown away here, it could not go back where the others can. Who takes the shard anew has another epoch.
+        if (_mayBeAdmitted)
+        {
+            throw new RecoveryRefusedException($"shard {_seat.Shard}: its Redis was lost while it joined cluster \"{_seat.Cluster}\", and the metadata did not answer whether it has joined: start this proxy again");
+        }
         // The machine of an attempt before has closed nothing that anybody knows of.
         lock (_machineLock) { _machine = null; }
-        if (!await BeginAsync(at, recorded, "an empty Redis, to join the cluster", goesOn: false, stop).ConfigureAwait(false)) { return false; }
+        if (!await BeginAsync(at, recorded, $"{EmptyStoreName}, to join the cluster", goesOn: false, stop).ConfigureAwait(false)) { return false; }
         FailPoint.Pass(FailPoint.JoinBegun);
         await _admission.WaitAsync(stop).ConfigureAwait(false);
         _joinsFrom = at.Version;
@@ -71,7 +78,8 @@ internal abstract partial class VersionedShard
         }
         catch (MetadataUnavailableException)
         {
-            // With the next version.
+            // With the next version. This one's claim may arrive yet.
+            _mayBeAdmitted = true;
         }
         finally
         {

@@ -1,5 +1,6 @@
 // Slots that move to and from this shard (Slogger.Proxy.Moves), and published messages. Only for shards among others.
 using Slogger.Core.WorldLines;
+using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Moves;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
@@ -13,9 +14,12 @@ internal abstract partial class VersionedShard : IMovingShard
     private PeerMessages? _messages;
     private readonly List<(int Offset, int Length)> _publishedArguments = [];
 
+    /// <summary>Who owns which slot; null for a shard alone.</summary>
+    protected ClusterSlots? Slots => _slots?.View;
+
     private async Task StartMovesAsync(CancellationToken stop)
     {
-        _slots = await SlotWatch.StartAsync(_seat, _store.Endpoint, _report, stop).ConfigureAwait(false);
+        _slots = await SlotWatch.StartAsync(_seat, await CommandsAsync(stop).ConfigureAwait(false), _report, stop).ConfigureAwait(false);
         _messages = new PeerMessages(_seat, _slots.AddressOf, _report);
         _messages.Follow(_seat.Members);
         var moves = new SlotMoves(_seat, _slots, _report, this);
@@ -36,7 +40,8 @@ internal abstract partial class VersionedShard : IMovingShard
 
     Task IMovingShard.StreamReadAsync(CancellationToken stop) => StreamReadAsync(stop);
 
-    RedisEndpoint IMovingShard.Endpoint => _fence.Endpoint;
+    // Moves to and from a store that cannot be copied are not planned.
+    RedisEndpoint IMovingShard.Endpoint => Endpoint ?? throw new InvalidOperationException($"keys of {_store.Name} do not move");
 
     /// <summary>Completes when all that the store has executed until now has been read.</summary>
     protected virtual Task StreamReadAsync(CancellationToken stop) => Task.CompletedTask;

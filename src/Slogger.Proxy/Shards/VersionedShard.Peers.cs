@@ -20,6 +20,7 @@ internal abstract partial class VersionedShard
         if (_seat.Secret is not { } secret || _moves is null) { return null; }
         if (PeerIntroduction.Read(words, secret, _seat.Shard, _seat.ShardCount, out refusal) is not { } introduction) { return null; }
         if (introduction.Kind == PeerKind.Cuts && !_coordinator!.IsActive) { refusal = $"ERR SLOGGER DPR.PEER: shard {_seat.Shard} does not coordinate the cluster now"; }
+        else if (introduction.Kind == PeerKind.Keys && Endpoint is null) { refusal = $"ERR SLOGGER DPR.PEER: the keys of {_store.Name}, the store of shard {_seat.Shard}, do not move"; }
         else if (Volatile.Read(ref _peerCount) >= PeersMin + (PeersOfShardMax * _seat.ShardCount)) { refusal = "ERR SLOGGER DPR.PEER: too many connections of other proxies"; }
         return refusal.Length == 0 ? introduction : null;
     }
@@ -39,8 +40,8 @@ internal abstract partial class VersionedShard
             await (introduction.Kind switch
             {
                 PeerKind.Cuts => _coordinator!.HearAsync(peer, introduction.Epoch, stop),
-                PeerKind.Keys => new MoveSource(_moves!, peer, () => _fence.Endpoint).RunAsync(stop),
-                _ => PeerMessages.DeliverAsync(peer, () => _fence.Endpoint, stop),
+                PeerKind.Keys => new MoveSource(_moves!, peer, () => Endpoint!).RunAsync(stop),
+                _ => PeerMessages.DeliverAsync(peer, () => Endpoint, stop),
             }).ConfigureAwait(false);
         }
         catch (Exception e) when (e is OperationCanceledException or IOException or SocketException or ObjectDisposedException)

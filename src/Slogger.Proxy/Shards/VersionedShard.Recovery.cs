@@ -5,26 +5,20 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Redis.Connections;
-using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
 internal abstract partial class VersionedShard
 {
-    protected readonly string _restoreUndoFile;
-    protected readonly string _attachUndoFile;
-
-    /// <summary>The store as it was found last.</summary>
-    protected RedisFacts? _facts;
-
     /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
     protected IReadOnlyList<WorldLineRecord> _lines = [];
 
+    private readonly StageTimes _stages = new();
     private bool _seedUsed;
 
     // What clients have yet to be told, should the recovery that restored it be cut short and end with another attempt.
@@ -32,42 +26,6 @@ internal abstract partial class VersionedShard
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
-
-    // ---- What the modes know and do ----
-
-    /// <summary>Whether a replica is one that a restore of ours left so.</summary>
-    protected abstract bool IsOwnReplica(RedisFacts facts);
-
-    /// <summary>How a master looks next to what is kept.</summary>
-    protected abstract Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop);
-
-    /// <summary>The last boundary that is proved, durably; and if that is of an older world-line, the last that is not void.</summary>
-    protected abstract (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current);
-
-    /// <summary>Goes on with a store that has lost nothing. False: look again.</summary>
-    protected abstract Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop);
-
-    /// <summary>Begins with what the store holds, as the state at the end of a version. What is recorded may lie below it: the
-    /// rest is committed when it is recorded, not before. False: look again.</summary>
-    /// <param name="at">The version, in its world-line.</param>
-    /// <param name="recorded">What is recorded of this shard.</param>
-    /// <param name="what">What the store holds, for a message.</param>
-    /// <param name="goesOn">The store is on the history that is kept, and has lost nothing: what is kept stays restorable.</param>
-    /// <param name="stop">Gives up.</param>
-    protected abstract Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop);
-
-    /// <summary>What a restore to a version of a world-line begins with is there.</summary>
-    /// <exception cref="RecoveryRefusedException">It is not; the text says what is missing.</exception>
-    protected abstract void RequireBase(Version version, WorldLine of);
-
-    /// <summary>Where a version of a world-line ends; null if that is not known.</summary>
-    protected abstract Boundary? BoundaryOf(Version version, WorldLine of);
-
-    /// <summary>Restores the store to a boundary, where a world-line begins. The front end is closed. False: look again.</summary>
-    protected abstract Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop);
-
-    /// <summary>What a refusal's text, which speaks of the log, needs to be understood.</summary>
-    protected virtual string RefusalNote => "";
 
     // ---- The recovery ----
 
@@ -83,6 +41,7 @@ internal abstract partial class VersionedShard
             if (!isGone) { await _starting.ConfigureAwait(false); }
             await SuspendAdmissionAsync(stop).ConfigureAwait(false);
             ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            _stages.Passed("metadata");
             _isJoining = view.Record.State == MemberState.Joining;
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
             _lines = view.Lines;
@@ -91,7 +50,15 @@ internal abstract partial class VersionedShard
             // The cut has moved on without a shard that is joining: where it begins lies behind.
             WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
             WorldLine current = recorded.WorldLine;
+            // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
+            long entered = 0;
+            if (!atStart && current.Number > WorldLine)
+            {
+                await LeaveForAsync(current, stop).ConfigureAwait(false);
+                entered = current.Number;
+            }
             (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
+            _stages.Passed("look");
             (Boundary? last, Boundary? belowBranch) = Proved(current);
             RecoveryFacts facts = new()
             {
@@ -103,7 +70,8 @@ internal abstract partial class VersionedShard
                 Situation = situation,
                 Supervised = _store.IsSupervised,
                 IsJoining = _isJoining,
-                KeyCount = isGone ? 0 : _facts?.KeyCount ?? 0,
+                KeyCount = isGone ? 0 : KeyCount,
+                MaySeed = MaySeed,
                 Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
                 {
                     SeedSource.FromRedis => SeedChoice.FromRedis,
@@ -111,7 +79,7 @@ internal abstract partial class VersionedShard
                     _ => SeedChoice.None,
                 },
             };
-            bool done, hasLeft = false;
+            bool done;
             Boundary? rolledBack = null;
             RecoveryDecision decision = RecoveryPlan.Decide(facts);
             if (isGone && decision is not RecoveryDecision.RestoreFromLog) { await _starting.ConfigureAwait(false); }
@@ -129,7 +97,7 @@ internal abstract partial class VersionedShard
                     done = await ContinueAsync(last!.Value, recorded, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.FirstStartEmpty:
-                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, "an empty Redis", goesOn: false, stop).ConfigureAwait(false);
+                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, EmptyStoreName, goesOn: false, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.BeginToJoin join:
                     done = await BeginToJoinAsync(join.At, recorded, stop).ConfigureAwait(false);
@@ -157,14 +125,15 @@ internal abstract partial class VersionedShard
                         continue;
                     }
                     _cut = new WorldPoint(restore.WorldLine, start.Version);
-                    // The others need not wait until the store is restored: here nothing of the old world-line is read any more.
-                    Task leaving = _seat.EnterAsync(restore.WorldLine, stop);
-                    hasLeft = true;
+                    _stages.Passed("clients");
+                    Task leaving = entered == restore.WorldLine.Number ? Task.CompletedTask : LeaveForAsync(restore.WorldLine, stop);
+                    entered = restore.WorldLine.Number;
                     try
                     {
                         await _starting.ConfigureAwait(false);
-                        if (isGone) { await ProbeAsync(stop).ConfigureAwait(false); }
+                        if (isGone) { await LookAgainAsync(stop).ConfigureAwait(false); }
                         done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
+                        _stages.Passed("store");
                     }
                     finally
                     {
@@ -183,14 +152,24 @@ internal abstract partial class VersionedShard
             BeginTrail(isAtBranch: rolledBack is not null);
             // A world-line that this recovery has begun is not among those that it found, nor where it branches at the other shards.
             if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
-            if (!hasLeft) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
+            if (entered != WorldLine) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
+            _stages.Passed("entry");
             if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
+            _stages.Passed("others");
             await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
+            _stages.Passed("version");
             Reopen(_owedRollback);
             _owedRollback = null;
             return;
         }
+    }
+
+    // When nobody can do anything here any more, nothing of the older world-lines is read: that is noted before the store is at the branch.
+    private async Task LeaveForAsync(WorldLine line, CancellationToken stop)
+    {
+        await CloseFrontEndAsync().ConfigureAwait(false);
+        await _seat.EnterAsync(line, stop).ConfigureAwait(false);
     }
 
     // Where the store is to be brought: closes the front end, and starts the world-line if nobody has. Null: look again.
@@ -266,66 +245,13 @@ internal abstract partial class VersionedShard
     /// <summary>The recorded cut, as of the last look at the metadata, or as it is changed by the recovery.</summary>
     private WorldPoint _cut;
 
-    // How the store looks next to what is kept.
-    private async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
-    {
-        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
-        if ((probe.IsUsable || probe.Problem == RedisProblem.NotMaster) && !_fence.HasShutOut)
-        {
-            await _fence.ShutOutAsync(stop).ConfigureAwait(false);
-            probe = await ProbeAsync(stop).ConfigureAwait(false);
-        }
-        if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
-        {
-            if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
-            return (StoreSituation.Unreachable, probe.Message);
-        }
-        if (facts.IsMaster) { return (await CompareAsync(facts, current, stop).ConfigureAwait(false), ""); }
-        // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
-        if (IsOwnReplica(facts) || _store.IsSupervised) { return (StoreSituation.BehindKnownOrigin, ""); }
-        throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
-    }
-
-    protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
-    {
-        ProbeResult probe = await RedisProbe.InspectAsync(_store.Endpoint, cancellation: stop).ConfigureAwait(false);
-        _facts = probe.Facts ?? _facts;
-        return probe;
-    }
-
-    /// <summary>Records what the target of the plan stands for, and feeds the store up to it. False: look again.</summary>
-    protected async Task<bool> FeedAsync(FeedPlan plan, WorldPoint target, CancellationToken stop)
-    {
-        await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
-        FailPoint.Pass(FailPoint.OriginRecorded);
-        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-        var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_store.Endpoint) };
-        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
-        {
-            FailPoint.Pass(FailPoint.Restored);
-            return true;
-        }
-        await WaitOutAsync(failed.Problem, $"{_store.Name} could not be restored: {failed.Message}", stop).ConfigureAwait(false);
-        _report.Warn($"shard {_options.Shard}: the restore was interrupted: {failed.Message}");
-        return false;
-    }
-
-    /// <summary>Trouble that passes is waited out before the store is looked at again; any other is for a person.</summary>
-    protected static async Task WaitOutAsync(RedisProblem problem, string message, CancellationToken stop)
-    {
-        // What was given up since the proxy stops is no trouble.
-        stop.ThrowIfCancellationRequested();
-        if (!problem.IsTransient()) { throw new RecoveryRefusedException(message); }
-        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
-    }
-
     /// <summary>The store is attached: the machine goes on, or begins.</summary>
     /// <param name="start">The last boundary: of a new world-line, its branch.</param>
     /// <param name="recorded">The recorded cut.</param>
-    /// <param name="streamOffset">Where the stream continues; 0 in mode bgsave.</param>
+    /// <param name="streamOffset">Where the stream continues; 0 without one.</param>
     /// <param name="storeOffset">Where the store stood when it was attached.</param>
     /// <param name="isRestarted">Whether what is kept began again from a checkpoint: some of the stream was not read.</param>
-    protected void Run(Boundary start, WorldPoint recorded, long streamOffset, long storeOffset, bool isRestarted = false)
+    protected void Run(Boundary start, WorldPoint recorded, long streamOffset = 0, long storeOffset = 0, bool isRestarted = false)
     {
         lock (_machineLock)
         {

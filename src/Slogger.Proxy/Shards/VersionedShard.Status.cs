@@ -10,12 +10,6 @@ internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
 
-    /// <summary>The word of --commit.</summary>
-    protected abstract string ModeName { get; }
-
-    /// <summary>The lines about what is kept.</summary>
-    protected abstract IEnumerable<(string Name, long Value)> KeptStatus();
-
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
     {

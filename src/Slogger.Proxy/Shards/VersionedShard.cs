@@ -1,11 +1,11 @@
-// A shard with versions: performs what the ShardMachine decides. Here is what both modes of commit share: the machine and its
+// A shard with versions: performs what the ShardMachine decides. Here is what all stores share: the machine and its
 // lock, the clock, the place in the metadata, the recorder, the door to the store; VersionedShard.Control starts, watches and
-// stops, VersionedShard.Recovery brings a lost store back. LogShard and BgsaveShard hold what differs: how a version becomes
-// durable, and what the store is restored from.
+// stops, VersionedShard.Recovery brings a lost store back. VersionedShard.StateObject is what is asked of a store: LogShard, BgsaveShard
+// and FasterShard answer it. RedisShard is what it takes that the store is a Redis, KeptVersions what it takes that a commit is a whole state.
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the
 // control task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread;
-// BgsaveShard: the saving task). _machineLock serialises them; it also guards the clock, the effects and what is said to be
+// BgsaveShard: the saving task; FasterShard: whoever ends a checkpoint). _machineLock serialises them; it also guards the clock, the effects and what is said to be
 // under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
 // to the caller of StartAsync.
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
@@ -17,7 +17,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
-using Slogger.Redis.Connections;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -34,7 +33,6 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
-    protected StoreFence _fence = null!;
     private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
     private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -46,46 +44,18 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private int _changedElsewhere;
     private Version _peersWaitUntil;
 
-    protected VersionedShard(ServeOptions options, ILogSink report, IStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    protected VersionedShard(ServeOptions options, ILogSink report, IStore store)
     {
         _options = options;
         _report = report;
         _store = store;
-        _connectors = connectors;
-        _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
         _clockMemory = new ClockMemory(options.DataDirectory);
         _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
-        _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
     }
 
     protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
     private static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
-
-    // ---- What the modes decide: under the machine's lock ----
-
-    /// <summary>Settings of the machine.</summary>
-    protected abstract ShardOptions MachineOptions { get; }
-
-    /// <summary>How long nothing can be closed, in microseconds; null if a version can be.</summary>
-    protected abstract long? MicrosecondsHeld(ShardMachine machine);
-
-    /// <summary>Whether a version may be closed now.</summary>
-    protected abstract bool MayClose { get; }
-
-    /// <summary>The command that closes a version.</summary>
-    protected abstract MarkerToSend ToSend(in Marker marker);
-
-    /// <summary>Keeps a boundary, or a run of empty versions.</summary>
-    protected abstract void Append(in ShardEffect effect);
-
-    /// <summary>Has what was kept made durable.</summary>
-    protected abstract void RequestSync();
-
-    /// <summary>A point was committed.</summary>
-    protected virtual void OnCommitted(WorldPoint point)
-    {
-    }
 
     // ---- What the front end asks (the loop's thread) ----
 
@@ -99,7 +69,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public long CommittedVersion => Volatile.Read(ref _committed);
 
-    public abstract string MarkerChannel { get; }
+    public virtual bool IsFenced => false;
+
+    public virtual void ProveOwnership(Action proved) => proved();
 
     public bool KeepsClients => _options.OnRollback == RollbackAction.Error;
 
@@ -116,11 +88,13 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         lock (_machineLock)
         {
             if (_machine is not { } machine || machine.Mode is not (ShardMode.Running or ShardMode.Stopping)) { return IdleMicroseconds; }
-            if (machine.Mode == ShardMode.Stopping && IsPunctual) { return 0; }
+            if (machine.Mode == ShardMode.Stopping && IsPunctual) { return MicrosecondsHeld(machine) ?? 0; }
             if (IsPunctual)
             {
                 HybridTimestamp now = Now();
-                return machine.NextBoundaryUs(now) - now.Microseconds;
+                long wait = machine.NextBoundaryUs(now) - now.Microseconds;
+                OnBoundaryAwaited(wait);
+                return wait;
             }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
             // A fast-forward does not wait for the clock.
@@ -134,24 +108,33 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public long MicrosecondsToReplies()
     {
-        if (!_seat.HasPeers || _options.ClockError == TimeSpan.Zero) { return 0; }
+        if (!_seat.HasPeers) { return 0; }
         lock (_machineLock)
         {
             return _machine is { } machine ? _batchGate.HoldReplyUntil(machine.OpenVersion, _seat.Grid).Microseconds - Now().Microseconds : 0;
         }
     }
 
-    public MarkerToSend? Tick(bool busy)
+    public MarkerToSend? Tick(bool busy, bool inFlight)
     {
         lock (_machineLock)
         {
             if (_machine is not { } machine || !MayClose) { return null; }
-            busy |= Interlocked.Exchange(ref _changedElsewhere, 0) != 0;
+            bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
+            if (busy) { machine.Forwarded(); }
             machine.CommitAwaited(_loop is { AnybodyWaits: true } || machine.OpenVersion <= _peersWaitUntil || _isJoining, _effects);
-            machine.Tick(Now(), busy, _effects);
+            Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
     }
+
+    /// <summary>Nothing that begins later than in so many microseconds may be in the open version. Only among other shards.</summary>
+    protected virtual void OnBoundaryAwaited(long microseconds)
+    {
+    }
+
+    /// <summary>Has the machine tick: before, it is to be known whether the open version is empty. Under the machine's lock.</summary>
+    protected virtual void Tick(ShardMachine machine, bool hasChanged) => machine.Tick(Now(), hasChanged, _effects);
 
     public virtual void MarkerAnswered(bool counts)
     {
@@ -259,6 +242,16 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             _machine?.LogDurable(point, _effects);
             Perform();
         }
+    }
+
+    /// <summary>The save that a marker has begun is over: if it is kept, its version is durable. Under the machine's lock.</summary>
+    protected void OnSaveEnded(in Marker marker, bool isKept)
+    {
+        _machine?.SaveCompleted(marker, isKept, _effects);
+        Perform();
+        // Not one that was given up meanwhile, since the world-line was left.
+        WorldPoint point = new(marker.WorldLine, marker.Closed);
+        if (isKept && _machine?.LastBoundary.Point == point) { OnDurable(point); }
     }
 
     // ---- What the metadata says (the recorder's task) ----

@@ -1,12 +1,12 @@
 // A byte stream as the front end's loop sees it: never blocks, says "not now" by a number. The loop runs on whichever
 // transport there is: epoll with direct system calls on Linux, .NET sockets elsewhere. TLS joins as an ordinary channel
-// (see TlsBridge).
+// (see TlsBridge). A channel to a store in this process has no socket (see LocalChannel).
 using System.Net.Sockets;
 
 namespace Slogger.Proxy.Transports;
 
 /// <summary>One end of a connection, used by the loop's thread only.</summary>
-internal abstract unsafe class Channel(Socket socket)
+internal abstract unsafe class Channel(Socket? socket)
 {
     /// <summary>Result of <see cref="Receive"/> and <see cref="Send"/>: nothing can be moved now.</summary>
     public const int WouldBlock = -1;
@@ -17,8 +17,11 @@ internal abstract unsafe class Channel(Socket socket)
     /// <summary>Who is told of this channel's events.</summary>
     public IChannelOwner? Owner { get; set; }
 
+    /// <summary>Whether it is a socket: a <see cref="LocalChannel"/> is none.</summary>
+    public bool HasSocket => socket is not null;
+
     /// <summary>The socket, for its addresses and options.</summary>
-    public Socket Socket { get; } = socket;
+    public Socket Socket => socket ?? throw new InvalidOperationException("This channel has no socket.");
 
     internal bool WantsRead { get; set; }
 
@@ -49,6 +52,9 @@ internal interface IPoller : IDisposable
 {
     /// <summary>The name that people see.</summary>
     string Name { get; }
+
+    /// <summary>The channels without a socket that something can be done with: <see cref="Wait"/> knows nothing of them.</summary>
+    LocalEvents Local { get; }
 
     /// <summary>Makes a channel of a socket, which becomes non-blocking and belongs to the channel.</summary>
     Channel Adopt(Socket socket);

@@ -44,6 +44,8 @@ internal sealed unsafe partial class EpollPoller : IPoller
 
     public string Name => "epoll";
 
+    public LocalEvents Local { get; } = new();
+
     public Channel Adopt(Socket socket)
     {
         socket.Blocking = false;
@@ -52,6 +54,11 @@ internal sealed unsafe partial class EpollPoller : IPoller
 
     public void Watch(Channel channel, bool read, bool write)
     {
+        if (channel is LocalChannel local)
+        {
+            local.Watch(read, write);
+            return;
+        }
         var epollChannel = (EpollChannel)channel;
         if (channel.IsClosed || (epollChannel.IsAdded && read == channel.WantsRead && write == channel.WantsWrite))
         {
@@ -74,7 +81,8 @@ internal sealed unsafe partial class EpollPoller : IPoller
 
     public void Close(Channel channel)
     {
-        if (!channel.IsClosed) { Release(channel).Dispose(); }
+        if (channel is LocalChannel local) { local.Close(); }
+        else if (!channel.IsClosed) { Release(channel).Dispose(); }
     }
 
     public Socket Release(Channel channel)

@@ -25,6 +25,8 @@ internal sealed unsafe class SocketPoller : IPoller
 
     public string Name => "sockets";
 
+    public LocalEvents Local { get; } = new();
+
     public Channel Adopt(Socket socket)
     {
         socket.Blocking = false;
@@ -33,6 +35,11 @@ internal sealed unsafe class SocketPoller : IPoller
 
     public void Watch(Channel channel, bool read, bool write)
     {
+        if (channel is LocalChannel local)
+        {
+            local.Watch(read, write);
+            return;
+        }
         if (channel.IsClosed) { return; }
         channel.WantsRead = read;
         channel.WantsWrite = write;
@@ -41,7 +48,8 @@ internal sealed unsafe class SocketPoller : IPoller
 
     public void Close(Channel channel)
     {
-        if (!channel.IsClosed) { Release(channel).Dispose(); }
+        if (channel is LocalChannel local) { local.Close(); }
+        else if (!channel.IsClosed) { Release(channel).Dispose(); }
     }
 
     public Socket Release(Channel channel)

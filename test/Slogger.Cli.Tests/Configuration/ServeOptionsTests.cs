@@ -25,6 +25,18 @@ public class ServeOptionsTests
     }
 
     [Fact]
+    public void NoStoreGiven_ItIsEmbedded()
+    {
+        OptionsResult<ServeOptions> none = Layers.Serve();
+        Assert.Empty(none.Errors);
+        Assert.Equal((StoreKind.Faster, CommitMode.Faster), (none.Options!.Store, none.Options.Commit));
+        Assert.Equal((1L << 30, 64L << 20, 32L << 20, 8), (none.Options.FasterMemoryBytes, none.Options.FasterIndexBytes, none.Options.FasterPageBytes, none.Options.FasterStride));
+        OptionsResult<ServeOptions> all = Layers.Serve(("commit", "faster"), ("faster-memory", "2gb"), ("faster-index", "1mb"), ("faster-page", "4mb"), ("faster-stride", "2"));
+        Assert.Empty(all.Errors);
+        Assert.Equal((2L << 30, 1L << 20, 4L << 20, 2), (all.Options!.FasterMemoryBytes, all.Options.FasterIndexBytes, all.Options.FasterPageBytes, all.Options.FasterStride));
+    }
+
+    [Fact]
     public void EveryOption_Given_ReachesItsProperty()
     {
         using TempDirectory temp = new();
@@ -129,7 +141,6 @@ public class ServeOptionsTests
     }
 
     [Theory]
-    [InlineData("no store is given")]
     [InlineData("both given", "redis", "h:1", "redis-server", "/bin/sh")]
     [InlineData("given 2 times", "redis", "h:1", "redis", "h:2")]
     [InlineData("port 0", "redis", "h:0")]
@@ -155,6 +166,18 @@ public class ServeOptionsTests
     [InlineData("makes 3 partitions, which are too few for 4 shards", "redis", "h:1", "shards", "4", "partitions", "range:a,b")]
     [InlineData("leaves too little", "redis", "h:1", "log-budget", "3mb", "checkpoint-every", "2mb")]
     [InlineData("leaves too little", "redis", "h:1", "client-output-limit", "3mb", "output-memory-limit", "2mb")]
+    [InlineData("is for a Redis", "redis-user", "u")]
+    [InlineData("is for a Redis", "commit", "log")]
+    [InlineData("is for a Redis", "commit", "bgsave")]
+    [InlineData("is for a Redis", "commit", "none")]
+    [InlineData("is for a Redis", "checkpoint-every", "1gb")]
+    [InlineData("is for a Redis", "rollback", "full")]
+    [InlineData("is for a Redis", "seed", "from-log")]
+    [InlineData("never owns anything", "join", "true", "shard", "1")]
+    [InlineData("not a power of two", "faster-stride", "10")]
+    [InlineData("less than four pages", "faster-memory", "64mb")]
+    [InlineData("faster is for the embedded store", "redis", "h:1", "commit", "faster")]
+    [InlineData("is for the embedded store", "redis", "h:1", "faster-memory", "1gb")]
     public void RulesBetweenOptions_Broken_AreOneError(string expected, params string[] pairs)
     {
         OptionsResult<ServeOptions> result = Layers.Serve([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]);

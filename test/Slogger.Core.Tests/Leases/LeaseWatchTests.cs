@@ -62,8 +62,21 @@ public class LeaseWatchTests
     {
         Assert.False(_watch.Look(Held, 0, 400));
         Assert.False(_watch.Look(Held, 800, 900));
-        Assert.False(_watch.Look(Held, 1300, 1700));
-        Assert.True(_watch.Look(Held, 1800, 2100));
+        Assert.False(_watch.Look(Held, 1200, 1300));
+        Assert.False(_watch.Look(Held, 1390, 1500));
+        Assert.True(_watch.Look(Held, 1600, 1700));
+    }
+
+    // The metadata may have been away from one question to the next answer, although neither the pause nor a look was long.
+    [Fact]
+    public void Look_AnsweredMoreThanHalfATermAfterTheQuestionBefore_TheTimeDoesNotCount()
+    {
+        Assert.False(_watch.Look(Held, 0, 0));
+        Assert.False(_watch.Look(Held, 400, 400));
+        Assert.False(_watch.Look(Held, 750, 1150));
+        Assert.False(_watch.Look(Held, 1250, 1250));
+        Assert.False(_watch.Look(Held, 1700, 1700));
+        Assert.True(_watch.Look(Held, 2150, 2150));
     }
 
     [Fact]

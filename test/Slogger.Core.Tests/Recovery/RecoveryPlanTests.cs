@@ -105,6 +105,16 @@ public class RecoveryPlanTests
     }
 
     [Fact]
+    public void Decide_LogEndsBelowTheRecordedCut_SeedIsAdvisedOnlyWhereItIsFor()
+    {
+        RecoveryFacts facts = Facts(StoreSituation.Empty, recorded: 60);
+        Assert.Contains("--seed from-redis makes", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts)).Text, StringComparison.Ordinal);
+        string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { MaySeed = false })).Text;
+        Assert.DoesNotContain("--seed", text, StringComparison.Ordinal);
+        Assert.Contains("Bring the directory back from a copy", text, StringComparison.Ordinal);
+    }
+
+    [Fact]
     public void Decide_LogOfAnAbandonedWorldLine_NeverContinues()
     {
         // The proxy died between starting the world-line in the metadata and in the log.

@@ -37,6 +37,28 @@ public class ShardBgsaveTests
         Assert.Equal(3, h.Marker.Closed.Number);
     }
 
+    // What was only read is committed without a save; and at once if its client waits.
+    [Fact]
+    public void Version_InWhichNothingChanged_IsClosedAsAnEmptyOne_WhenSomebodyWaits()
+    {
+        ShardHarness h = Harness();
+        h.TickAt(2);
+        Marker save = h.Marker;
+        h.Answer(save);
+        h.Do(e => h.Machine.SaveCompleted(save, true, e));
+        h.Durable(1);
+        h.Recorded(h.Point);
+        h.Machine.Forwarded();
+        Assert.Equal("", h.TickAt(3, busy: false));
+        Assert.Equal(3, h.Machine.OpenVersion.Number);
+        Assert.Equal("", h.Do(e => h.Machine.CommitAwaited(true, e)));
+        Assert.Equal("AppendEmptyRun RequestSync", h.TickAt(4, busy: false));
+        Assert.Equal(3, h.Boundary.Version.Number);
+        Assert.Equal("RecordDurable", h.Durable(3));
+        // Who has done nothing since waits for nothing.
+        Assert.DoesNotContain("AppendEmptyRun", h.TickAt(6, busy: false), StringComparison.Ordinal);
+    }
+
     [Fact]
     public void Stride_FollowsTheTimeOfASave_InPowersOfTwo()
     {
@@ -53,6 +75,26 @@ public class ShardBgsaveTests
         h.Answer(save);
         h.Do(e => h.Machine.SaveCompleted(save, true, e)); // a quick one
         Assert.Equal(1, h.Machine.StatusAt(h.Now).Stride);
+    }
+
+    [Fact]
+    public void Stride_HasALeast_WhichItComesBackTo()
+    {
+        ShardHarness h = new(CommitMode.Faster, strideMin: 4);
+        Assert.Equal("", h.TickAt(4)); // the fourth is the first to be closed, and has not ended
+        Assert.Equal("StartSave", h.TickAt(6));
+        Assert.Equal((4, 6), (h.Marker.Closed.Number, h.Marker.Next.Number));
+        Marker save = h.Marker;
+        h.Answer(save);
+        h.TickAt(12);
+        h.Do(e => h.Machine.SaveCompleted(save, true, e));
+        Assert.Equal(8, h.Machine.Stride);
+        Assert.Equal("StartSave", h.TickAt(17));
+        save = h.Marker;
+        Assert.Equal(16, save.Closed.Number);
+        h.Answer(save);
+        h.Do(e => h.Machine.SaveCompleted(save, true, e));
+        Assert.Equal(4, h.Machine.Stride);
     }
 
     [Fact]

@@ -87,6 +87,63 @@ public sealed class ShardPeersTests
         Assert.Equal((16, 19), (h.Marker.Closed.Number, h.Marker.Next.Number));
     }
 
+    // A marker is on its way for several versions, and requests are forwarded meanwhile.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void FastForward_WhatIsOpenHoldsWhatCameLater_EndsWithThat(bool forgets)
+    {
+        ShardHarness h = LateMarker(forgets);
+        h.Machine.FastForward(new(6));
+        Assert.Equal(forgets ? h.Now.Microseconds : h.StartOf(10), h.Machine.NextBoundaryUs(h.Now));
+        Assert.Equal(forgets ? "SendMarker" : "", h.TickAfterUs(1, busy: true));
+        if (!forgets) { h.TickAt(10); }
+        Assert.Equal(forgets ? 8 : 9, h.Marker.Closed.Number);
+    }
+
+    // Asked for while the marker before is on its way: requests go on being forwarded.
+    [Fact]
+    public void FastForward_WhileAMarkerIsOnItsWay_DoesNotEndWhatIsForwardedMeanwhile()
+    {
+        ShardHarness h = new(peers: true);
+        h.Machine.NextBoundaryUs(h.Now);
+        Assert.Equal("SendMarker", h.TickAt(2));
+        Marker late = h.Marker;
+        h.Answer(late);
+        h.Machine.FastForward(new(6));
+        Assert.Equal(h.StartOf(3), h.Machine.NextBoundaryUs(h.Now));
+        h.TickAt(8);
+        Assert.Equal(h.StartOf(9), h.Machine.NextBoundaryUs(h.Now));
+        h.Read(late, 110);
+        Assert.Equal("", h.TickAfterUs(1, busy: true));
+        Assert.Equal(h.StartOf(9), h.Machine.NextBoundaryUs(h.Now));
+        Assert.Equal("SendMarker", h.TickAt(9));
+        Assert.Equal(8, h.Marker.Closed.Number);
+    }
+
+    [Theory]
+    [InlineData(false, 9)]
+    [InlineData(true, 8)]
+    public void Stopping_WhatIsOpenHoldsWhatCameLater_EndsWithThat(bool forgets, long closed)
+    {
+        ShardHarness h = LateMarker(forgets);
+        h.Machine.Stopping();
+        Assert.Equal("SendMarker", h.TickAfterUs(1, busy: true));
+        Assert.Equal(closed, h.Marker.Closed.Number);
+    }
+
+    private static ShardHarness LateMarker(bool forgets)
+    {
+        ShardHarness h = new(peers: true, mutation: forgets ? ShardMutation.EndsLateVersionsEarly : ShardMutation.None);
+        h.Machine.NextBoundaryUs(h.Now);
+        Assert.Equal("SendMarker", h.TickAt(2));
+        Marker late = h.Marker;
+        h.TickAt(9);
+        h.Answer(late);
+        h.Read(late, 110);
+        return h;
+    }
+
     [Fact]
     public void Claim_RunOfEmptyVersions_AllAreRestorable()
     {

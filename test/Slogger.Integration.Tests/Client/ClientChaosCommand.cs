@@ -15,6 +15,7 @@ internal static class ClientChaosCommand
           --rounds N                    how many (default: 200)
           --seed S                      chooses faults, moments and what the sessions do (default: the clock)
           --shards N                    at least 2 (default: 3)
+          --faster N                    how many of them have an embedded store; default: 0
           --metadata sqlite|postgres    default: sqlite
           --finder approximate|exact|hybrid   default: approximate
           --partitions hash|range       default: hash
@@ -24,7 +25,7 @@ internal static class ClientChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "metadata", "finder", "partitions"];
+        string[] known = ["rounds", "seed", "shards", "faster", "metadata", "finder", "partitions"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--client-chaos") { continue; }
@@ -44,6 +45,7 @@ internal static class ClientChaosCommand
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 3), given.GetValueOrDefault("metadata") == "postgres")
         {
+            Embedded = Number("faster", 0),
             Finder = given.GetValueOrDefault("finder", "approximate"),
             Partitions = given.GetValueOrDefault("partitions") == "range" ? ClusterDeployment.TenRanges : Slogger.Core.Ownership.Partitioning.Hash,
         };

@@ -99,9 +99,13 @@ internal sealed class ClientChaosRun(ClusterDeployment cluster, int rounds, int 
                 break;
             case "pause":
                 cluster.SuspendProxy(a);
+                // It may hold SQLite's lock.
+                cluster.IsMetadataAway = true;
                 await cluster.KillRedisAsync(b);
                 await Task.Delay(_random.Next(50, 1000));
                 cluster.ResumeProxy(a);
+                cluster.IsMetadataAway = false;
+                await cluster.StartEndedAsync();
                 break;
         }
     }

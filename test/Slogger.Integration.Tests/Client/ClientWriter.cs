@@ -15,6 +15,7 @@ namespace Slogger.Integration.Tests.Client;
 internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeployment cluster, int seed)
 {
     private const int BurstMax = 40;
+    private const int PieceOperations = 100;
     private readonly Random _random = new(seed);
     private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(i => cluster.Key(i, string.Create(CultureInfo.InvariantCulture, $"client-chaos:{id}")))];
     private readonly List<Appended> _all = [];
@@ -120,19 +121,21 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     private async Task AppendAsync()
     {
         Appended appended;
-        ValueTask<Result<long>> task;
+        Task<(Sequence Sequence, WorldLine Line)> task;
         lock (_gate)
         {
             int shard = _random.Next(cluster.Shards);
             appended = new() { Number = _all.Count + 1, Shard = shard, AnsweredBefore = _answeredFrom.._answered.Count, SeenBefore = _seenFrom.._seen.Count };
             _all.Add(appended);
-            task = session.ListAppendAsync(_keys[shard], appended.Number);
+            task = cluster.Embedded == 0
+                ? PlaceAsync(session.ListAppendAsync(_keys[shard], appended.Number))
+                : PlaceAsync(session.ExecuteAsync("APPEND", Piece(shard, appended.Number / PieceOperations), Text(appended.Number) + ","));
         }
 
         try
         {
-            Result<long> result = await task;
-            NoteAnswered(appended, result.Sequence, result.WorldLine);
+            (Sequence sequence, WorldLine line) = await task;
+            NoteAnswered(appended, sequence, line);
         }
         catch (ReplyLostException lost)
         {
@@ -158,6 +161,17 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         }
     }
 
+    private static async Task<(Sequence Sequence, WorldLine Line)> PlaceAsync<T>(ValueTask<Result<T>> operation)
+    {
+        Result<T> result = await operation;
+        return (result.Sequence, result.WorldLine);
+    }
+
+    // An embedded store knows strings only: a list there is a row of them, which do not grow without end.
+    private string Piece(int shard, long number) => $"{{{_keys[shard]}}}{Text(number)}";
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
+
     private void NoteAnswered(Appended appended, Sequence sequence, WorldLine line)
     {
         lock (_gate)
@@ -180,10 +194,13 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     private async Task LookAsync(ClientWriter other)
     {
         int shard = _random.Next(cluster.Shards);
-        Result<RespValue> last = await session.ExecuteAsync("LINDEX", other._keys[shard], -1);
+        Result<RespValue> last = cluster.Embedded == 0
+            ? await session.ExecuteAsync("LINDEX", other._keys[shard], -1)
+            : await session.ExecuteAsync("GET", other.Piece(shard, other._all.Count / PieceOperations));
         lock (_gate)
         {
-            if (!last.Value.IsNull && (_lastRollback is null || last.WorldLine >= _lastRollback.WorldLine)) { _seen.Add(new(other, shard, last.Value.AsInteger())); }
+            if (last.Value.IsNull || (_lastRollback is not null && last.WorldLine < _lastRollback.WorldLine)) { return; }
+            _seen.Add(new(other, shard, long.Parse(last.Value.AsText()!.TrimEnd(',').Split(',')[^1], CultureInfo.InvariantCulture)));
         }
     }
 
@@ -230,9 +247,12 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         {
             using RespClient client = await cluster.ConnectAsync(shard);
             long last = 0;
-            foreach (Wire.RespValue item in (await client.DoAsync("LRANGE", _keys[shard], "0", "-1")).Items)
+            Wire.RespValue looked = cluster.Embedded == 0
+                ? await client.DoAsync("LRANGE", _keys[shard], "0", "-1")
+                : await client.DoAsync(["MGET", .. Enumerable.Range(0, (_all.Count / PieceOperations) + 1).Select(i => Piece(shard, i))]);
+            foreach (string item in looked.Items.SelectMany(i => i.Text.Split(',', StringSplitOptions.RemoveEmptyEntries)))
             {
-                long number = long.Parse(item.Text, CultureInfo.InvariantCulture);
+                long number = long.Parse(item, CultureInfo.InvariantCulture);
                 if (number <= last) { throw Violation($"I1: operation {number} stands behind {last} at shard {shard}, which was started later"); }
                 if (!stored.Add(number)) { throw Violation($"I1: operation {number} is there twice"); }
                 if (_all[(int)number - 1].Shard != shard) { throw Violation($"operation {number} is at shard {shard}"); }

@@ -10,6 +10,7 @@ public sealed class DotnetSampleTests
     [Theory]
     [InlineData("telemetry", "Slogger.Samples.Telemetry.dll")]
     [InlineData("workflow", "Slogger.Samples.Workflow.dll")]
+    [InlineData("counters", "Slogger.Samples.Counters.dll")]
     public async Task Sample_WithAKillInTheMiddle_SeesNothingInconsistent(string folder, string program)
     {
         using var sample = ChildProcess.Start(folder, "dotnet", [Built(folder, program), "--slogger", ProxyProcess.Executable, "--redis-server", RedisProcess.Executable]);

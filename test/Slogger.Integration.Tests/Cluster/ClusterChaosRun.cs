@@ -20,6 +20,8 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     private readonly Random _random = new(seed);
     private readonly Dictionary<string, int> _faults = [];
     private readonly Dictionary<string, int> _reasons = [];
+    private readonly List<long> _servingEmbedded = [], _servingRedis = [];
+    private (long Milliseconds, string Stages) _slowest;
     private long _inPlace, _full;
     private long _worldLine = 1, _operations, _rolledBack, _committedChecked, _lostUncommitted;
     private (long WorldLine, long Version) _cut;
@@ -62,13 +64,20 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     public string Summary()
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; faults:");
+        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; served after they had heard of it, in ms: with a Redis {Spread(_servingRedis)}, embedded {Spread(_servingEmbedded)}, at the slowest {_slowest.Milliseconds} {_slowest.Stages}; faults:");
         foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }
 
     /// <summary>How often a survivor went back in place.</summary>
     public long InPlace => _inPlace;
+
+    private static string Spread(List<long> milliseconds)
+    {
+        if (milliseconds.Count == 0) { return "never"; }
+        milliseconds.Sort();
+        return string.Create(CultureInfo.InvariantCulture, $"{milliseconds[milliseconds.Count / 2]} (median), {milliseconds[milliseconds.Count * 9 / 10]} (one in ten)");
+    }
 
     private string Reasons() => _reasons.Count == 0 ? "" : $" ({string.Join("; ", _reasons.OrderByDescending(r => r.Value).Select(r => $"{r.Value} {r.Key}"))})";
 
@@ -81,6 +90,12 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
             _full++;
             _reasons[reason] = _reasons.GetValueOrDefault(reason) + 1;
         }
+
+        foreach ((bool isEmbedded, long milliseconds, string stages) in cluster.TakeServingTimes())
+        {
+            (isEmbedded ? _servingEmbedded : _servingRedis).Add(milliseconds);
+            if (isEmbedded && milliseconds > _slowest.Milliseconds) { _slowest = (milliseconds, stages); }
+        }
     }
 
     private string Pick()
@@ -89,7 +104,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         {
             string fault = Faults[_random.Next(Faults.Count)];
             bool isPossible = (cluster.Postgres is not null || !fault.Contains("postgres", StringComparison.Ordinal))
-                && (cluster.Finder == "approximate" || !fault.StartsWith("move", StringComparison.Ordinal));
+                && ((cluster.Finder == "approximate" && cluster.Embedded == 0) || !fault.StartsWith("move", StringComparison.Ordinal));
             if (isPossible) { return fault; }
         }
     }
@@ -274,6 +289,8 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     private async Task PauseAsync(int shard, Func<Task> meanwhile)
     {
         cluster.SuspendProxy(shard);
+        // It may hold SQLite's lock.
+        cluster.IsMetadataAway = true;
         try
         {
             await meanwhile();
@@ -282,14 +299,20 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         finally
         {
             cluster.ResumeProxy(shard);
+            cluster.IsMetadataAway = false;
         }
+
+        await cluster.StartEndedAsync();
     }
 
     private async Task WithoutPostgresAsync(Func<Task> meanwhile)
     {
         cluster.Postgres!.KillHard();
+        cluster.IsMetadataAway = true;
         await meanwhile();
         await Task.Delay(_random.Next(50, 500));
         await cluster.Postgres.RestartAsync();
+        cluster.IsMetadataAway = false;
+        await cluster.StartEndedAsync();
     }
 }

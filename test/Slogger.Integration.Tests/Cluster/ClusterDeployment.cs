@@ -1,5 +1,5 @@
-// Several shards of one cluster: a proxy each over a Redis that it runs, with one metadata database for all, in SQLite or in a
-// PostgreSQL of the test's own. Killed by process id.
+// Several shards of one cluster: a proxy each over a Redis that it runs, or with a store of its own, with one metadata database for all, in
+// SQLite or in a PostgreSQL of the test's own. Killed by process id.
 using System.Globalization;
 using System.Net;
 using Slogger.Core.Ownership;
@@ -15,8 +15,11 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     private readonly int[] _ports = [.. Enumerable.Range(0, shards + joiners).Select(_ => Workspace.FreePort())];
     private readonly ProxyProcess?[] _proxies = new ProxyProcess?[shards + joiners];
+    private readonly SemaphoreSlim[] _starts = [.. Enumerable.Range(0, shards + joiners).Select(_ => new SemaphoreSlim(1, 1))];
     private readonly int[] _rollbacksSeen = new int[shards + joiners];
+    private readonly int[] _servingSeen = new int[shards + joiners];
     private readonly List<(bool IsInPlace, string Reason)> _rollbacks = [];
+    private readonly List<(bool IsEmbedded, long Milliseconds, string Stages)> _serving = [];
     private PostgresProcess? _postgres;
     private int _joined;
 
@@ -31,6 +34,15 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     /// <summary>Further options of serve.</summary>
     public IReadOnlyList<string> Options { get; init; } = [];
+
+    /// <summary>Further options of serve, where the store is a Redis.</summary>
+    public IReadOnlyList<string> RedisOptions { get; init; } = [];
+
+    /// <summary>How many shards, the last ones that the cluster was made with, have an embedded store.</summary>
+    public int Embedded { get; init; }
+
+    /// <summary>Whether a shard's store is embedded in its proxy.</summary>
+    public bool IsEmbedded(int shard) => shard < shards && shard >= shards - Embedded;
 
     /// <summary>How far the clock of each shard's proxy is ahead of that of the shard before: their machines' clocks differ.</summary>
     public TimeSpan ClockSkew { get; init; }
@@ -124,26 +136,67 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>Waits until a shard's proxy has ended by itself.</summary>
     public async Task<int?> ExitAsync(int shard, TimeSpan limit) => await _proxies[shard]!.ExitAsync(limit);
 
+    /// <summary>Starts a shard's proxy, in place of the one that there is. Of two at the same time the later ends the earlier.</summary>
     public async Task StartProxyAsync(int shard, IReadOnlyDictionary<string, string>? environment = null)
+    {
+        await _starts[shard].WaitAsync();
+        try
+        {
+            await StartAloneAsync(shard, environment);
+        }
+        finally
+        {
+            _starts[shard].Release();
+        }
+    }
+
+    private async Task StartAloneAsync(int shard, IReadOnlyDictionary<string, string>? environment)
     {
         TakeRollbacks(shard);
         _proxies[shard]?.Dispose();
         string metadata = Metadata;
         _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
         [
-            .. Store(shard), "--data", Data(shard), "--metadata", metadata,
+            .. IsEmbedded(shard) ? (string[])[] : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", metadata,
             .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
         ],
         new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
         {
             ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture),
         });
-        _rollbacksSeen[shard] = 0;
+        _rollbacksSeen[shard] = _servingSeen[shard] = 0;
     }
 
     public void KillProxy(int shard) => _proxies[shard]!.KillHard();
 
-    public async Task KillRedisAsync(int shard) => await SupervisedRedis.KillAsync(Data(shard));
+    /// <summary>SIGTERM; the exit code.</summary>
+    public Task<int> TerminateProxyAsync(int shard) => _proxies[shard]!.TerminateAsync();
+
+    /// <summary>Whether proxies cannot be started for the time being: they need the metadata for that.</summary>
+    public bool IsMetadataAway { get; set; }
+
+    /// <summary>Starts the proxies of embedded stores that were killed while the metadata was away.</summary>
+    public async Task StartEndedAsync()
+    {
+        for (int i = 0; i < shards; i++)
+        {
+            if (IsEmbedded(i) && IsDown(i)) { await StartProxyAsync(i); }
+        }
+    }
+
+    /// <summary>Kills a shard's store. One that is embedded dies with its proxy, which is started again when it can be.</summary>
+    public async Task KillRedisAsync(int shard)
+    {
+        if (!IsEmbedded(shard))
+        {
+            await SupervisedRedis.KillAsync(Data(shard));
+            return;
+        }
+
+        if (IsDown(shard)) { return; }
+        KillProxy(shard);
+        if (!IsMetadataAway) { await StartProxyAsync(shard); }
+    }
 
     public void SuspendProxy(int shard) => ChildProcess.Signal(_proxies[shard]!.Id, SigStop);
 
@@ -158,10 +211,35 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         return taken;
     }
 
+    /// <summary>How long survivors took, since this was asked last, from hearing of another shard's recovery until they served, and what for. As of the last
+    /// <see cref="TakeRollbacks()"/>.</summary>
+    public IReadOnlyList<(bool IsEmbedded, long Milliseconds, string Stages)> TakeServingTimes()
+    {
+        (bool, long, string)[] taken = [.. _serving];
+        _serving.Clear();
+        return taken;
+    }
+
+    private void TakeServingTimes(int shard, string[] lines)
+    {
+        const string Heard = ": another shard's recovery ", Serves = ": serves in world-line ";
+        // Of a recovery that another has overtaken only the end is told: from what it heard first.
+        string[] some = [.. lines.Where(l => l.Contains(Heard, StringComparison.Ordinal) || l.Contains(Serves, StringComparison.Ordinal))];
+        for (int i = Math.Max(1, _servingSeen[shard]); i < some.Length; i++)
+        {
+            if (!some[i - 1].Contains(Heard, StringComparison.Ordinal) || !some[i].Contains(Serves, StringComparison.Ordinal)) { continue; }
+            string[] words = some[i].Split(", ")[1].Split(' ');
+            _serving.Add((IsEmbedded(shard), long.Parse(words[0], CultureInfo.InvariantCulture), some[i][some[i].IndexOf('(', StringComparison.Ordinal)..]));
+        }
+        _servingSeen[shard] = some.Length;
+    }
+
     private void TakeRollbacks(int shard)
     {
         const string InPlace = ": rolled back in place: ", Full = "since a rollback in place is not possible: ";
-        string[] lines = [.. (_proxies[shard]?.Tail() ?? "").Split('\n').Where(l => l.Contains(InPlace, StringComparison.Ordinal) || l.Contains(Full, StringComparison.Ordinal))];
+        string[] all = (_proxies[shard]?.Tail() ?? "").Split('\n');
+        TakeServingTimes(shard, all);
+        string[] lines = [.. all.Where(l => l.Contains(InPlace, StringComparison.Ordinal) || l.Contains(Full, StringComparison.Ordinal))];
         foreach (string line in lines.Skip(_rollbacksSeen[shard]))
         {
             int at = line.IndexOf(Full, StringComparison.Ordinal);
@@ -258,7 +336,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
             if (_proxies[i] is not { } proxy) { continue; }
             ResumeProxy(i);
             proxy.Dispose();
-            await SupervisedRedis.KillAsync(Data(i));
+            if (!IsEmbedded(i)) { await SupervisedRedis.KillAsync(Data(i)); }
         }
 
         _postgres?.Dispose();

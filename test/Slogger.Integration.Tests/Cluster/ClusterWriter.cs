@@ -9,6 +9,7 @@ namespace Slogger.Integration.Tests.Cluster;
 internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
 {
     private const int WaitEvery = 12;
+    private const int PieceOperations = 100;
     private readonly Random _random = new(seed);
     private readonly List<(long Operation, int Shard)> _sentTo = [];
     private readonly List<(long Operation, ClusterWriter Other, long Seen)> _observed = [];
@@ -62,7 +63,7 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
 
                 int key = _random.Next(_keys.Length);
                 Sent = operation;
-                (RespValue reply, int shard) = await FollowAsync(s => ClientAsync(clients, s), key, "RPUSH", _keys[key], operation.ToString(CultureInfo.InvariantCulture));
+                (RespValue reply, int shard) = await FollowAsync(s => ClientAsync(clients, s), key, Note(key, operation));
                 _sentTo.Add((operation, shard));
                 if (reply.IsError) { throw new ConnectionLostException(reply.Compact); }
                 Volatile.Write(ref Done, operation);
@@ -81,6 +82,23 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
             foreach (RespClient client in clients) { client.Dispose(); }
         }
     }
+
+    // An embedded store knows strings only: a list there is a row of them, which do not grow without end.
+    private string[] Note(int key, long operation)
+    {
+        string text = operation.ToString(CultureInfo.InvariantCulture);
+        return cluster.Embedded == 0 ? ["RPUSH", _keys[key], text] : ["APPEND", Piece(key, operation / PieceOperations), text + ","];
+    }
+
+    // What is there of a list.
+    private string[] Look(int key) => cluster.Embedded == 0
+        ? ["LRANGE", _keys[key], "0", "-1"]
+        : ["MGET", .. Enumerable.Range(0, (int)(Sent / PieceOperations) + 1).Select(i => Piece(key, i))];
+
+    private static IEnumerable<string> Items(RespValue looked) => looked.Items
+        .SelectMany(i => i.Text.Split(',', StringSplitOptions.RemoveEmptyEntries));
+
+    private string Piece(int key, long number) => string.Create(CultureInfo.InvariantCulture, $"{{{_keys[key]}}}{number}");
 
     // A shard may have joined since.
     private async Task<RespClient> ClientAsync(List<RespClient> clients, int shard)
@@ -160,12 +178,12 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
                 {
                     opened.Add(await cluster.ConnectAsync(s));
                     return opened[^1];
-                }, i, "LRANGE", _keys[i], "0", "-1");
+                }, i, Look(i));
             foreach (RespClient client in opened) { client.Dispose(); }
             if (list.IsError) { throw new InvalidDataException($"writer {id}: {_keys[i]} cannot be read at shard {shard}: {list.Text}"); }
-            foreach (RespValue item in list.Items)
+            foreach (string item in Items(list))
             {
-                long operation = long.Parse(item.Text, CultureInfo.InvariantCulture);
+                long operation = long.Parse(item, CultureInfo.InvariantCulture);
                 if (operation <= last) { throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {shard}"); }
                 if (!found.Add(operation)) { throw new InvalidDataException($"I1: writer {id}: operation {operation} is there twice"); }
                 last = operation;

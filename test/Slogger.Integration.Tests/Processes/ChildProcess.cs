@@ -24,7 +24,21 @@ internal sealed partial class ChildProcess : IDisposable
 
     public int Id { get; private set; }
 
-    public bool HasExited => _process.HasExited;
+    public bool HasExited
+    {
+        get
+        {
+            try
+            {
+                return _process.HasExited;
+            }
+            catch (InvalidOperationException)
+            {
+                // Disposed of by another thread, which has seen to its end.
+                return true;
+            }
+        }
+    }
 
     /// <summary>The exit code; 128 + signal if killed. Only after the exit.</summary>
     public int ExitCode => _process.ExitCode;

@@ -41,6 +41,26 @@ public sealed class MisfortuneTests(ITestOutputHelper output)
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "20000")).Items[2].AsInteger());
     }
 
+    // After an outage everything is started at once, and the database may be the last.
+    [Fact]
+    public async Task Start_WhileSqlIsDown_WaitsForIt()
+    {
+        Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Postgres: true));
+        await deployment.StartAsync();
+        using (var before = await deployment.ConnectAsync()) { await before.DoAsync("SET", "a", "1"); }
+        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
+        deployment.Postgres.KillHard();
+        using ProxyProcess waiting = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions);
+        await Eventually.AsyncTrue("it says that it waits", Generous, () => Task.FromResult(waiting.Tail().Contains("the start waits for the metadata", StringComparison.Ordinal)));
+        Assert.False(waiting.HasExited);
+        await deployment.Postgres.RestartAsync();
+        await waiting.ReadyAsync();
+        using var after = await deployment.ConnectAsync();
+        Assert.Equal("$1", (await after.CallAsync("GET", "a")).Compact);
+    }
+
     [Fact]
     public async Task Clock_SetBackWhileRunningAndBetweenStarts_VersionsGoOn()
     {

@@ -4,6 +4,7 @@
 // I1 is checked whenever the cut moves or a world-line branches off: what is newly inside began when? If anything outside had
 // been answered before, the cut is not closed: under session order by session; under real time over all clients.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
@@ -35,7 +36,7 @@ internal sealed class Invariants(Cluster cluster)
     {
         if (at.Offset < host.CoveredOffset) throw new SimException($"I2: shard {host.Number} is restored to offset {at.Offset}, committed are {host.CoveredOffset}");
         if (cluster.Sql.Line != at.WorldLine) return;
-        Version branch = cluster.Sql.Lines[^1].Branch.Versions[host.Number];
+        Version branch = cluster.Sql.Lines[^1].BranchOf(host.Number);
         if (at.Version != branch) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, the branch is {branch}");
         for (int i = 0; i < at.Offset; i++)
             if (host.Log.Bytes[i].Op is { Covered: false } op) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, which holds what is lost: {op}");
@@ -79,7 +80,13 @@ internal sealed class Invariants(Cluster cluster)
     }
 
     /// <summary>A disk has lost all that was not synced: the cut must be there.</summary>
-    public void OnPowerCut(ShardHost host) => RestorePoint(host, cluster.Sql.Cut.Versions[host.Number], cluster.Sql.Lines);
+    public void OnPowerCut(ShardHost host)
+    {
+        if (Members.Counts(cluster.Sql.Members.States[host.Number])) RestorePoint(host, cluster.Sql.Cut.Versions[host.Number], cluster.Sql.Lines);
+    }
+
+    /// <summary>A joiner counts from now on: the cluster could go back to the cut of this moment.</summary>
+    public void OnAdmitted(ShardHost host) => OnPowerCut(host);
 
     // ---- I3: the cut is monotone ----
 
@@ -138,6 +145,7 @@ internal sealed class Invariants(Cluster cluster)
         for (int s = 0; s < saidBy.Length; s++)
         {
             SqlShard shard = cluster.Sql.Shards[s];
+            if (!Members.Counts(cluster.Sql.Members.States[s])) continue;
             bool isSaid = cut.Versions[s] > shard.Claim.Point.Version && cut.Versions[s] > cluster.Sql.Cut.Versions[s];
             if (isSaid && saidBy[s] != shard.Epoch) throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is {shard.Epoch}");
         }
@@ -168,6 +176,8 @@ internal sealed class Invariants(Cluster cluster)
             if (p.Link is { IsClosed: false, Progress: { } at } && at.Committed != at.Forwarded)
                 throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} committed");
         if (cluster.Keys.Move) cluster.Histories.OnSettled();
+        if (!cluster.IsWhole) throw new SimException($"I8: long after the last failure: {string.Join(", ", cluster.Sql.Members.States)}");
+        if (!cluster.HasOneGrid) throw new SimException($"I8: long after the last failure the change of the interval for {cluster.Sql.Proposal.ChangeUs} is open, or the cut {cluster.Sql.Cut} has not come to version {cluster.Sql.ClockGrid.Stretches[^1].FirstVersion}, with which the interval changes");
         if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before)) throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
     }
 
@@ -179,6 +189,9 @@ internal sealed class Invariants(Cluster cluster)
         _begunLast.Clear();
         foreach (ShardHost host in cluster.Hosts)
         {
+            MemberState state = cluster.Sql.Members.States[host.Number];
+            if (state == MemberState.Left) TakeInLeft(host, cut.Versions[host.Number], of);
+            if (!Members.Counts(state)) continue;
             Boundary at = RestorePoint(host, cut.Versions[host.Number], cluster.Sql.Lines);
             for (long i = host.CoveredOffset; i < at.Offset; i++)
                 if (host.Log.Bytes[(int)i].Op is { Covered: false } op) TakeIn(op, of);
@@ -200,6 +213,18 @@ internal sealed class Invariants(Cluster cluster)
 
         _answered.RemoveRange(kept, _answered.Count - kept);
     }
+
+    // One that has left is never restored: what it has durable is inside by the versions that its clients were told.
+    private void TakeInLeft(ShardHost host, Version version, WorldLine of)
+    {
+        if (host.Log.AtOrBelow(host.Log.Sync(0).Version) is not { } end) return;
+        long closed = host.Log.AtOrBelow(Version.Min(version, end.Version))?.Offset ?? 0;
+        for (int i = 0; i < end.Offset; i++)
+            if (host.Log.Bytes[i].Op is { Covered: false } op && op.Line == of && (i < closed || (op.OpenEnded ? op.Upper : op.Label) <= version)) TakeIn(op, of);
+    }
+
+    private static Version LastValid(ShardHost host, IReadOnlyList<SqlLine> lines) =>
+        WorldLineBranches.LastValid(host.Log.Last.WorldLine, lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(host.Number))));
 
     private void TakeIn(Op op, WorldLine of)
     {
@@ -226,7 +251,7 @@ internal sealed class Invariants(Cluster cluster)
         WorldPoint durable = log.Sync(0);
         if (durable.Version < version) throw new SimException($"I2: version {version} of shard {host.Number} is committed, its log has {durable} durable");
         WorldLine own = log.Last.WorldLine;
-        Version valid = WorldLineBranches.LastValid(own, lines.Select(l => new WorldLineBranch(l.WorldLine, l.Branch.Versions[host.Number])));
+        Version valid = LastValid(host, lines);
         if (version > valid) throw new SimException($"I5: version {version} of shard {host.Number} is committed, but its log in world-line {own} is void above {valid}");
         return log.Exactly(version) ?? throw new SimException($"I2: version {version} of shard {host.Number} is committed, but its log cannot be restored to it");
     }

@@ -7,14 +7,16 @@ internal sealed class KeyRoutes(Cluster cluster)
 {
     private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Keys.Count).Select(k => cluster.Keys.OwnerOf(k, cluster.Sql.Owners.Map))];
 
-    /// <summary>Some key to ask a shard for: where slots move one that is the shard's, as far as it is known.</summary>
+    /// <summary>Some key to ask a shard for: where slots move one that is the shard's, as far as it is known; where shards
+    /// come and go, none (-1) if it has none.</summary>
     public int KeyAt(int shard, Random random)
     {
         int first = random.Next(_owners.Length);
         if (!cluster.Keys.Move) return first;
+        if (cluster.Grows && random.Next(6) == 0) return -1;
         for (int i = 0; i < _owners.Length; i++)
             if (_owners[(first + i) % _owners.Length] == shard) return (first + i) % _owners.Length;
-        return first;
+        return cluster.Grows ? -1 : first;
     }
 
     /// <summary>An operation was answered.</summary>

@@ -25,7 +25,7 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
         if (_link is null) Connect(random.Next(cluster.Hosts.Length));
         switch (random.Next(20))
         {
-            case < 8: Begin(random); break;
+            case < 8: if (!cluster.IsQuiet(_link?.Proxy.Shard)) Begin(random); break;
             case < 19: Receive(random); break;
             default: if (cluster.Settings.Faults && random.Next(12) == 0) GiveUp(); break;
         }
@@ -52,7 +52,8 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
         if (cluster.IsTraced) cluster.Note($"plain client {number} hears: {op}");
         cluster.Checks.OnAnswered(op);
         // Somebody is told of it, and acts upon it.
-        if (random.Next(2) == 0) cluster.Plains[random.Next(cluster.Plains.Length)].Begin(random);
+        PlainClient told = cluster.Plains[random.Next(cluster.Plains.Length)];
+        if (random.Next(2) == 0 && !cluster.IsQuiet(told.Link?.Proxy.Shard)) told.Begin(random);
     }
 
     public void GiveUp()

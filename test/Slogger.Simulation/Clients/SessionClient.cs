@@ -34,7 +34,7 @@ internal sealed class SessionClient
             TrackDependencies = cluster.Settings.Finder != FinderKind.Approximate,
         };
         _session = new(new((UInt128)number), WorldLine.First, options, cluster.Settings.Client);
-        _links = new SessionLink?[cluster.Hosts.Length];
+        _links = new SessionLink?[Cluster.ShardsMax];
     }
 
     public ClientSession Session => _session;
@@ -43,10 +43,10 @@ internal sealed class SessionClient
 
     public void Step(Random random)
     {
-        int shard = random.Next(_links.Length);
+        int shard = random.Next(_cluster.Hosts.Length);
         switch (random.Next(20))
         {
-            case < 9: Begin(shard, random.Next(1, 4), random); break;
+            case < 9: if (!_cluster.IsQuiet(shard)) Begin(shard, random.Next(1, 4), random); break;
             case < 18: Receive(shard, random); break;
             case < 19: AskWhatIsCommitted(shard); break;
             default: if (_cluster.Settings.Faults && random.Next(8) == 0) GiveUp(shard); break;

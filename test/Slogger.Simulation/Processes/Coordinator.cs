@@ -3,6 +3,7 @@
 // from what SQL holds; a deposed one's late cut is refused.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -14,7 +15,7 @@ internal sealed class Coordinator : Process
 
     private readonly SimSettings _settings;
     private readonly List<(VersionReport Report, long Epoch)> _heard = [];
-    private readonly long[] _saidBy;
+    private readonly long[] _saidBy = new long[Cluster.ShardsMax];
     private IDprFinder? _finder;
     private SqlView? _known;
     private long _rereadAt;
@@ -23,14 +24,16 @@ internal sealed class Coordinator : Process
         : base(cluster, name)
     {
         _settings = cluster.Settings;
-        _saidBy = new long[cluster.Hosts.Length];
         Start(Run());
     }
+
+    /// <summary>It has the role, and finds cuts.</summary>
+    public bool IsListening => IsRunning && _finder is not null;
 
     /// <summary>A shard says what is durable.</summary>
     public void Hear(in VersionReport report, long epoch)
     {
-        if (IsRunning && _finder is not null) _heard.Add((report, epoch));
+        if (IsListening) _heard.Add((report, epoch));
     }
 
     private IEnumerable<bool> AwaitRole(Action<long> taken)
@@ -87,7 +90,7 @@ internal sealed class Coordinator : Process
             Cut found = _finder.Current;
             long owners = _known!.Owners;
             if (Cluster.IsTraced) Cluster.Note($"{Name} finds {found}");
-            long[] saidBy = [.. _saidBy];
+            long[] saidBy = _saidBy[..found.ShardCount];
             SqlCall record = Ask("cut", () => Cluster.Sql.RecordCut(found, epoch, owners, saidBy));
             while (!record.IsDone) yield return true;
             if (record.Result is RecordResult { Outcome: RecordOutcome.Deposed }) break;
@@ -106,7 +109,8 @@ internal sealed class Coordinator : Process
         foreach ((VersionReport report, long epoch) in _heard)
         {
             int shard = report.Shard.Number;
-            if (epoch != _known!.Epochs[shard] && _settings.Mutation != SimMutation.OwnersNotCompared) continue;
+            if (shard >= _known!.Epochs.Length) continue;
+            if (epoch != _known.Epochs[shard] && _settings.Mutation != SimMutation.OwnersNotCompared) continue;
             _saidBy[shard] = epoch;
             _finder!.Report(report);
         }
@@ -135,7 +139,7 @@ internal sealed class Coordinator : Process
             {
                 FinderKind.Exact => new ExactFinder(view.Cut, rows, _settings.FinderFault, PrecedenceGraph.RangesMax),
                 FinderKind.Hybrid => new HybridFinder(view.Cut, _settings.FinderFault, PrecedenceGraph.RangesMax),
-                _ => new ApproximateFinder(view.Cut, _settings.FinderFault),
+                _ => new ApproximateFinder(view.Cut, _settings.FinderFault, [.. view.Members.States.Select(s => Members.Counts(s, _settings.Member))]),
             };
             Cluster.AskAgain();
         }

@@ -20,6 +20,9 @@ internal sealed class SqlCall(Process caller, string what, Func<object> apply)
 
     public object? Result { get; private set; }
 
+    /// <summary>It arrives after this many events at the earliest; its caller has given up.</summary>
+    public long LateUntil { get; set; }
+
     public void Complete(object? result)
     {
         if (IsDone) return;
@@ -44,6 +47,8 @@ internal abstract class Process(Cluster cluster, string name)
     public long CutOffUntil { get; set; }
 
     public bool IsRunning => !IsDead && PausedUntil <= cluster.Tick;
+
+    public int TaskCount => _tasks.Count;
 
     public virtual void Die(string why)
     {

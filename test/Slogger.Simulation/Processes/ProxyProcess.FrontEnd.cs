@@ -19,6 +19,7 @@ internal sealed partial class ProxyProcess
     private Marker _marker;
     private bool _awaitsMarker;
     private bool _holding;
+    private long _deadlineUs;        // when the version that is open ends
     private bool _busy;
     private bool _isOpen;            // sessions are served
     private bool _isOpenToPlain;     // plain clients too
@@ -63,7 +64,8 @@ internal sealed partial class ProxyProcess
     /// <summary>One turn.</summary>
     public void Loop(Random random)
     {
-        if (!IsRunning || _machine is null) return;
+        // Behind the last version nothing is answered any more.
+        if (!IsRunning || _machine is null || _isStopped) return;
         ReleaseHeld();
         if (_shared is not { } shared) return;
         if (shared.IsDead || _plains.Exists(p => p.Own is { IsDead: true }))
@@ -91,15 +93,20 @@ internal sealed partial class ProxyProcess
     {
         if (_awaitsMarker || IsDead) return;
         HybridTimestamp now = Now();
+        if (_machine!.Mode == ShardMode.Running && !_holding && now.Microseconds < _deadlineUs) return;
         _holding |= _machine!.BoundaryDue(now);
         if (_holding && _plains.Exists(p => p.ExactInFlight > 0 && p.Own is not null)) return;
-        bool busy = _busy, awaited = _awaited;
+        bool busy = _busy, awaited = _awaited || _isJoining;
         _busy = false;
         Do((m, e) => m.CommitAwaited(awaited, e));
         Do((m, e) => m.Tick(now, busy, e));
         if (random.Next(8) == 0) _awaited = false;
-        _holding = _machine!.BoundaryDue(now);
+        _holding = _awaitsMarker;
+        if (!_awaitsMarker) Arm();
     }
+
+    // What was not closed at its end stays open until the next (the product's VersionGate).
+    private void Arm() => _deadlineUs = _machine is { Mode: ShardMode.Running } machine ? machine.NextBoundaryUs(Now()) : 0;
 
     private void TakeReplies(StoreConnection from, int count)
     {
@@ -107,8 +114,10 @@ internal sealed partial class ProxyProcess
         {
             if (reply.Marker is { } m)
             {
-                if (_awaitsMarker && m == _marker) _awaitsMarker = false;
+                bool isOwn = _awaitsMarker && m == _marker;
+                if (isOwn) _awaitsMarker = _holding = false;
                 Do((machine, e) => machine.MarkerAnswered(m, reply.Ok, e));
+                if (isOwn) Arm();
             }
             else
             {
@@ -134,6 +143,7 @@ internal sealed partial class ProxyProcess
     {
         if (link.IsClosed || op.ToldGone) return;
         link.Progress.OnAnswered(1, _machine!.OpenVersion);
+        op.Upper = _machine.OpenVersion;
         if (op.OpenEnded)
         {
             // Its upper bound is the open version, and its effect may not be in the stream yet: not an idle slot.
@@ -150,7 +160,7 @@ internal sealed partial class ProxyProcess
 
     private void Hold(Version version, Action leave)
     {
-        long leavesUs = Is(SimMutation.RepliesNotHeld) ? 0 : _gate.HoldReplyUntil(version, _machine!.Grid).Microseconds;
+        long leavesUs = Is(SimMutation.RepliesNotHeld) ? 0 : _gate.HoldReplyUntil(version, _grid.View.Grid).Microseconds;
         if (leavesUs <= Now().Microseconds) leave();
         else _held.Add((leavesUs, leave));
     }
@@ -168,25 +178,28 @@ internal sealed partial class ProxyProcess
         }
     }
 
-    /// <summary>The open version's time is over, but a marker on its way, or one that failed, keeps it open: what is forwarded now
-    /// would be in a version of the past, although replies of later ones have left elsewhere.</summary>
-    private bool IsBehindTheClock(HybridTimestamp now)
-    {
-        if (Is(SimMutation.ForwardsBehindTheClock)) return false;
-        Version over = _machine!.Grid.VersionAt(now.Microseconds).Previous;
-        return over.Number - (over.Number % _machine.Stride) >= _machine.OpenVersion.Number;
-    }
+    /// <summary>The open version has ended, and is still to be closed: what is forwarded now would be in a version of the past, although
+    /// replies of later ones have left elsewhere. If a marker is on its way at its end it stays open until the end of a later one.</summary>
+    private bool IsDue(HybridTimestamp now) =>
+        !_awaitsMarker && (_holding || now.Microseconds >= _deadlineUs);
 
     // The clock goes along: the next process, which continues it, must not open earlier versions again.
     private void FastForward(Version version)
     {
         if (!Is(SimMutation.ClockStaysBehind) && !Is(SimMutation.ClockForgotten))
         {
-            if (!_clock.TryObserve(HybridTimestamp.Of(_machine!.Grid.StartOf(version), 0), Cluster.NowUs, WallUs)) return;
+            if (!_clock.TryObserve(HybridTimestamp.Of(_grid.View.Grid.StartOf(version), 0), Cluster.NowUs, WallUs))
+            {
+                // It waits until the clock has come nearer.
+                Cluster.Count("clock: too far behind to move on");
+                return;
+            }
+
             Now();
         }
 
         _machine!.FastForward(version);
+        Arm();
     }
 
     private bool MayForward => _machine!.MayForward && !_isSuspect && !IsDead;
@@ -199,12 +212,12 @@ internal sealed partial class ProxyProcess
         BatchHeader header = batch.Header;
         HybridTimestamp now = Now();
         bool isOld = header.WorldLine < _machine!.WorldLine;
-        GateShard shard = new(_machine.WorldLine, _machine.OpenVersion, _machine.Grid, isOld ? _view!.BranchesOf(Shard) : []);
+        GateShard shard = new(_machine.WorldLine, _machine.OpenVersion, _grid.View.Grid, isOld ? _view!.BranchesOf(Shard) : []) { GridValidUntilUs = _grid.View.ValidUntilUs };
         GateDecision d = _gate.Decide(header, shard, now);
         Cluster.Count($"gate: {d.Verdict}");
         switch (d.Verdict)
         {
-            case GateVerdict.WaitUntil or GateVerdict.WaitForWorldLine:
+            case GateVerdict.WaitUntil or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid:
                 return;
             case GateVerdict.FastForward:
                 FastForward(d.Version);
@@ -226,7 +239,7 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (IsBehindTheClock(now) || MustWait(batch.Ops)) return;
+        if (IsDue(now) || MustWait(batch.Ops)) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
@@ -274,7 +287,7 @@ internal sealed partial class ProxyProcess
     private void Serve(PlainLink link, Random random)
     {
         if (!MayForward || link.IsClosed || link.ToProxy.Count == 0) return;
-        if (IsBehindTheClock(Now())) return;
+        if (IsDue(Now())) return;
         bool isDedicated = link.Own is not null;
         // Dedicated connections wait for the marker, and for its answer.
         if (isDedicated && (_holding || _awaitsMarker) && !Is(SimMutation.DedicatedNotHeld)) return;
@@ -356,6 +369,7 @@ internal sealed partial class ProxyProcess
         _awaitsMarker = false;
         Marker lost = _marker;
         Do((m, e) => m.MarkerLost(lost, e));
+        Arm();
         Cluster.Count("marker lost");
     }
 
@@ -364,7 +378,8 @@ internal sealed partial class ProxyProcess
         _shared = _host.Store.Connect(Epoch);
         foreach (PlainLink link in _plains)
             if (link.Client.IsDedicated) link.Own = _host.Store.Connect(Epoch);
-        _busy = true;
+        _busy = !_isJoining;
+        Arm();
     }
 
     /// <summary>The store went back to a branch: what each plain client is told has to be exactly true. Then its connection is closed.</summary>

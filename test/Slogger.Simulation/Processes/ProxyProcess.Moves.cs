@@ -167,7 +167,7 @@ internal sealed partial class ProxyProcess
     /// <summary>Whether this shard serves a key now.</summary>
     private SlotAnswer AnswerFor(int key)
     {
-        if (!Cluster.Keys.Move) return new(SlotVerdict.Serve, new(Shard));
+        if (!Cluster.Keys.Move || key < 0) return new(SlotVerdict.Serve, new(Shard));
         return _work?.Ownership.Ask(Cluster.Keys.SlotOf(key), Cluster.NowUs) ?? new(SlotVerdict.Down, default);
     }
 

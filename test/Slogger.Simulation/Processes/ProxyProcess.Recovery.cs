@@ -1,6 +1,7 @@
 // How a proxy starts, notices that its store may be lost, and brings it back: the steps of the product's VersionedShard, each of
 // which may be the last of the process.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
@@ -35,6 +36,12 @@ internal sealed partial class ProxyProcess
         }
         while (take.Result is null);
         Epoch = (long)take.Result;
+        if (Epoch == 0)
+        {
+            Die("its shard has left");
+            yield break;
+        }
+
         // Taken, and shut out of the store, before anything of it is looked at.
         if (!Is(SimMutation.StoreNotFenced)) _host.Store.Fence(Epoch);
         yield return true;
@@ -45,11 +52,15 @@ internal sealed partial class ProxyProcess
         }
 
         _clock.Resume(_host.Log.Last.Time, Cluster.NowUs, WallUs);
-        if (!Is(SimMutation.ClockForgotten))
+        (long atUs, HybridTimestamp noted) = _host.Clock;
+        if (noted != default && !Is(SimMutation.ClockForgotten))
         {
-            (long atUs, HybridTimestamp noted) = _host.Clock;
             _clock.Resume(HybridTimestamp.Of(noted.Microseconds + Cluster.NowUs - atUs, 0), Cluster.NowUs, WallUs);
         }
+
+        foreach (bool step in LearnGridAtStart()) yield return step;
+        if (IsDead) yield break;
+        Start(PulseTask());
         yield return true;
         while (true)
         {
@@ -58,6 +69,8 @@ internal sealed partial class ProxyProcess
             while (!_isSuspect || ResolveSameStore()) yield return true;
             LeaveStore();
             Cluster.Count("recovery");
+            // A process that ends brings no store back.
+            if (_isStopping) yield break;
             yield return true;
         }
     }
@@ -95,10 +108,19 @@ internal sealed partial class ProxyProcess
 
             if (!store.IsUp) store.StartEmpty();
             yield return true;
+            foreach (bool step in SuspendAdmission()) yield return step;
             SqlCall look = Ask("look", Cluster.Sql.AdvanceCut);
             while (!look.IsDone) yield return true;
             if (look.Result is not SqlView view) continue;
+            // A member's deposed owner hears of it by what it writes, as late as that may be.
+            if (view.Epochs[Shard] != Epoch && view.Members.States[Shard] is MemberState.Joining or MemberState.Left)
+            {
+                Die("deposed");
+                yield break;
+            }
+
             if (!store.IsUp || !_host.Log.Admits(Epoch)) continue;
+            _isJoining = view.Members.States[Shard] == MemberState.Joining;
             _host.Log.Sync(_host.Log.Appended);
             RecoveryDecision decision = RecoveryPlan.Decide(Facts(view));
             Cluster.Count($"plan: {decision.GetType().Name}");
@@ -121,11 +143,28 @@ internal sealed partial class ProxyProcess
                     foreach (bool step in Restore(restore, view)) yield return step;
                     if (_attachedTo == 0) continue;
                     break;
+                case RecoveryDecision.BeginToJoin join:
+                    BeginToJoin(join.At, view);
+                    if (IsDead) yield break;
+                    break;
                 default:
                     throw new SimException($"I2: {Name}: recovery is impossible: {decision}");
             }
 
             while (_machine!.Mode == ShardMode.CatchingUp && !_isSuspect) yield return true;
+            if (_isSuspect)
+            {
+                LeaveStore();
+                continue;
+            }
+
+            if (_isJoining)
+            {
+                _recorderRuns = true;
+                foreach (bool step in AwaitAdmission()) yield return step;
+            }
+
+            foreach (bool step in AwaitVersionBegun()) yield return step;
             if (_isSuspect)
             {
                 LeaveStore();
@@ -166,6 +205,8 @@ internal sealed partial class ProxyProcess
             Recorded = view.Claims[Shard].Point,
             Situation = Situation(),
             Supervised = true,
+            IsJoining = _isJoining,
+            KeyCount = _isJoining ? Enumerable.Range(0, Cluster.Keys.Count).Count(k => _host.Store.ValueOf(k) is not null) : 0,
         };
     }
 
@@ -223,7 +264,7 @@ internal sealed partial class ProxyProcess
             }
 
             view = result.View;
-            Version branch = view.Lines[^1].Branch.Versions[Shard];
+            Version branch = view.Lines[^1].BranchOf(Shard);
             if (branch != start.Version)
             {
                 start = log.Exactly(branch) ?? throw new SimException($"I2: {Name}: world-line {restore.WorldLine} branches at {branch}, which its log cannot be restored to");
@@ -273,7 +314,7 @@ internal sealed partial class ProxyProcess
         if (_machine is null)
         {
             WorldPoint recorded = view.Line == start.WorldLine ? view.Claims[Shard].Point : start.Point;
-            _machine = new(_options, new(view.Grid, start, recorded, cut, Now()), _settings.Shard);
+            _machine = new(_options, new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _isJoining, GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
             _reported = recorded.Version;
         }
         else if (start.WorldLine > _machine.WorldLine)
@@ -293,6 +334,7 @@ internal sealed partial class ProxyProcess
         _isSuspect = false;
         ConnectUpstream();
         _machine.Attached(_host.Log.End, store.History.Count);
+        Arm();
     }
 
     /// <summary>Notes in SQL that this shard has left all older world-lines.</summary>

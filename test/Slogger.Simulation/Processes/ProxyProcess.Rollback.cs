@@ -36,8 +36,9 @@ internal sealed partial class ProxyProcess
         yield return true;
         while (touched.Count > 0 || !store.Line.Equals(start.WorldLine))
         {
-            if (Cluster.Dice(3)) store.Expire(Cluster.Random.Next(Cluster.Keys.Count));
+            // Whoever comes back to a store that another has taken meanwhile leaves it alone.
             if (!MayTouchStore() || store.HistoryId != historyId) yield break;
+            if (Cluster.Dice(3)) store.Expire(Cluster.Random.Next(Cluster.Keys.Count));
             int before = store.History.Count;
             store.PutBack(branch, touched.Select(k => new KeyWrite(k, log.ValueAt(k, branch))), start.WorldLine);
             yield return true;

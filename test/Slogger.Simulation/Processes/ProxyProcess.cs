@@ -10,6 +10,8 @@ namespace Slogger.Simulation.Processes;
 
 internal sealed partial class ProxyProcess : Process
 {
+    private const long RemoteAheadMaxUs = 8 * Cluster.IntervalUs;
+
     private readonly ShardHost _host;
     private readonly SimSettings _settings;
     private readonly ShardOptions _options;
@@ -41,8 +43,8 @@ internal sealed partial class ProxyProcess : Process
             RecordBackoffMinUs = 200,
             RecordBackoffMaxUs = 2000,
         };
-        _clock = new(cluster.NowUs, WallUs, new() { StepForwardUs = 20 * Cluster.IntervalUs });
-        _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = 8 * Cluster.IntervalUs }, cluster.Settings.Gate);
+        _clock = new(cluster.NowUs, WallUs, new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
+        _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
         Start(ControlTask());
         Start(RecorderTask());
     }
@@ -115,6 +117,9 @@ internal sealed partial class ProxyProcess : Process
             case ShardEffectKind.Committed:
                 OnCommitted(effect.Point);
                 if (_work is not null) OnMovesCut(effect.Point);
+                break;
+            case ShardEffectKind.Stopped:
+                _isStopped = true;
                 break;
             case ShardEffectKind.Violation:
                 if (IsOwner) throw new SimException($"I5: {Name}: {effect.Text}");
@@ -209,6 +214,8 @@ internal sealed partial class ProxyProcess : Process
                 SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
                 while (!call.IsDone) yield return true;
                 OnRecorded(claim, row, (RecordResult?)call.Result);
+                if (_isJoining && call.Result is RecordResult { Outcome: RecordOutcome.Recorded })
+                    foreach (bool step in AskToJoin(claim.Point)) yield return step;
             }
             else if (_recorderRuns && Cluster.NowUs >= _askAt)
             {
@@ -237,9 +244,10 @@ internal sealed partial class ProxyProcess : Process
         {
             case RecordOutcome.Recorded:
                 if (_machine?.WorldLine == point.WorldLine) _reported = Version.Max(_reported, point.Version);
-                Report(claim, row);
+                if (!_isJoining) Report(claim, row);
                 Learn(result.View);
-                WorldPoint cut = CutOf(result.View);
+                // Cuts say nothing about a shard that has yet to join.
+                WorldPoint cut = _isJoining && _machine is { } joiner ? joiner.Committed : CutOf(result.View);
                 Do((machine, e) => machine.DurableRecorded(point, cut, e));
                 TellSessions();
                 break;
@@ -263,7 +271,7 @@ internal sealed partial class ProxyProcess : Process
 
         Learn(view);
         WorldPoint cut = CutOf(view);
-        Do((m, e) => m.CutAdvanced(cut, e));
+        if (!_isJoining) Do((m, e) => m.CutAdvanced(cut, e));
         TellSessions();
     }
 
@@ -280,8 +288,8 @@ internal sealed partial class ProxyProcess : Process
 
     private void Learn(SqlView view)
     {
-        if (!(Is(SimMutation.GridNotLearned) && Shard == 0) && view.Grid.Stretches.Length > _machine!.Grid.Stretches.Length) _machine.GridChanged(view.Grid);
-        if (_view is { } known && known.Line >= view.Line && known.Cut.IsAtLeast(view.Cut)) return;
+        if (_view is { } known && known.Line >= view.Line && known.Cut.ShardCount >= view.Cut.ShardCount && known.Cut.Versions[Shard] >= view.Cut.Versions[Shard]
+            && (_settings.Finder == FinderKind.Approximate || known.Cut.IsAtLeast(view.Cut))) return;
         _view = view;
     }
 
@@ -303,9 +311,11 @@ internal sealed partial class ProxyProcess : Process
         return new(new(Shard), claim.Point, after, DependencySet.Of([.. on]));
     }
 
-    // With the exact finder rows are in SQL before anybody is told; with the others it is mostly enough to tell the coordinator.
+    // With the exact finder rows are in SQL before anybody is told; with the others it is mostly enough to tell the coordinator,
+    // while there is one: rows are written now and then.
     private bool MaySay(in DurableClaim claim) =>
-        Cluster.HasCoordinators && _settings.Finder != FinderKind.Exact && claim.Point.WorldLine == _machine?.WorldLine && !Cluster.Dice(4);
+        Cluster.HasCoordinators && !_isJoining && !_isStopping && _settings.Finder != FinderKind.Exact && claim.Point.WorldLine == _machine?.WorldLine
+        && !Cluster.Dice(_settings.Finder == FinderKind.Approximate ? 16 : 4) && (Cluster.IsCoordinated || Cluster.Dice(4));
 
     private void Say(in DurableClaim claim, PrecedenceRow? row)
     {
@@ -327,7 +337,7 @@ internal sealed partial class ProxyProcess : Process
     /// <summary>A coordinator knows nothing of what was said: all since the cut is said again.</summary>
     public void AskedAgain()
     {
-        if (!IsRunning || _machine is null || _said is not { } claim || claim.Point.WorldLine != _machine.WorldLine || _settings.Finder == FinderKind.Exact) return;
+        if (!IsRunning || _machine is null || _isJoining || _said is not { } claim || claim.Point.WorldLine != _machine.WorldLine || _settings.Finder == FinderKind.Exact) return;
         _reported = _machine.Committed.Version;
         Report(claim, RowOf(claim));
         _reported = Version.Max(_reported, claim.Point.Version);

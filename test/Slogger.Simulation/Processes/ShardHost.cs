@@ -20,6 +20,15 @@ internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
     /// <summary>The history of the store that was on its way to a branch when this was noted on the disk; 0: none.</summary>
     public int NotedHistory { get; set; }
 
+    /// <summary>The machine is switched off: nobody starts a process there.</summary>
+    public bool IsOff { get; set; }
+
+    /// <summary>Clients ask it for nothing before this many events.</summary>
+    public long QuietUntil { get; set; }
+
+    /// <summary>It was given a number, and nobody will ever start it.</summary>
+    public bool NeverComes { get; init; }
+
     /// <summary>All that are not dead, the newest last.</summary>
     public List<ProxyProcess> Proxies { get; } = [];
 

@@ -7,7 +7,7 @@ namespace Slogger.Simulation.Processes;
 
 internal sealed class ShardLog
 {
-    private enum Kind { Bytes, Boundary, WorldLine, Gap }
+    private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin }
 
     // From: the first version that ends at the boundary; that of the boundary itself, unless it is of a run of empty versions.
     private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, Version From, int Number);
@@ -74,6 +74,13 @@ internal sealed class ShardLog
         Sync(_records.Count);
     }
 
+    /// <summary>It begins anew, with a store that holds nothing: what is in it is forgotten.</summary>
+    public void Begin(in Boundary at, int historyId)
+    {
+        Add(new(Kind.Begin, default, at, at.Version, historyId));
+        Sync(_records.Count);
+    }
+
     /// <summary>The history goes on at an offset: what stands before it does nothing.</summary>
     public void AppendFiller(int to)
     {
@@ -94,7 +101,7 @@ internal sealed class ShardLog
     public WorldPoint Sync(int records)
     {
         for (; _durable < Math.Min(records, _records.Count); _durable++)
-            if (_records[_durable].Kind is Kind.Boundary or Kind.WorldLine) _durableLast = _records[_durable].Boundary;
+            if (_records[_durable].Kind is Kind.Boundary or Kind.WorldLine or Kind.Begin) _durableLast = _records[_durable].Boundary;
         return _durableLast.Point;
     }
 
@@ -168,6 +175,12 @@ internal sealed class ShardLog
                 _closings[^1] = new(Last.Version, Last with { Offset = r.Number });
                 _kept = r.Number;
                 return;
+            case Kind.Begin:
+                _closings.Clear();
+                Bytes.Clear();
+                for (int i = 0; i < r.Boundary.Offset; i++) Bytes.Add(default);
+                (HistoryId, _kept) = (r.Number, 0);
+                break;
             case Kind.WorldLine:
                 Version branch = r.Boundary.Version;
                 _closings.RemoveAll(c => c.From >= branch);

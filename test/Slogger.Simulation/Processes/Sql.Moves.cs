@@ -1,6 +1,7 @@
 // The table of owners in the oracle of SQL, changed by the machine that the product's store drives (OwnershipTable), each method one
 // transaction.
 using System.Collections.Immutable;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 
@@ -16,7 +17,7 @@ internal sealed partial class Sql
     /// <summary>Plans a move, if its slots may move.</summary>
     public bool PlanMove(ImmutableArray<SlotRange> slots, int to)
     {
-        if (Owners.Plan(slots, new(to), out _) is not { } planned) return false;
+        if (Members.States[to] != MemberState.Member || Owners.Plan(slots, new(to), out _) is not { } planned) return false;
         Owners = planned;
         return true;
     }

@@ -2,6 +2,7 @@
 // the approximate finder it works out the cut itself, as the product does; with the others a coordinator records it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
@@ -20,16 +21,20 @@ internal enum BeginOutcome { Started, StaleWorldLine, Deposed, BelowRecorded }
 internal sealed record BeginResult(BeginOutcome Outcome, SqlView View);
 
 /// <summary>A world-line, and where each shard branched off.</summary>
-internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch);
+internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch)
+{
+    /// <summary>Where one shard did. One that had no number then begins no lower: all branch at the same version in a cluster that grows.</summary>
+    public Version BranchOf(int shard) => Branch.Versions[shard < Branch.ShardCount ? shard : 0];
+}
 
 /// <summary>What a reader sees: all of one moment.</summary>
 internal sealed record SqlView(
-    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, VersionGrid Grid, bool AllEntered)
+    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered)
 {
     public WorldLine Line => Cut.WorldLine;
 
     /// <summary>The branches of one shard.</summary>
-    public WorldLineBranch[] BranchesOf(int shard) => [.. Lines.Select(l => new WorldLineBranch(l.WorldLine, l.Branch.Versions[shard]))];
+    public WorldLineBranch[] BranchesOf(int shard) => [.. Lines.Select(l => new WorldLineBranch(l.WorldLine, l.BranchOf(shard)))];
 
     /// <summary>What every shard kept of a world-line.</summary>
     public Version[] KeptSince(WorldLine line)
@@ -48,6 +53,9 @@ internal sealed class SqlShard
     public DurableClaim Claim { get; set; } = DurableClaim.Of(new(WorldLine.First, Version.Zero));
     public long Epoch { get; set; }
     public WorldLine Entered { get; set; } = WorldLine.First;
+
+    /// <summary>The change of the interval that its owner has agreed to last.</summary>
+    public long AgreedUs { get; set; }
     public List<PrecedenceRow> Rows { get; } = [];
 }
 
@@ -67,7 +75,7 @@ internal sealed partial class Sql
 
     public Sql(Cluster cluster, SimSettings settings, int shards, VersionGrid grid)
     {
-        (_cluster, _settings, ClockGrid) = (cluster, settings, grid);
+        (_cluster, _settings, Proposal, Members) = (cluster, settings, new(grid, 0, 0), Members.New(shards));
         Shards = [.. Enumerable.Range(0, shards).Select(_ => new SqlShard())];
         Cut = Cut.Uniform(WorldLine.First, shards, Version.Zero);
         _lines = [new(WorldLine.First, Cut, 0)];
@@ -88,20 +96,21 @@ internal sealed partial class Sql
     // Time in which it could be reached, in microseconds; looked at while it can.
     private long UpUs => _cluster.NowUs - _downUs;
 
-    public SqlShard[] Shards { get; }
+    public List<SqlShard> Shards { get; }
 
     public Cut Cut { get; private set; }
-
-    public VersionGrid ClockGrid { get; private set; }
 
     public WorldLine Line => Cut.WorldLine;
 
     public IReadOnlyList<SqlLine> Lines => _lines;
 
-    public SqlView Look() => _view ??= new(Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, ClockGrid, Shards.All(s => s.Epoch == 0 || s.Entered == Line));
+    public SqlView Look() => _view ??= new(
+        Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members, !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any());
 
+    /// <summary>Takes a shard; 0 if it has left.</summary>
     public object TakeEpoch(int shard)
     {
+        if (Members.States[shard] == MemberState.Left) return 0L;
         Changed();
         return Shards[shard].Epoch = ++_epochLast;
     }
@@ -130,7 +139,7 @@ internal sealed partial class Sql
             WorldPoint now = new(Line, Cut.Versions[0]);
             WorldPoint next = GridCut.Advance(now, Claims());
             if (next > now && Is(SimMutation.CutOneTooFar)) next = next with { Version = next.Version.Next };
-            if (next > now) Record(Cut.Uniform(Line, Shards.Length, next.Version));
+            if (next > now) Record(Cut.Uniform(Line, Shards.Count, next.Version));
         }
         else if (_settings.Finder == FinderKind.Hybrid && GridOverCut() is { } grid)
         {
@@ -178,6 +187,8 @@ internal sealed partial class Sql
             if (!cut.IsAtLeast(Cut)) return new(RecordOutcome.NotMonotone, Look());
         }
 
+        // By whoever has not heard of the last to join.
+        if (cut.ShardCount < Cut.ShardCount) cut = Cut.Uniform(cut.WorldLine, Cut.ShardCount, cut.Versions[0]);
         if (!cut.Equals(Cut))
         {
             _cluster.Checks.OnCoordinatedCut(cut, saidBy);
@@ -199,7 +210,7 @@ internal sealed partial class Sql
             return new(same ? BeginOutcome.Started : BeginOutcome.StaleWorldLine, Look());
         }
 
-        if (Shards[shard].Epoch != epoch) return new(BeginOutcome.Deposed, Look());
+        if (Shards[shard].Epoch != epoch || !Members.Counts(Members.States[shard])) return new(BeginOutcome.Deposed, Look());
         if (durable.Point.Version < Raised(shard, Shards[shard].Claim).Point.Version) return new(BeginOutcome.BelowRecorded, Look());
         Shards[shard].Claim = durable;
         if (row is { } added) AddRow(Shards[shard], added);
@@ -214,7 +225,7 @@ internal sealed partial class Sql
             _cluster.Histories.OnWorldLine();
         }
 
-        for (int s = 0; s < Shards.Length; s++)
+        for (int s = 0; s < Shards.Count; s++)
         {
             Version at = begun.Versions[s];
             Shards[s].Claim = new(new(next, at), Shards[s].Claim.Stride, at);
@@ -232,19 +243,12 @@ internal sealed partial class Sql
         return this;
     }
 
-    public object ChangeInterval(long intervalUs, long notBeforeUs)
-    {
-        ClockGrid = ClockGrid.WithInterval(intervalUs, notBeforeUs);
-        Changed();
-        return this;
-    }
-
     private Cut Provable()
     {
         switch (_settings.Finder)
         {
             case FinderKind.Approximate:
-                return Cut.Uniform(Line, Shards.Length, GridCut.Advance(new(Line, Cut.Versions[0]), Claims()).Version);
+                return Cut.Uniform(Line, Shards.Count, GridCut.Advance(new(Line, Cut.Versions[0]), Claims()).Version);
             case FinderKind.Exact:
                 ExactFinder exact = new(Cut, Rows(), _settings.FinderFault, PrecedenceGraph.RangesMax);
                 exact.Advance();
@@ -265,7 +269,7 @@ internal sealed partial class Sql
     }
 
     private DurableClaim[] Claims() =>
-        [.. Shards.Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
+        [.. Shards.Where((_, i) => Counts(i)).Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
 
     // A coordinator is told of versions sooner than the rows of the shards: whatever is in the cut is durable there.
     private DurableClaim Raised(int shard, DurableClaim claim) =>

@@ -1,6 +1,7 @@
 // An oracle of Redis: one serial history, values by key, connections as queues in both directions. A connection that
 // died on the proxy's side lives on here: what it still holds may be executed later, until somebody kills it.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -14,6 +15,8 @@ internal sealed class Op
     public required bool IsPlain { get; init; }
     public required int Shard { get; init; }
     public required long Begun { get; init; }
+
+    /// <summary>What it writes; -1: nothing, so that any shard executes it.</summary>
     public required int Key { get; init; }
 
     /// <summary>Its number within its session or connection.</summary>
@@ -24,6 +27,9 @@ internal sealed class Op
 
     /// <summary>The version it was forwarded in; the lower bound of a blocked one.</summary>
     public Version Label { get; set; }
+
+    /// <summary>Up to which version it may be, once it was answered: that of the label, unless it is open-ended.</summary>
+    public Version Upper { get; set; } = new(long.MaxValue);
 
     public bool OpenEnded { get; set; }
     public bool Blocked { get; set; }
@@ -164,6 +170,13 @@ internal sealed class Store
         HistoryId = _cluster.NewHistoryId();
     }
 
+    /// <summary>It holds nothing, and is in a world-line from now on. For the checks.</summary>
+    public void BeginEmpty(WorldLine line)
+    {
+        KillAll();
+        Line = line;
+    }
+
     /// <summary>It holds exactly this history from now on; all connections are gone.</summary>
     public void Restore(IReadOnlyList<Command> history, int count, int historyId, WorldLine line)
     {
@@ -247,11 +260,17 @@ internal sealed class Store
         }
 
         Op op = command.Op!;
-        _cluster.Checks.OnExecuted(op, _shard, connection.Epoch, Line);
+        // What a process has left behind that ended with its shard's membership nobody will read, and nobody hears of.
+        bool isOver = _cluster.Sql.Members.States[_shard] == MemberState.Left;
+        if (!isOver) _cluster.Checks.OnExecuted(op, _shard, connection.Epoch, Line);
         op.Position = History.Count;
-        op.Read = _values[op.Key];
-        if (_cluster.Keys.Move) _cluster.Histories.OnExecuted(op, _shard);
-        _values[op.Key] = op;
+        if (op.Key >= 0)
+        {
+            op.Read = _values[op.Key];
+            if (_cluster.Keys.Move && !isOver) _cluster.Histories.OnExecuted(op, _shard);
+            _values[op.Key] = op;
+        }
+
         History.Add(command);
         connection.ToProxy.Enqueue(new(op, null, true));
     }

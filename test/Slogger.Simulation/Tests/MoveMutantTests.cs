@@ -11,7 +11,7 @@ public class MoveMutantTests
 {
     [Theory]
     [InlineData((int)MoveMutation.ServesOn, "I6", 500)]
-    [InlineData((int)MoveMutation.LeavesBeforeWithheld, "I6|I2", 500)]
+    [InlineData((int)MoveMutation.LeavesBeforeWithheld, "I1|I2|I6", 500)]
     [InlineData((int)MoveMutation.CopiesForAnyRow, "I1|I2", 15000)]
     [InlineData((int)MoveMutation.ServesBeforeTakenBack, "I6", 1000)]
     [InlineData((int)MoveMutation.DiscardsBeforeCut, "I1|I2", 1000)]

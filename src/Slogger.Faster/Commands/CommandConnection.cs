@@ -1,0 +1,315 @@
+// One connection to the store, as Redis would see one: requests come in as bytes, replies go out as bytes, in order. Here: taking requests
+// apart, finding what executes them, and with which locks. On the hot path nothing is allocated and nothing is copied but values.
+using System.Runtime.InteropServices;
+using Slogger.Faster.Records;
+
+namespace Slogger.Faster.Commands;
+
+/// <summary>Executes requests. For one thread at a time.</summary>
+public sealed unsafe partial class CommandConnection : IDisposable
+{
+    // Of a long stretch of requests each so many see the time anew.
+    private const int RequestsPerLook = 64;
+
+    private readonly CommandEngine _engine;
+    private readonly FasterWorker _worker;
+    private readonly bool _isOwner;
+    private readonly ValueBuffer _value = new();
+    private readonly BulkReply _bulk;
+    private readonly Action _runAlone;
+    private Argument[] _own = new Argument[16];
+    private int[] _stripes = new int[16];
+    private Argument[] _arguments;       // the present request's: from here
+    private int _first;
+    private int _count;
+    private ReplyBuffer _replies = null!;
+    private Command _command = null!;
+    private CommandCounts _counts;
+    private bool _isLocked;
+    private bool _hasRun;
+    private bool _isDisposed;
+    private bool _mayPause;
+    private long _now;
+
+    internal CommandConnection(CommandEngine engine, long id, bool isOwner)
+    {
+        (_engine, _isOwner, Id, _arguments) = (engine, isOwner, id, _own);
+        _worker = engine.Store.NewWorker();
+        _bulk = new(this);
+        _runAlone = () => RunAlone();
+        ConnectedMs = engine.Options.NowMs();
+    }
+
+    /// <summary>Its number, as CLIENT ID tells it.</summary>
+    public long Id { get; }
+
+    /// <summary>Whether it is to be closed when its replies are sent: after QUIT, or something that is no request.</summary>
+    public bool WantsClose { get; private set; }
+
+    internal CommandCounts Counts => _counts;
+
+    internal long ConnectedMs { get; }
+
+    /// <summary>Executes all whole requests in order, and appends their replies. Ends early when the buffer of replies is full.</summary>
+    /// <param name="requests">Arrays of bulk strings, or lines of words.</param>
+    /// <param name="bytes">How many there are.</param>
+    /// <param name="replies">Where replies go.</param>
+    /// <returns>How many bytes were consumed. The rest is to be given again: an incomplete request with more behind it, or what had no room for
+    /// its reply.</returns>
+    public nint Execute(byte* requests, nint bytes, ReplyBuffer replies)
+    {
+        ArgumentNullException.ThrowIfNull(replies);
+        ObjectDisposedException.ThrowIf(_isDisposed, this);
+        byte* p = requests, end = requests + bytes;
+        _replies = replies;
+        int untilLook = 0;
+        _mayPause = true;
+        while (p < end && !WantsClose && !replies.IsFull)
+        {
+            int ahead = LookAhead(p, end);
+            for (int i = 0; i < ahead && !WantsClose && !replies.IsFull; i++)
+            {
+                p = _ahead[i].End;
+                (_arguments, _first, _count) = (_aheadArguments, _ahead[i].First, _ahead[i].Count);
+                Execute(_ahead[i].Command, ref untilLook);
+            }
+
+            if (ahead > 0) continue;
+            byte* next = Read(p, end);
+            if (next == null) break;
+            p = next;
+            if (_count > 0) Execute(CommandTable.Find(ArgumentAt(0)), ref untilLook);
+        }
+
+        _counts.InputBytes += p - requests;
+        // Nobody reads on.
+        return WantsClose ? bytes : (nint)(p - requests);
+    }
+
+    /// <inheritdoc />
+    public void Dispose()
+    {
+        if (_isDisposed) return;
+        _isDisposed = true;
+        EndTransaction();
+        EndWatch();
+        _engine.Forget(this);
+        _worker.Dispose();
+        NativeMemory.Free(_queued);
+        NativeMemory.Free(_line);
+        _queued = _line = null;
+    }
+
+    private void Execute(Command? command, ref int untilLook)
+    {
+        if (untilLook-- == 0) (_now, untilLook) = (_engine.Options.NowMs(), RequestsPerLook);
+        if (_replyMode == ReplyMode.On) Execute(command);
+        else ExecuteQuietly(command);
+    }
+
+    private ReadOnlySpan<byte> ArgumentAt(int index)
+    {
+        ref Argument argument = ref _arguments[_first + index];
+        return new(argument.At, argument.Length);
+    }
+
+    private int LengthOf(int index) => _arguments[_first + index].Length;
+
+    // Where arguments go that were not taken apart ahead.
+    private Argument[] Own(int count)
+    {
+        if (count > _own.Length) Array.Resize(ref _own, Math.Max(count, _own.Length * 2));
+        (_arguments, _first) = (_own, 0);
+        return _own;
+    }
+
+    private bool IsArgument(int index, ReadOnlySpan<byte> word) => System.Text.Ascii.EqualsIgnoreCase(ArgumentAt(index), word);
+
+    private void Execute(Command? command)
+    {
+        _counts.Commands++;
+        if (command is null || ((command.Traits & CommandTraits.Owner) != 0 && !(_isOwner && _engine.OnCommit is not null)))
+        {
+            Reject(UnknownCommand());
+            return;
+        }
+
+        if (command.Subcommands.Length > 0 && _count > 1) command = CommandTable.Find(command, ArgumentAt(1));
+        if (command is null)
+        {
+            Reject($"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
+            return;
+        }
+
+        _command = command;
+        if (command.IsWrite && _mayPause && _engine.Store.IsPressed) Pause();
+        if (!command.Takes(_count)) RejectArguments(command);
+        else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
+        else if (_transaction is null || command.IsImmediate) RunOrFail(command);
+        else Queue(command);
+    }
+
+    // While the log grows faster than it is compacted, whoever writes waits a little: once for each piece that is given to it, and nobody else does.
+    private void Pause()
+    {
+        _mayPause = false;
+        _engine.Options.Pause();
+    }
+
+    // What needs much memory may find it full in the middle.
+    private void RunOrFail(Command command)
+    {
+        nint mark = _replies.Mark;
+        try
+        {
+            Run(command);
+        }
+        catch (StoreFullException)
+        {
+            _replies.Return(mark);
+            Error("ERR SLOGGER the memory for records became full while this was executed: a part of it was done");
+        }
+    }
+
+    private void Run(Command command)
+    {
+        switch (command.Locks)
+        {
+            case CommandLocks.None:
+                command.Execute!(this);
+                break;
+            case CommandLocks.One:
+                int entered = _worker.Enter(ArgumentAt(command.FirstKey));
+                _isLocked = true;
+                try
+                {
+                    command.Execute!(this);
+                }
+                finally
+                {
+                    _isLocked = false;
+                    _worker.Exit(entered);
+                }
+
+                break;
+            case CommandLocks.Several:
+                RunLocked(command, AddStripes(command, 0));
+                break;
+            case CommandLocks.Whole:
+                RunWhole(command);
+                break;
+            default:
+                RunAlone(command);
+                break;
+        }
+    }
+
+    // Appends the locks of the present arguments' keys.
+    private int AddStripes(Command command, int stripes)
+    {
+        int last = command.LastKeyOf(_count);
+        for (int i = command.FirstKey; i <= last && i > 0; i += command.KeyStep) stripes = AddStripe(_worker.StripeOf(ArgumentAt(i)), stripes);
+        return stripes;
+    }
+
+    private int AddStripe(int stripe, int stripes)
+    {
+        // Half of them or more may be the same: they are sorted and counted once before there is more room.
+        if (stripes == _stripes.Length && (stripes = Distinct(stripes)) > _stripes.Length / 2) Array.Resize(ref _stripes, stripes * 4);
+        _stripes[stripes] = stripe;
+        return stripes + 1;
+    }
+
+    private int Distinct(int stripes)
+    {
+        Span<int> sorted = _stripes.AsSpan(0, stripes);
+        sorted.Sort();
+        int kept = 0;
+        for (int i = 0; i < stripes; i++) if (kept == 0 || sorted[i] != sorted[kept - 1]) sorted[kept++] = sorted[i];
+        return kept;
+    }
+
+    private void RunLocked(Command command, int stripes)
+    {
+        Span<int> distinct = _stripes.AsSpan(0, Distinct(stripes));
+        _engine.Store.Stripes.EnterAll(distinct);
+        _isLocked = true;
+        try
+        {
+            command.Execute!(this);
+        }
+        finally
+        {
+            _isLocked = false;
+            _engine.Store.Stripes.ExitAll(distinct);
+        }
+    }
+
+    // What looks at all keys waits for the purge behind a rollback: until then some that were taken back are listed, and some that came back are not.
+    private void RunWhole(Command command)
+    {
+        nint mark = _replies.Mark;
+        while (WaitUntilPurged())
+        {
+            long undone = _engine.Store.UndoneCount;
+            command.Execute!(this);
+            if (_engine.Store.UndoneCount == undone) return;
+            _replies.Return(mark);
+        }
+    }
+
+    private void RunAlone(Command command)
+    {
+        _command = command;
+        for (_hasRun = false; !_hasRun && WaitUntilPurged();) _engine.Store.Stripes.Alone(_runAlone);
+    }
+
+    private bool WaitUntilPurged()
+    {
+        if (_engine.Store.BeingUndone is null || _engine.Store.WaitUntilPurged()) return true;
+        Error("ERR SLOGGER the store is going back to an earlier version: try again");
+        return false;
+    }
+
+    private void RunAlone()
+    {
+        if (_engine.Store.BeingUndone is not null) return;
+        (_hasRun, _isLocked) = (true, true);
+        try
+        {
+            _command.Execute!(this);
+        }
+        finally
+        {
+            _isLocked = false;
+        }
+    }
+
+    // As Redis: within a transaction nothing more is taken.
+    private bool LacksMemory(Command command)
+    {
+        if (command.NeedsMemory || (_transaction is not null && !command.IsImmediate)) return _engine.IsOutOfMemory;
+        return command.IsWrite && _engine.Store.IsFull;
+    }
+
+    private void RejectForMemory() => Reject(OutOfMemory);
+
+    /// <summary>An argument in the request's bytes, or a copy of them.</summary>
+    private struct Argument
+    {
+        public byte* At;
+        public int Length;
+    }
+
+    // What is read becomes a reply where it is.
+    private sealed class BulkReply(CommandConnection connection) : ValueSink
+    {
+        public nint Mark { get; set; }
+
+        internal override void Set(ReadOnlySpan<byte> bytes)
+        {
+            connection._replies.Return(Mark);
+            connection._replies.Bulk(bytes);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+// The embedded shard for sessions in its own process (Slogger.Hosting). The front end holds requests back while the store is not to be used, and
+// knows where each version ends by its own requests' places. Nobody holds back such a session: the store itself says at each operation's
+// moment whether its world-line is the right one, and which version is open (FasterStore.Local). So both are kept in step with the machine's here:
+// - the store is shut before the shard says that it has left a world-line, and opened when the front end is: only while the door is open,
+//   which who closes shuts first;
+// - a version passes empty only while nobody can change anything, and if nobody has;
+// - the store's open version follows the machine's before anything is done in it;
+// - among other shards nothing begins between a version's end by the clock and its end in the store.
+using System.Diagnostics;
+using Slogger.Core.Cuts;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+using Slogger.Core.WorldLines;
+using Slogger.Faster;
+using Slogger.Faster.Commands;
+using Slogger.Proxy.Embedded;
+using Slogger.Proxy.FrontEnd;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class FasterShard : ILocalPort
+{
+    /// <summary>Whether there are such sessions.</summary>
+    public bool AdmitsLocal { get; init; }
+
+    protected override void Tick(ShardMachine machine, bool hasChanged)
+    {
+        if (!AdmitsLocal || hasChanged || _faster is not { } store)
+        {
+            base.Tick(machine, hasChanged);
+            return;
+        }
+        // A marker ends the version at its place; until then the store stays in it.
+        store.PassVersions(changed =>
+        {
+            base.Tick(machine, changed);
+            return machine.MarkerInFlight ? null : machine.OpenVersion;
+        });
+    }
+
+    // Until the first end of a version is awaited nobody knows when that is.
+    private void SuspendLocalIfPunctual(FasterStore store)
+    {
+        if (AdmitsLocal && IsPunctual) { store.LocalUntil = 0; }
+    }
+
+    protected override void OnBoundaryAwaited(long microseconds)
+    {
+        if (AdmitsLocal && _faster is { } store) { store.LocalUntil = Stopwatch.GetTimestamp() + (long)(microseconds * (Stopwatch.Frequency / 1e6)); }
+    }
+
+    protected override void OnOpened()
+    {
+        if (!AdmitsLocal) { return; }
+        lock (_machineLock)
+        {
+            // Who closes the store meanwhile has shut the door before.
+            if (IsOpen) { _faster!.AdmitLocal(new WorldLine(WorldLine), _machine is { MarkerInFlight: false } machine ? machine.OpenVersion : Version.Zero); }
+        }
+    }
+
+    protected override void OnClosing()
+    {
+        if (!AdmitsLocal) { return; }
+        lock (_machineLock) { _faster?.ShutOutLocal(); }
+    }
+
+    /// <inheritdoc />
+    public event Action? Ending;
+
+    ShardId ILocalPort.Shard => _options.Shard;
+
+    bool ILocalPort.NeedsDependencies => ((IBatchPort)this).Finder != FinderKind.Approximate;
+
+    LocalConnection ILocalPort.Connect() => _engine!.ConnectLocal();
+
+    // Asked ahead of an operation: slots move neither to nor from an embedded store.
+    bool ILocalPort.Owns(ReadOnlySpan<byte> key) => Slots is not { } slots || slots.Serves(slots.Partitions.Of(key));
+
+    WorldPoint ILocalPort.Committed
+    {
+        get
+        {
+            IBatchPort port = this;
+            if (port.Finder != FinderKind.Approximate) { return port.CommittedEverywhere; }
+            lock (_machineLock) { return _machine!.Committed; }
+        }
+    }
+
+    bool ILocalPort.Tell(in LocalTerms terms, ReadOnlySpan<Dependency> dependencies) =>
+        _faster!.Open >= terms.AtLeast && NoteDependencies(terms.Line, dependencies, () => _faster.Open);
+
+    string? ILocalPort.WhyNot(in BatchHeader header)
+    {
+        WorldLine admitted = _faster!.Admitted;
+        if (admitted.Number == 0) { return null; }
+        try
+        {
+            string? why = WhyNot(header, admitted);
+            return _faster.Admitted == admitted ? why : null;
+        }
+        catch (BrokenInvariantException) when (_faster.Admitted != admitted)
+        {
+            // Asked of a world-line that was left meanwhile.
+            return null;
+        }
+    }
+
+    private string? WhyNot(in BatchHeader header, WorldLine admitted)
+    {
+        IBatchPort port = this;
+        Version open = _faster!.Open;
+        GateDecision decision = port.Decide(header, open);
+        switch (decision.Verdict)
+        {
+            case GateVerdict.Rollback:
+                // Where world-lines branched off is known of the one that is open.
+                return decision.Branch.WorldLine == admitted ? Client.RollbackText(port, header, decision) : null;
+            case GateVerdict.RefuseAhead:
+                return Client.AheadText(header, open.Number);
+            case GateVerdict.FastForward:
+                FastForwardSoon(decision.Version);
+                return null;
+            default:
+                return null;
+        }
+    }
+}

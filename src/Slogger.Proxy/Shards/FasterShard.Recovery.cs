@@ -1,0 +1,184 @@
+// What recovery is for an embedded store: what the log proves in mode log, its commits prove here. At a start nothing is left of what was in
+// memory: the store is opened at a commit, and unless the process before has stopped in order a new world-line begins with it. In a process
+// that goes on, when another shard was lost, the store goes back to a commit in place (DPR, section 5.5): clients wait only until what lies above
+// it is out of sight; it is purged while they go on.
+using System.Diagnostics;
+using Slogger.Core.Recovery;
+using Slogger.Core.WorldLines;
+using Slogger.Faster;
+using Slogger.Faster.Commands;
+using Slogger.Faster.Commits;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Embedded;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class FasterShard
+{
+    private Task _rollback = Task.CompletedTask;
+    private long _rollbacksInPlace;
+    private long _rollbackMilliseconds;
+    private long _purgeMilliseconds;
+
+    protected override string RefusalNote => " (Of an embedded store its commits, in the data directory, stand for the version log.)";
+
+    // What it holds nobody else has put there.
+    protected override bool MaySeed => false;
+
+    protected override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
+
+    protected override Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    {
+        bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
+        return Task.FromResult((goesOn ? StoreSituation.Continues : StoreSituation.Empty, ""));
+    }
+
+    // By the process just before this one, with nothing answered that its last commit does not hold.
+    private bool WasStopped(WorldLine current) => _stopped is { } note && note.Epoch == _seat.Epoch - 1 && note.Line == current.Number
+        && _versions.Proved(current).Last is { } last && last.Point == note.Point;
+
+    protected override (Boundary? Last, Boundary? BelowBranch) Proved(WorldLine current) => _versions.Proved(current);
+
+    protected override Boundary? BoundaryOf(Version version, WorldLine of) => _versions.BoundaryOf(version, of);
+
+    private Boundary BoundaryAt(Version version, WorldLine line) => new(line, version, 0, 0, EndOf(version));
+
+    private KeptState StateAt(Version version, WorldLine current) =>
+        _history.Latest(current, line => _seat.LastValid(line, _lines), version) is { } state && state.Last == version
+            ? state
+            : throw new RecoveryRefusedException($"shard {_options.Shard}: {_fasterOptions.Directory} has no commit of version {version}.");
+
+    protected override void RequireBase(Version version, WorldLine of) => StateAt(version, of);
+
+    protected override Task DetachAsync(CancellationToken stop)
+    {
+        lock (_machineLock) { _started = null; }
+        return Task.CompletedTask;
+    }
+
+    // ---- What is decided ----
+
+    protected override Task<bool> ContinueAsync(Boundary last, WorldPoint recorded, CancellationToken stop)
+    {
+        if (_faster is null)
+        {
+            Open(StateAt(last.Version, last.WorldLine).Commit);
+            _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} after version {last.Version}; nothing was lost");
+        }
+        Follow(last, recorded);
+        return Task.FromResult(true);
+    }
+
+    // A first commit, before anything is forwarded: the next process knows by it that this one has served.
+    protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
+    {
+        Open(null, open: at.Version);
+        await _faster!.CommitAsync(at.WorldLine, at.Version.Next, stop).ConfigureAwait(false);
+        _report.Info($"shard {_options.Shard}: begins with {what}: world-line {at.WorldLine}");
+        Follow(BoundaryAt(at.Version, at.WorldLine), recorded);
+        return true;
+    }
+
+    protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
+    {
+        WorldPoint commit = StateAt(branch.Version, current).Commit;
+        Boundary start = branch with { WorldLine = line };
+        // Before anybody is served (see CommitHistory), and not before the store goes back: the disk is slow.
+        Task entered = Task.Run(() => _history.Enter(line, branch.Version, commit), CancellationToken.None);
+        if (_faster is null) { Open(commit); } else { await RollBackAsync(commit, start).ConfigureAwait(false); }
+        await entered.ConfigureAwait(false);
+        FailPoint.Pass(FailPoint.BranchWritten);
+        Follow(start, start.Point);
+        return true;
+    }
+
+    private void Follow(Boundary start, WorldPoint recorded)
+    {
+        _holds = start.WorldLine;
+        Run(start, recorded);
+        WakeKeeper();
+    }
+
+    // ---- Opening, going back, closing ----
+
+    private void Open(WorldPoint? commit, Version? open = null)
+    {
+        long began = Stopwatch.GetTimestamp();
+        try
+        {
+            _faster = FasterStore.OpenAt(_fasterOptions, commit, open);
+            SuspendLocalIfPunctual(_faster);
+        }
+        catch (Exception e) when (e is InvalidDataException or InvalidOperationException or UnauthorizedAccessException or FASTER.core.FasterException)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
+        }
+        _statistics = _faster.Statistics();
+        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit };
+        _connector = new EmbeddedConnector(_engine);
+        if (_faster.Damage is { } damage) { _report.Error($"shard {_options.Shard}: {damage}"); }
+        _report.Info($"shard {_options.Shard}: the embedded store is open{(commit is { } at ? $" at version {at.Version}" : "")}: {_engine.KeyCount} keys in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms");
+    }
+
+    // Returns when nobody can see anything any more that lies above the commit.
+    private async Task RollBackAsync(WorldPoint commit, Boundary start)
+    {
+        long began = Stopwatch.GetTimestamp();
+        var begun = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        _rollback = Task.Run(() => _faster!.RollbackAsync(commit, begun.SetResult, _ending.Token), CancellationToken.None);
+        _ = Task.Run(() => WatchPurgeAsync(_rollback, began), CancellationToken.None);
+        await Task.WhenAny(begun.Task, _rollback).ConfigureAwait(false);
+        if (!begun.Task.IsCompleted) { await _rollback.ConfigureAwait(false); }
+        long milliseconds = (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds;
+        Interlocked.Increment(ref _rollbacksInPlace);
+        Volatile.Write(ref _rollbackMilliseconds, milliseconds);
+        _report.Info($"shard {_options.Shard}: rolled back in place: to version {start.Version} in {milliseconds} ms; what lies above it is purged while operations go on");
+    }
+
+    private async Task WatchPurgeAsync(Task rollback, long began)
+    {
+        await rollback.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        Volatile.Write(ref _purgeMilliseconds, (long)Stopwatch.GetElapsedTime(began).TotalMilliseconds);
+        if (rollback.Exception is { } why) { Fail(ProxyExit.Failed($"shard {_options.Shard}: the embedded store could not go back: {why.InnerException?.Message}", "start the proxy again")); }
+    }
+
+    // All that was answered is in the last commit, and that is committed.
+    protected override Task BeforeEndAsync()
+    {
+        lock (_machineLock)
+        {
+            if (_machine is { IsClosed: true } machine)
+            {
+                WorldPoint last = machine.LastBoundary.Point;
+                _stopped = new StopNote { Epoch = _seat.Epoch, Line = last.WorldLine.Number, Version = last.Version.Number, ClosedAt = Now().Bits };
+            }
+            else
+            {
+                _stopped = null;
+            }
+        }
+        try
+        {
+            _stopped?.Write(_fasterOptions.Directory);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            _report.Warn($"shard {_options.Shard}: that it stopped in order cannot be noted ({e.Message}): the next start begins a world-line with its last version");
+        }
+        return Task.CompletedTask;
+    }
+
+    protected override void CloseKept()
+    {
+        Ending?.Invoke();
+        if (!_frontEndClosed.IsCompleted)
+        {
+            // Its memory may be in use this moment. All that was committed is durable, and the lock ends with the process.
+            _report.Warn($"shard {_options.Shard}: the front end does not end: the store is left as it is");
+            return;
+        }
+        _engine?.Dispose();
+        _faster?.Dispose();
+    }
+}

@@ -1,0 +1,150 @@
+// A shard whose store is FASTER, in this process. A version ends at a command of the engine, at its place on the shared upstream, where in
+// mode log the marker is: a checkpoint begins there. The version is durable when that is on disk, and committed when the cut is recorded.
+// FasterShard.Commits follows the checkpoints, FasterShard.Recovery opens the store and goes back to an earlier commit.
+//
+// Threads. Commands run on the front end's loop. One task, the keeper, ends checkpoints, notes what they stand for, deletes old ones and
+// removes expired keys. Recoveries belong to the control task, and find the front end closed.
+using System.Globalization;
+using System.Text;
+using Slogger.Core.Shards;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Slogger.Faster;
+using Slogger.Faster.Commands;
+using Slogger.Faster.Commits;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Embedded;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class FasterShard(ServeOptions options, ILogSink report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
+{
+    /// <summary>Where the store is, in the data directory.</summary>
+    public const string DirectoryName = "faster";
+
+    private const long CommitPollMicroseconds = 1_000;
+    private readonly FasterOptions _fasterOptions = OptionsOf(options);
+    private FasterStore? _faster;
+    private CommandEngine? _engine;
+    private EmbeddedConnector? _connector;
+    private CommitHistory _history = null!;
+    private KeptVersions _versions = null!;
+    private StopNote? _stopped;
+
+    // The world-line whose state the store holds.
+    private WorldLine _holds;
+
+    /// <summary>There are no markers in a stream.</summary>
+    public override string MarkerChannel => "";
+
+    public override IStoreConnector Connector => _connector ?? throw new InvalidOperationException("The store is not open.");
+
+    protected override string ModeName => "faster";
+
+    protected override string KeptName => "the store";
+
+    protected override TimeSpan StopLimit => TimeSpan.FromSeconds(60);
+
+    protected override string EmptyStoreName => "an empty store";
+
+    // Whoever joins begins with an empty one, and of any other nothing depends on it.
+    protected override long KeyCount => 0;
+
+    protected override RedisEndpoint? Endpoint => null;
+
+    protected override ShardOptions MachineOptions => new()
+    {
+        Shard = _options.Shard,
+        Mode = CommitMode.Faster,
+        RecordIntervalUs = CutRecorder.IntervalMicroseconds,
+        StrideMin = _options.FasterStride,
+        HasPeers = _seat.HasPeers,
+    };
+
+    // It is neither somebody else's nor anywhere else: nobody has to be shut out.
+    protected override void OnTaken()
+    {
+    }
+
+    protected override long? MicrosecondsHeld(ShardMachine machine) => machine.MarkerInFlight || WhyNoCommit() is not null ? CommitPollMicroseconds : null;
+
+    // No marker that would be refused: each takes the open version further on.
+    protected override bool MayClose => WhyNoCommit() is null;
+
+    // Who only reads need not wait for a checkpoint, nor the disk for one that holds nothing new.
+    protected override bool MayHaveChanged => _faster!.IsChanged;
+
+    protected override MarkerToSend ToSend(in Marker marker)
+    {
+        _sent = marker;
+        if (_machine is { Mode: ShardMode.Stopping }) { _connector!.IsEnding = true; }
+        string line = marker.WorldLine.Number.ToString(CultureInfo.InvariantCulture), next = marker.Closed.Next.Number.ToString(CultureInfo.InvariantCulture);
+        // Nothing was done in versions between the closed one and the next: to the store they are the next.
+        byte[] command = Encoding.ASCII.GetBytes($"*3\r\n$14\r\nSLOGGER.COMMIT\r\n${line.Length}\r\n{line}\r\n${next.Length}\r\n{next}\r\n");
+        return new MarkerToSend(command, marker.Next.Number) { Accepts = (byte)'+' };
+    }
+
+    // A boundary's checkpoint is on disk already: that was the condition.
+    protected override void Append(in ShardEffect effect)
+    {
+        if (effect.Kind == ShardEffectKind.AppendEmptyRun) { _versions.OnEmptyRun(effect.Boundary); }
+    }
+
+    protected override void RequestSync() => WakeKeeper();
+
+    protected override void OnCommitted(WorldPoint point)
+    {
+        _versions.OnCommitted(point);
+        WakeKeeper();
+    }
+
+    protected override HybridTimestamp? OpenKept()
+    {
+        Directory.CreateDirectory(_fasterOptions.Directory);
+        try
+        {
+            IReadOnlyList<CommitRecord> found = FasterStore.CommitsIn(_fasterOptions);
+            _history = new CommitHistory(_fasterOptions.Directory, () => _faster?.Commits ?? found);
+            _versions = new KeptVersions(this, line => _seat.LastValid(line, _lines), OnDurable);
+            _stopped = StopNote.Read(_fasterOptions.Directory);
+        }
+        catch (Exception e) when (e is InvalidDataException or UnauthorizedAccessException)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store cannot be used: {e.Message}");
+        }
+        if (_history.All is not [.., var newest]) { return null; }
+        return _stopped is { } note && note.Point.Version == newest.Last ? note.Time : EndOf(newest.Last);
+    }
+
+    // A version is closed when the clock has passed its end.
+    private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(_seat.Grid.StartOf(version.Next), 0);
+
+    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(CommandTable(_engine!));
+
+    private static unsafe byte[] CommandTable(CommandEngine engine)
+    {
+        using CommandConnection connection = engine.Connect();
+        using var replies = new ReplyBuffer();
+        ReadOnlySpan<byte> request = "*1\r\n$7\r\nCOMMAND\r\n"u8;
+        fixed (byte* start = request) { connection.Execute(start, request.Length, replies); }
+        return new ReadOnlySpan<byte>(replies.Start, (int)replies.Count).ToArray();
+    }
+
+    private static FasterOptions OptionsOf(ServeOptions options) => new()
+    {
+        Directory = Path.Combine(options.DataDirectory, DirectoryName),
+        MemoryBytes = options.FasterMemoryBytes,
+        IndexBytes = options.FasterIndexBytes,
+        PageBits = System.Numerics.BitOperations.Log2((ulong)options.FasterPageBytes),
+        SegmentBits = Math.Max(26, System.Numerics.BitOperations.Log2((ulong)options.FasterPageBytes)),
+    };
+
+    public override void Dispose()
+    {
+        base.Dispose();
+        _work.Dispose();
+    }
+}

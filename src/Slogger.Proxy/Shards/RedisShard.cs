@@ -1,0 +1,165 @@
+// A shard whose store is a Redis: its connections, proved before they are used (StoreFence); how it is looked at, told from another, and
+// fed through its replication link. LogShard and BgsaveShard say what makes its versions durable.
+using Slogger.Core.Recovery;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract class RedisShard : VersionedShard
+{
+    private static readonly TimeSpan SameStoreLimit = TimeSpan.FromSeconds(2);
+    private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
+    protected readonly string _restoreUndoFile;
+    protected readonly string _attachUndoFile;
+    protected readonly IRedisStore _redis;
+    protected StoreFence _fence = null!;
+
+    /// <summary>The store as it was found last.</summary>
+    protected RedisFacts? _facts;
+
+    protected RedisShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+        : base(options, report, store)
+    {
+        _redis = store;
+        _connectors = connectors;
+        _restoreUndoFile = Path.Combine(options.DataDirectory, "restore-undo.json");
+        _attachUndoFile = Path.Combine(options.DataDirectory, "attach-undo.json");
+    }
+
+    /// <summary>Whether a replica is one that a restore of ours left so.</summary>
+    protected abstract bool IsOwnReplica(RedisFacts facts);
+
+    /// <summary>How a master looks next to what is kept.</summary>
+    protected abstract Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop);
+
+    public override IStoreConnector Connector => _connectors(_redis.Endpoint);
+
+    protected override long KeyCount => _facts?.KeyCount ?? 0;
+
+    protected override string EmptyStoreName => "an empty Redis";
+
+    protected override void OnTaken() => _fence = new StoreFence(() => _redis.Endpoint, _seat, _report, OnDeposed);
+
+    protected override RedisEndpoint? Endpoint => _fence.Endpoint;
+
+    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(_redis.Endpoint, _seat.Shard, stop);
+
+    protected override async Task MaintainAsync(CancellationToken stop)
+    {
+        if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
+    }
+
+    /// <inheritdoc />
+    public override bool IsFenced => true;
+
+    /// <inheritdoc />
+    public override void ProveOwnership(Action proved) => Task.Run(async () =>
+    {
+        while (true)
+        {
+            try
+            {
+                await _fence.ProveAsync(_ending.Token).ConfigureAwait(false);
+                proved();
+                return;
+            }
+            catch (RedisException) when (!HasFailed)
+            {
+                // A store that is lost is noticed by the connections themselves; one that is only slow is waited for.
+                await Task.Delay(RetryDelay, _ending.Token).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException) when (_ending.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (Exception e)
+            {
+                // Nobody would be let in any more.
+                Fail(ProxyExit.Failed(e is MetadataException ? $"the metadata failed: {e.Message}" : $"shard {_seat.Shard}: {e}", ""));
+                return;
+            }
+        }
+    });
+
+    protected override async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(SameStoreLimit);
+        try
+        {
+            ProbeResult now = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
+            return now.IsUsable && now.Facts!.RunId == _facts?.RunId;
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            return false;
+        }
+    }
+
+    // ---- Looking at it, and feeding it ----
+
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    {
+        ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);
+        if ((probe.IsUsable || probe.Problem == RedisProblem.NotMaster) && !_fence.HasShutOut)
+        {
+            await _fence.ShutOutAsync(stop).ConfigureAwait(false);
+            probe = await ProbeAsync(stop).ConfigureAwait(false);
+        }
+        if (probe.Facts is not { } facts || (!probe.IsUsable && probe.Problem != RedisProblem.NotMaster))
+        {
+            if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
+            return (StoreSituation.Unreachable, probe.Message);
+        }
+        if (facts.IsMaster) { return (await CompareAsync(facts, current, stop).ConfigureAwait(false), ""); }
+        // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
+        if (IsOwnReplica(facts) || _store.IsSupervised) { return (StoreSituation.BehindKnownOrigin, ""); }
+        throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+    }
+
+    protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
+    {
+        ProbeResult probe = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: stop).ConfigureAwait(false);
+        _facts = probe.Facts ?? _facts;
+        return probe;
+    }
+
+    /// <summary>Records what the target of the plan stands for, and feeds the store up to it. False: look again.</summary>
+    protected async Task<bool> FeedAsync(FeedPlan plan, WorldPoint target, CancellationToken stop)
+    {
+        await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
+        FailPoint.Pass(FailPoint.OriginRecorded);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+        var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_redis.Endpoint) };
+        if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
+        {
+            FailPoint.Pass(FailPoint.Restored);
+            return true;
+        }
+        await WaitOutAsync(failed.Problem, $"{_store.Name} could not be restored: {failed.Message}", stop).ConfigureAwait(false);
+        _report.Warn($"shard {_options.Shard}: the restore was interrupted: {failed.Message}");
+        return false;
+    }
+
+    /// <summary>Trouble that passes is waited out before the store is looked at again; any other is for a person.</summary>
+    protected static async Task WaitOutAsync(RedisProblem problem, string message, CancellationToken stop)
+    {
+        // What was given up since the proxy stops is no trouble.
+        stop.ThrowIfCancellationRequested();
+        if (!problem.IsTransient()) { throw new RecoveryRefusedException(message); }
+        await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+    }
+
+    protected override Task LookAgainAsync(CancellationToken stop) => ProbeAsync(stop);
+
+    public override void Dispose()
+    {
+        base.Dispose();
+        _fence?.Dispose();
+    }
+}
