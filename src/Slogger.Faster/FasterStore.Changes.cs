@@ -31,7 +31,7 @@ public sealed partial class FasterStore
             byte[] record = records.GetValue().ToByteArray();
             long header = BinaryPrimitives.ReadInt64LittleEndian(record);
             if (RecordHeader.IsCopy(header) || !IsLast(key, records.CurrentAddress, commit.To)) continue;
-            yield return RecordHeader.IsRemoved(header) ? new(key, null, 0) : new(key, record[RecordHeader.Bytes..], header);
+            yield return RecordHeader.IsRemoved(header) ? new(key, null, 0) : new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
         }
     }
 

@@ -60,6 +60,9 @@ public sealed partial class FasterStore
     /// <summary>The records of a stretch that is durable, in memory.</summary>
     internal RecordWalk Walk(long from, long until) => new(_device, _options.PageBits, from, until);
 
+    /// <summary>The same without those that have been replaced, as far as that is noted.</summary>
+    internal RecordWalk WalkUnreplaced(long from, long until) => new(_device, _options.PageBits, from, until, marked: _opened);
+
     /// <summary>From the page in which the log begins to its end.</summary>
     internal long UsedBytes => _kv.Log.TailAddress - FirstPage;
 

@@ -4,6 +4,7 @@
 using FASTER.core;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
+using Slogger.Faster.Records;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Faster;
@@ -167,15 +168,31 @@ public sealed partial class FasterStore
     private bool Purge(Undo undo, int number)
     {
         using FasterWorker worker = NewWorker();
-        using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(undo.From, undo.To);
-        while (records.GetNext(out _))
+        AwaitWriting(worker, undo);
+        var records = new FetchedWalk(Walk(undo.From, undo.To), Hints, withPrevious: true);
+        while (records.GoOn())
         {
             if (Rollbacks != number) return false;
             if (_isFull) throw TooSmallToGoBack();
-            worker.PutBack(records.GetKey().AsReadOnlySpan(), undo);
+            worker.PutBack(records.Current.Key, records.Hash, undo);
         }
 
         return true;
+    }
+
+    // Until FASTER has begun to write the stretch, and so has said where it is in memory: when each of its threads has learnt that it is read-only. An
+    // operation of ours tells it to look.
+    private void AwaitWriting(FasterWorker worker, Undo undo)
+    {
+        var wait = default(SpinWait);
+        for (long page = undo.From >> _options.PageBits; page << _options.PageBits < undo.To; page++)
+        {
+            while (!_device.Knows(page))
+            {
+                _ = worker.TryRead([], null, out _, out _);
+                wait.SpinOnce();
+            }
+        }
     }
 
     internal InvalidOperationException TooSmallToGoBack(WorldPoint? to = null) =>

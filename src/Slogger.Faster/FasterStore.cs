@@ -35,6 +35,7 @@ public sealed partial class FasterStore : IDisposable
     private readonly List<CommitRecord> _commits;   // on disk, oldest first; guarded by itself
     private readonly VersionEnds _ends = new();
     private readonly Compactor _compactor;
+    private long _opened;                           // where the log ended when the store was opened
     private long _from;                             // where the open version begins in the log
     private long _since;                            // up to where the log is covered by checksums
     private long _open;                             // changes with all stripes held
@@ -172,7 +173,7 @@ public sealed partial class FasterStore : IDisposable
         _files.Purge(_damaged);
         _files.DeleteTorn();
         if (commit is not null) Recover(commit);
-        _from = _since = _ended = _kv.Log.TailAddress;
+        _opened = _from = _since = _ended = _kv.Log.TailAddress;
         _device.GoOnFrom(_from);
         CountAnew(commit);
         Judge();

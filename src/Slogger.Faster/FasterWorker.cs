@@ -71,7 +71,7 @@ public sealed unsafe class FasterWorker : IDisposable
     /// <exception cref="InvalidOperationException">The memory for records is full: <see cref="FasterStore.IsOutOfMemory"/> was not asked.</exception>
     public void Write(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long expiryMs)
     {
-        if (expiryMs is < 0 or >= RecordHeader.Copied) throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
+        if (expiryMs is < 0 or >= RecordHeader.ExpiryEnd) throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
         Change(key, value, expiryMs);
     }
 
@@ -107,7 +107,18 @@ public sealed unsafe class FasterWorker : IDisposable
     }
 
     /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it.</summary>
-    internal void PutBack(ReadOnlySpan<byte> key, FasterStore.Undo undo) => PutBack(key, HashOf(key), undo);
+    internal void PutBack(ReadOnlySpan<byte> key, long hash, FasterStore.Undo undo)
+    {
+        int entered = Enter(hash);
+        try
+        {
+            Restore(key, undo);
+        }
+        finally
+        {
+            Exit(entered);
+        }
+    }
 
     /// <summary>How many bytes of the log it takes to put back a key whose record was taken back, if that is its first one.</summary>
     /// <param name="key">The key.</param>
@@ -154,7 +165,7 @@ public sealed unsafe class FasterWorker : IDisposable
             while (found && record.Address >= undo.From);
         }
 
-        bool isPut = found ? Put(key, _before.Bytes, output.Header | RecordHeader.Copied) : Put(key, [], RecordHeader.Removed | RecordHeader.Copied);
+        bool isPut = found ? Put(key, _before.Bytes, RecordHeader.OfCopy(output.Header)) : Put(key, [], RecordHeader.Removed | RecordHeader.Copied);
         _before.Trim(ValueBytesKept);
         if (!isPut) throw _store.TooSmallToGoBack();
     }
@@ -170,7 +181,7 @@ public sealed unsafe class FasterWorker : IDisposable
         {
             if (_store.BeingUndone is not null) return false;
             long header = Unsafe.ReadUnaligned<long>(in record[0]);
-            return RecordHeader.IsRemoved(header) || !IsNewest(key, hash, address) || Put(key, record[RecordHeader.Bytes..], header | RecordHeader.Copied);
+            return RecordHeader.IsRemoved(header) || !IsNewest(key, hash, address) || Put(key, record[RecordHeader.Bytes..], RecordHeader.OfCopy(header));
         }
         finally
         {
@@ -194,19 +205,6 @@ public sealed unsafe class FasterWorker : IDisposable
             bool found = Read(key, ref output);
             if (_store.BeingUndone is { } undo && found && undo.Holds(output.Address)) PutBack(key, hash, undo);
             else if (_store.Stripes.IsUnchanged(stripe, seen)) return found;
-        }
-    }
-
-    private void PutBack(ReadOnlySpan<byte> key, long hash, FasterStore.Undo undo)
-    {
-        int entered = Enter(hash);
-        try
-        {
-            Restore(key, undo);
-        }
-        finally
-        {
-            Exit(entered);
         }
     }
 

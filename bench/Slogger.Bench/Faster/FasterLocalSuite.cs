@@ -32,6 +32,7 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         Commits("half load", full / 2, seconds, 30, lines);
         results.AddTable($"{Suite}: commit latency, 8 B, Zipf 0.99, {_keys} keys", lines);
         Rollbacks();
+        Recoveries(9);
         foreach (int size in (int[])[8, 512]) Opening(size);
     }
 
@@ -133,9 +134,44 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         }
 
         results.AddTable($"{Suite}: throughput each 250 ms around failures, 8 B, Zipf 0.99, commits each 100 ms", lines);
-        double before = RateIn(timeline, failures[0] - 1, failures[0]);
-        double again = timeline.Where(t => t.Second > failures[0]).Select(t => t.Second).FirstOrDefault(s => RateIn(timeline, s, s + 0.05) >= 0.9 * before, double.PositiveInfinity);
-        results.Add(Figure.AtMost(Suite, "rollback: until operations flow at 90 % of the rate before, over 50 ms", (again - failures[0]) * 1000, "ms", 100));
+    }
+
+    // Single failures, each well after the one before: how soon operations flow as before. The rate moves by itself, so that one failure tells little.
+    private void Recoveries(int count)
+    {
+        using FasterStore store = NewStore();
+        Fill(store, 8);
+        using var committer = new Committer(store, TimeSpan.FromMilliseconds(100));
+        using var load = new YcsbLoad(Threads, _keys, zipf: true, 8, 0, () => new StoreWorker(store));
+        Thread.Sleep(2000);
+        var timesMs = new List<double>();
+        for (int i = 0; i < count; i++)
+        {
+            var timeline = new List<(double Second, long Operations)>();
+            var clock = Stopwatch.StartNew();
+            double failed = 0;
+            Task back = Task.CompletedTask;
+            while (clock.Elapsed.TotalSeconds < 2.5)
+            {
+                timeline.Add((clock.Elapsed.TotalSeconds, load.Operations));
+                if (failed == 0 && clock.Elapsed.TotalSeconds >= 1)
+                {
+                    failed = clock.Elapsed.TotalSeconds;
+                    back = Task.Run(committer.GoBack);
+                }
+
+                Thread.Sleep(5);
+            }
+
+            back.GetAwaiter().GetResult();
+            double before = RateIn(timeline, failed - 1, failed);
+            timesMs.Add((timeline.Where(t => t.Second > failed).Select(t => t.Second).FirstOrDefault(s => RateIn(timeline, s, s + 0.05) >= 0.9 * before, double.PositiveInfinity) - failed) * 1000);
+        }
+
+        timesMs.Sort();
+        results.Add(Figure.AtMost(
+            Suite, "rollback: until operations flow at 90 % of the rate of the second before, over 50 ms", timesMs[count / 2], "ms", 100,
+            string.Create(System.Globalization.CultureInfo.InvariantCulture, $"median of {count}; {timesMs[0]:0} to {timesMs[^1]:0}")));
     }
 
     private static double RateIn(List<(double Second, long Operations)> timeline, double from, double to)

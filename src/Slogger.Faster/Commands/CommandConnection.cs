@@ -22,6 +22,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
     private Argument[] _arguments;       // the present request's: from here
     private int _first;
     private int _count;
+    private long _hash;                  // of its first key, if that is known
     private ReplyBuffer _replies = null!;
     private Command _command = null!;
     private CommandCounts _counts;
@@ -71,6 +72,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
             {
                 p = _ahead[i].End;
                 (_arguments, _first, _count) = (_aheadArguments, _ahead[i].First, _ahead[i].Count);
+                _hash = _ahead[i].Hash;
                 Execute(_ahead[i].Command, ref untilLook);
             }
 
@@ -78,6 +80,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
             byte* next = Read(p, end);
             if (next == null) break;
             p = next;
+            _hash = 0;
             if (_count > 0) Execute(CommandTable.Find(ArgumentAt(0)), ref untilLook);
         }
 
@@ -134,7 +137,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
             return;
         }
 
-        if (command.Subcommands.Length > 0 && _count > 1) command = CommandTable.Find(command, ArgumentAt(1));
+        if (command.Subcommands.Length > 0 && _count > 1) (command, _hash) = (CommandTable.Find(command, ArgumentAt(1)), 0);
         if (command is null)
         {
             Reject($"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
@@ -179,7 +182,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
                 command.Execute!(this);
                 break;
             case CommandLocks.One:
-                int entered = _worker.Enter(ArgumentAt(command.FirstKey));
+                int entered = _worker.Enter(_hash != 0 ? _hash : FasterWorker.HashOf(ArgumentAt(command.FirstKey)));
                 _isLocked = true;
                 try
                 {

@@ -67,6 +67,9 @@ internal sealed class LogDevice : StorageDeviceBase
     public override void ReadAsync(int segmentId, ulong sourceAddress, IntPtr destinationAddress, uint readLength, DeviceIOCompletionCallback callback, object context) =>
         Take(new(true, segmentId, (long)sourceAddress, destinationAddress, (int)readLength, callback, context));
 
+    /// <summary>Whether a page of the log was read or written, if only in part.</summary>
+    public bool Knows(long page) => _pages.ContainsKey(page);
+
     /// <summary>Where a page of the log is in memory that was read or written.</summary>
     public nint MemoryOf(long page) => _pages.TryGetValue(page, out nint memory) ? memory : throw new InvalidOperationException($"Page {page} of the log has been neither written nor read.");
 

@@ -118,7 +118,7 @@ internal sealed class Compactor : IDisposable
 
     private bool Copy(FasterWorker worker, long from, ref long until)
     {
-        var records = new FetchedWalk(_store.Walk(from, until), _store.Hints);
+        var records = new FetchedWalk(_store.WalkUnreplaced(from, until), _store.Hints);
         while (records.GoOn())
         {
             RecordWalk record = records.Current;
@@ -131,7 +131,7 @@ internal sealed class Compactor : IDisposable
         }
 
         // The step's end need not be one of a record.
-        until = Math.Max(until, records.Current.Next);
+        until = Math.Max(until, records.End);
         return true;
     }
 

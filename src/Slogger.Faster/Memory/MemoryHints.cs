@@ -16,6 +16,7 @@ internal sealed unsafe partial class MemoryHints
 {
     // FASTER's layout of the index: buckets of a cache line with seven entries, each a tag of 14 bits above an address of 48.
     private const int BucketBytes = 64, EntriesPerBucket = 7, TagBits = 14, AddressBits = 48, LineBytes = 64;
+    private const long PagesAhead = 8;
     private const int UseHugePages = 14, CollapseNow = 25;   // MADV_HUGEPAGE, MADV_COLLAPSE
     private const BindingFlags Hidden = BindingFlags.Instance | BindingFlags.NonPublic | BindingFlags.Public;
     private readonly byte* _index;
@@ -61,11 +62,18 @@ internal sealed unsafe partial class MemoryHints
             long entry = bucket[i];
             if ((((ulong)entry >> AddressBits) & ((1 << TagBits) - 1)) != tag || entry == 0) continue;
             long address = entry & ((1L << AddressBits) - 1);
-            byte* record = (byte*)_pages[(int)(address >> _pageBits) & (_pages.Length - 1)] + (address & ((1L << _pageBits) - 1));
-            Sse.Prefetch0(record);
-            Sse.Prefetch0(record + LineBytes);
+            PrefetchAt(address);
             return;
         }
+    }
+
+    /// <summary>The record at an address will be needed.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void PrefetchAt(long address)
+    {
+        byte* record = (byte*)_pages[(int)(address >> _pageBits) & (_pages.Length - 1)] + (address & ((1L << _pageBits) - 1));
+        Sse.Prefetch0(record);
+        Sse.Prefetch0(record + LineBytes);
     }
 
     /// <summary>Tells the kernel of pages that have come since. May take some 10 ms for each.</summary>
@@ -77,6 +85,8 @@ internal sealed unsafe partial class MemoryHints
             if (page == 0 || page == _advised[i]) continue;
             _advised[i] = page;
             Advise((nint)page, 1L << _pageBits, now: true);
+            // The runtime puts what FASTER will ask for next a little further on. Made of huge pages from the first, it need not be copied into them.
+            Advise((nint)page + (nint)(1L << _pageBits), PagesAhead << _pageBits, now: false);
         }
     }
 

@@ -68,6 +68,10 @@ internal sealed unsafe class RecordFunctions : FunctionsBase<SpanByte, SpanByte,
         return true;
     }
 
+    // The new one can be found by now.
+    public override void PostCopyUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte old, ref SpanByte value, ref RecordOutput output, ref RMWInfo info) =>
+        RecordHeader.MarkReplaced(old.ToPointer());
+
     public override bool InPlaceUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
     {
         if (value.Length < input.Bytes) return false;

@@ -1,5 +1,6 @@
 // The records of a stretch of the log, where they lie in memory: FASTER's own scan copies each, and enters its protection for each. For
-// stretches below a durable commit only: nothing is written there any more, and the memory is theirs until the log is cut.
+// stretches that are read-only, and whose writing to disk has begun: nothing changes there any more, and the memory is theirs until the log is cut.
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using FASTER.core;
 using Slogger.Faster.Disk;
@@ -12,7 +13,8 @@ namespace Slogger.Faster.Records;
 /// <param name="pageBits">A page, as a power of two.</param>
 /// <param name="from">The address of a record, or of a page.</param>
 /// <param name="until">The first address that is not wanted any more.</param>
-internal unsafe ref struct RecordWalk(LogDevice device, int pageBits, long from, long until)
+/// <param name="marked">From here on records are passed over that say that they have been replaced.</param>
+internal unsafe ref struct RecordWalk(LogDevice device, int pageBits, long from, long until, long marked = long.MaxValue)
 {
     private const int Word = 8;
     private long _next = from;
@@ -22,6 +24,9 @@ internal unsafe ref struct RecordWalk(LogDevice device, int pageBits, long from,
     /// <summary>Where the record is.</summary>
     public long Address { get; private set; }
 
+    /// <summary>Where the record is that it names as the one before; below all addresses: there is none.</summary>
+    public long Previous { get; private set; }
+
     /// <summary>Behind the record.</summary>
     public readonly long Next => _next;
 
@@ -30,6 +35,13 @@ internal unsafe ref struct RecordWalk(LogDevice device, int pageBits, long from,
 
     /// <summary>Its header and value.</summary>
     public ReadOnlySpan<byte> Value { get; private set; }
+
+    /// <summary>Goes to a record that another walk of the same stretch has found.</summary>
+    public void GoTo(long address)
+    {
+        (_next, marked) = (address, long.MaxValue);
+        GoOn();
+    }
 
     /// <summary>Goes on to the next record.</summary>
     /// <returns>No: there is none.</returns>
@@ -60,8 +72,11 @@ internal unsafe ref struct RecordWalk(LogDevice device, int pageBits, long from,
             if (value < RecordHeader.Bytes || bytes > _pageEnd - _next) throw Spoilt($"a value of {value} bytes");
             (Address, _next) = (_next, _next + bytes);
             if (info.SkipOnScan) continue;
+            byte* header = at + Whole(sizeof(int) + key) + sizeof(int);
+            if (Address >= marked && RecordHeader.IsReplaced(Unsafe.ReadUnaligned<long>(header))) continue;
+            Previous = info.PreviousAddress;
             Key = new(at + sizeof(int), key);
-            Value = new(at + Whole(sizeof(int) + key) + sizeof(int), value);
+            Value = new(header, value);
             return true;
         }
 
