@@ -185,7 +185,7 @@ public sealed partial class FasterStore
     private void AwaitWriting(FasterWorker worker, Undo undo)
     {
         var wait = default(SpinWait);
-        for (long page = undo.From >> _options.PageBits; page << _options.PageBits < undo.To; page++)
+        for (long page = undo.From >> _options.PageBits; undo.From < undo.To && page << _options.PageBits < undo.To; page++)
         {
             while (!_device.Knows(page))
             {

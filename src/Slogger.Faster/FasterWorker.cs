@@ -71,7 +71,7 @@ public sealed unsafe class FasterWorker : IDisposable
     /// <exception cref="InvalidOperationException">The memory for records is full: <see cref="FasterStore.IsOutOfMemory"/> was not asked.</exception>
     public void Write(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long expiryMs)
     {
-        if (expiryMs is < 0 or >= RecordHeader.ExpiryEnd) throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
+        if (expiryMs is < 0 or >= RecordHeader.Removed) throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
         Change(key, value, expiryMs);
     }
 

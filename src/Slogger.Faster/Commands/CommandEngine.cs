@@ -17,7 +17,7 @@ public sealed class CommandEngine : IDisposable
     public const int ValueBytesMax = 16 << 20;
 
     /// <summary>The last moment at which a key may expire, in milliseconds since the Unix epoch: in 146 million years.</summary>
-    internal const long ExpiryMsMax = RecordHeader.ExpiryEnd - 1;
+    internal const long ExpiryMsMax = RecordHeader.Removed - 1;
 
     private readonly Lock _gate = new();
     private readonly Lock _sweep = new();

@@ -14,7 +14,7 @@ namespace Slogger.Faster.Commits;
 /// <param name="To">The address at which the next version begins.</param>
 public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, long From, long To)
 {
-    private const uint Magic = 0x32434653;   // "SFC2"
+    private const uint Magic = 0x33434653, MagicBefore = 0x32434653;   // "SFC3", "SFC2"
     private const int Fields = 11, HeaderBytes = 4 + (Fields * 8) + 4;
 
     /// <summary>How many keys there are.</summary>
@@ -52,9 +52,12 @@ public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, lon
     }
 
     /// <summary>Reads the file of a commit; null if it is not whole.</summary>
+    /// <exception cref="InvalidDataException">It is of an earlier format.</exception>
     internal static CommitRecord? Read(Guid token, ReadOnlySpan<byte> file, out byte[] noted)
     {
         noted = [];
+        if (file.Length >= 4 && BinaryPrimitives.ReadUInt32LittleEndian(file) == MagicBefore)
+            throw new InvalidDataException("The store was made by an earlier build of Slogger, which noted otherwise which keys are removed: copy its data with that build, or begin with an empty directory.");
         if (file.Length < HeaderBytes + 4 || BinaryPrimitives.ReadUInt32LittleEndian(file) != Magic) return null;
         if (BinaryPrimitives.ReadUInt32LittleEndian(file[^4..]) != Crc32C.Compute(file[..^4])) return null;
         Span<long> fields = stackalloc long[Fields];

@@ -120,7 +120,7 @@ public sealed class LocalConnectionTests : IDisposable
     public void Expiry_ThatIsNoTime_IsRefused_AndChangesNothing()
     {
         Set("k", "1", out _);
-        foreach (long expiryMs in (long[])[-1, long.MinValue, 1L << 62, long.MaxValue])
+        foreach (long expiryMs in (long[])[-1, long.MinValue, (1L << 62) - 1, 1L << 62, long.MaxValue])
         {
             Assert.Throws<ArgumentOutOfRangeException>(() => Set("k", "2", out _, expiryMs));
             Assert.Throws<ArgumentOutOfRangeException>(() => _local.Expire(_terms, Bytes("k"), expiryMs, out _));
@@ -128,7 +128,7 @@ public sealed class LocalConnectionTests : IDisposable
 
         Assert.Equal("$1|1|", _engine.Client.Send("GET k"));
         Assert.Equal(":-1|", _engine.Client.Send("PTTL k"));
-        Set("k", "3", out _, (1L << 62) - 1);
+        Set("k", "3", out _, (1L << 62) - 2);
         Assert.Equal("3", Get("k"));
         Set("k", "4", out _, expiryMs: 1);
         Assert.Equal("$-1|", _engine.Client.Send("GET k"));
