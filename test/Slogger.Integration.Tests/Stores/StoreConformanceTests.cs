@@ -156,6 +156,7 @@ public abstract partial class StoreConformanceTests
         var cluster = new ClusterDeployment(workspace, shards, usesPostgres: false)
         {
             Embedded = Store.IsEmbedded ? shards : 0,
+            Program = Store.Program,
             RedisOptions = ["--commit", Store.Mode],
             Options = options,
         };
