@@ -13,7 +13,7 @@ public sealed class HostingFailureTests(ITestOutputHelper output)
 {
     private const int Here = 0, WithRedis = 1, Embedded = 2, Sessions = 3;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(120);
-    private static readonly string[] s_faults = ["redis-then-embedded", "together", "embedded-then-redis-and-proxy"];
+    private static readonly string[] s_faults = ["redis", "embedded", "redis-then-embedded", "together", "embedded-then-redis-and-proxy"];
 
     // SLOGGER_TEST_ROUNDS=100 for a longer run.
     [Theory]
@@ -69,6 +69,12 @@ public sealed class HostingFailureTests(ITestOutputHelper output)
         await Task.Delay(random.Next(100, 400));
         switch (fault)
         {
+            case "redis":
+                await cluster.KillRedisAsync(WithRedis);
+                break;
+            case "embedded":
+                await cluster.KillRedisAsync(Embedded);
+                break;
             case "redis-then-embedded":
                 await cluster.KillRedisAsync(WithRedis);
                 await Task.Delay(random.Next(1, 250));

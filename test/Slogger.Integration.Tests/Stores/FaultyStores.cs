@@ -39,13 +39,13 @@ internal static class FaultyStores
 {
     public const string Option = "--faulty-store";
 
-    /// <summary>What runs a proxy with such a store, with its first arguments.</summary>
+    /// <summary>What runs a proxy with such a store, with its first arguments. One with a Redis is as always.</summary>
     public static string[] Program(StoreFault fault) => [typeof(FaultyStores).Assembly.Location, Option, fault.ToString()];
 
     public static Task<int> RunAsync(string[] args)
     {
         StoreFault fault = Enum.Parse<StoreFault>(args[1]);
-        return SloggerApp.RunAsync(args[2..], AppHost.Process with { Serve = (options, log, stop) => ProxyHost.RunAsync(options, log, null, stop, o => New(fault, o, log)) });
+        return SloggerApp.RunAsync(args[2..], AppHost.Process with { Serve = (options, log, stop) => ProxyHost.RunAsync(options, log, null, stop, o => o.Commit == CommitMode.Faster ? New(fault, o, log) : null) });
     }
 
     private static FasterShard New(StoreFault fault, ServeOptions options, ILogSink log) => fault switch
