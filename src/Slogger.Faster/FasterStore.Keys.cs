@@ -31,6 +31,25 @@ public sealed partial class FasterStore
     /// <summary>Whether nothing at all may be written.</summary>
     internal bool IsFull => _isFull;
 
+    /// <summary>While a rollback's purge is under way: has the list of keys show all that the rollback has brought back. What it has taken back may still be listed: who
+    /// reads such a key finds none. Once for each rollback it reads what was taken back, and puts back what was removed there; nothing else is waited for.</summary>
+    /// <param name="worker">The caller's.</param>
+    internal void ListAgain(FasterWorker worker)
+    {
+        if (_undo is not { IsListed: false } undo) return;
+        using (IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(undo.From, undo.To))
+        {
+            while (records.GetNext(out _))
+            {
+                if (!RecordHeader.IsRemoved(BinaryPrimitives.ReadInt64LittleEndian(records.GetValue().AsReadOnlySpan()))) continue;
+                ReadOnlySpan<byte> key = records.GetKey().AsReadOnlySpan();
+                worker.PutBack(key, FasterWorker.HashOf(key), undo);
+            }
+        }
+
+        undo.IsListed = true;
+    }
+
     /// <summary>Waits, a second at most, until the list of keys shows nothing that a rollback has taken back, and all that it has brought back.</summary>
     /// <returns>Whether it does.</returns>
     internal bool WaitUntilPurged()

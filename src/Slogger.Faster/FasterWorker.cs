@@ -106,13 +106,15 @@ public sealed unsafe class FasterWorker : IDisposable
         _session.Dispose();
     }
 
-    /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it.</summary>
+    /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it. Does nothing if that is not the stretch that is being undone any
+    /// more: another rollback may go back further.</summary>
     internal void PutBack(ReadOnlySpan<byte> key, long hash, FasterStore.Undo undo)
     {
         int entered = Enter(hash);
         try
         {
-            Restore(key, undo);
+            // No other rollback begins while a lock is held.
+            if (_store.BeingUndone == undo) Restore(key, undo);
         }
         finally
         {

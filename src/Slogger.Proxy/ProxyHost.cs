@@ -24,8 +24,8 @@ public static class ProxyHost
     public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
 
     /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
-    /// it has, when it listens. Its store is embedded.</summary>
-    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop)
+    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such.</summary>
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -74,7 +74,7 @@ public static class ProxyHost
             }
             else
             {
-                shard = versioned = options.Commit switch
+                shard = versioned = other?.Invoke(options) ?? options.Commit switch
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),

@@ -193,6 +193,29 @@ public sealed class StoreTests : IDisposable
         Assert.Equal(200_000, store.KeyCount);
     }
 
+    // A thread that has found a record of one rollback's stretch may get its key's lock when another has begun, which goes back further.
+    [Fact]
+    public async Task PutBack_OfARollbackThatAnotherHasOvertaken_ChangesNothing()
+    {
+        using FasterStore store = Open();
+        using FasterWorker worker = store.NewWorker();
+        for (int k = 0; k < 100; k++) Set(worker, $"key:{k}", "1", 0);
+        CommitRecord first = await store.CommitAsync(One, new(10));
+        for (int k = 0; k < 100; k++) Set(worker, $"key:{k}", "2", 0);
+        CommitRecord second = await store.CommitAsync(One, new(20));
+        for (int k = 0; k < 100; k++) Set(worker, $"key:{k}", "3", 0);
+        Task<CommitRecord?> further = Task.FromResult<CommitRecord?>(null);
+        CommitRecord? none = await store.RollbackAsync(second.Point, Two, new(30), () =>
+        {
+            FasterStore.Undo overtaken = store.BeingUndone!;
+            // It waits for its turn, and the purge of this one ends before its first key.
+            further = store.RollbackAsync(first.Point, new(3), new(40), () => worker.PutBack("key:7"u8, overtaken));
+        });
+        Assert.Null(none);
+        Assert.NotNull(await further);
+        for (int k = 0; k < 100; k++) Assert.Equal("1", Get(worker, $"key:{k}"));
+    }
+
     [Fact]
     public void Write_LargerThanAPage_IsRefused()
     {

@@ -30,6 +30,11 @@ internal static class Program
             return await Fencing.TakeOverCommand.RunAsync(args);
         }
 
+        if (args is [Stores.FaultyStores.Option, ..])
+        {
+            return await Stores.FaultyStores.RunAsync(args);
+        }
+
         if (args is ["--hosting-application", ..])
         {
             return await Embedded.HostingApplication.RunAsync(args);

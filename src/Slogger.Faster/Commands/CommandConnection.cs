@@ -248,19 +248,21 @@ public sealed unsafe partial class CommandConnection : IDisposable
         }
     }
 
-    // What looks at all keys waits for the purge behind a rollback: until then some that were taken back are listed, and some that came back are not.
+    // What looks at all keys needs those in the list that a rollback has brought back; those that it has taken back are found to be none.
     private void RunWhole(Command command)
     {
         nint mark = _replies.Mark;
-        while (WaitUntilPurged())
+        while (true)
         {
             long undone = _engine.Store.UndoneCount;
+            _engine.Store.ListAgain(_worker);
             command.Execute!(this);
             if (_engine.Store.UndoneCount == undone) return;
             _replies.Return(mark);
         }
     }
 
+    // Waits for the purge behind a rollback: what flushes all keys must find room for each that it puts back.
     private void RunAlone(Command command)
     {
         _command = command;

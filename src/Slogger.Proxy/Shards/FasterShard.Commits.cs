@@ -9,7 +9,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class FasterShard
+internal partial class FasterShard
 {
     // More commits than are in the cut: they cost disk, and memory for what has been overwritten since. Then versions stay open.
     private const int CommitsMax = 1000;
@@ -20,7 +20,6 @@ internal sealed partial class FasterShard
     private static readonly TimeSpan KeeperPeriod = TimeSpan.FromMilliseconds(100);
     private static readonly TimeSpan FailurePauseMin = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan FailurePauseMax = TimeSpan.FromSeconds(10);
-    private static readonly TimeSpan FrontEndLimit = TimeSpan.FromSeconds(10);
     private readonly SemaphoreSlim _work = new(0, 1);
 
     // Under the machine's lock.

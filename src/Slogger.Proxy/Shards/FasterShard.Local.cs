@@ -19,7 +19,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class FasterShard : ILocalPort
+internal partial class FasterShard : ILocalPort
 {
     /// <summary>Whether there are such sessions.</summary>
     public bool AdmitsLocal { get; init; }

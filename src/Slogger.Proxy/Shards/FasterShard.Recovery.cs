@@ -14,7 +14,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class FasterShard
+internal partial class FasterShard
 {
     private Task _rollback = Task.CompletedTask;
     private long _rollbacksInPlace;
@@ -44,7 +44,9 @@ internal sealed partial class FasterShard
 
     private Boundary BoundaryAt(Version version, WorldLine line) => new(line, version, 0, 0, EndOf(version));
 
-    private KeptState StateAt(Version version, WorldLine current) =>
+    /// <summary>The state at the end of a version of the current history: that one, and no other.</summary>
+    /// <exception cref="RecoveryRefusedException">No commit holds it.</exception>
+    protected virtual KeptState StateAt(Version version, WorldLine current) =>
         _history.Latest(current, line => _seat.LastValid(line, _lines), version) is { } state && state.Last == version
             ? state
             : throw new RecoveryRefusedException($"shard {_options.Shard}: {_fasterOptions.Directory} has no commit of version {version}.");

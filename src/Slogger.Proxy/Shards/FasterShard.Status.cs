@@ -5,7 +5,7 @@ using Slogger.Faster.Commands;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class FasterShard
+internal partial class FasterShard
 {
     // As of the keeper's last look: the store may have ended when it is asked for.
     private volatile FasterStatistics? _statistics;

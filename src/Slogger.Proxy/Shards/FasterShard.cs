@@ -20,8 +20,11 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class FasterShard(ServeOptions options, ILogSink report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
+internal partial class FasterShard(ServeOptions options, ILogSink report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
 {
+    /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
+    public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);
+
     /// <summary>Where the store is, in the data directory.</summary>
     public const string DirectoryName = "faster";
 
@@ -36,6 +39,12 @@ internal sealed partial class FasterShard(ServeOptions options, ILogSink report)
 
     // The world-line whose state the store holds.
     private WorldLine _holds;
+
+    /// <summary>The store, once it is open.</summary>
+    protected FasterStore? Faster => _faster;
+
+    /// <summary>What its commits stand for.</summary>
+    protected CommitHistory History => _history;
 
     /// <summary>There are no markers in a stream.</summary>
     public override string MarkerChannel => "";

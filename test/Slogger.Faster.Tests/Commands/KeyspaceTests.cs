@@ -97,6 +97,39 @@ public sealed class KeyspaceTests : IDisposable
         Assert.Equal(":1000|", Client.Send("DBSIZE"));
     }
 
+    // Nothing is purged yet: whoever waited for that here would wait in vain.
+    [Fact]
+    public async Task Keys_BeforeThePurgeOfARollback_AreThoseOfTheCommit()
+    {
+        for (int i = 0; i < 1000; i++) Client.Send("SET", $"key:{i}", "1");
+        var commit = await _test.Store.CommitAsync(new(1), new(10));
+        string[] expected = Listed();
+        for (int i = 0; i < 1000; i += 2) Client.Send("DEL", $"key:{i}");
+        for (int i = 0; i < 300; i++) Client.Send("SET", $"new:{i}", "1");
+        for (int i = 0; i < 300; i += 3) Client.Send("DEL", $"new:{i}");
+        for (int i = 0; i < 1000; i += 10) Client.Send("SET", $"key:{i}", "2");
+        string[] listed = [];
+        var scanned = new List<string>();
+        string random = "";
+        await _test.Store.RollbackAsync(commit.Point, new(2), new(50), () =>
+        {
+            string cursor = "0";
+            do
+            {
+                string[] reply = Client.Send("SCAN", cursor, "COUNT", "50").Split('|');
+                cursor = reply[2];
+                scanned.AddRange(reply[4..].Where(k => k.Length > 0 && k[0] != '$'));
+            }
+            while (cursor != "0");
+            listed = Listed();
+            random = Client.Send("RANDOMKEY");
+        });
+        Assert.Equal(expected, listed);
+        Assert.Equal(expected, scanned.Order(StringComparer.Ordinal));
+        Assert.Contains("key:", random, StringComparison.Ordinal);
+        Assert.Equal(expected, Listed());
+    }
+
     [Theory]
     [InlineData(4)]
     [InlineData(1500)]

@@ -41,8 +41,14 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     /// <summary>How many shards, the last ones that the cluster was made with, have an embedded store.</summary>
     public int Embedded { get; init; }
 
+    /// <summary>How many shards, the first ones, an application hosts: they are not run from here.</summary>
+    public int Hosted { get; init; }
+
+    /// <summary>What runs the proxies, with its first arguments; null: the executable.</summary>
+    public IReadOnlyList<string>? Program { get; init; }
+
     /// <summary>Whether a shard's store is embedded in its proxy.</summary>
-    public bool IsEmbedded(int shard) => shard < shards && shard >= shards - Embedded;
+    public bool IsEmbedded(int shard) => shard < Hosted || (shard < shards && shard >= shards - Embedded);
 
     /// <summary>How far the clock of each shard's proxy is ahead of that of the shard before: their machines' clocks differ.</summary>
     public TimeSpan ClockSkew { get; init; }
@@ -86,7 +92,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public async Task StartAsync()
     {
         if (usesPostgres) { _postgres = await PostgresProcess.StartAsync(workspace); }
-        for (int i = 0; i < shards; i++) { await StartProxyAsync(i); }
+        for (int i = Hosted; i < shards; i++) { await StartProxyAsync(i); }
     }
 
     /// <summary>Has the next shard join.</summary>
@@ -154,18 +160,19 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     {
         TakeRollbacks(shard);
         _proxies[shard]?.Dispose();
-        string metadata = Metadata;
-        _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard],
-        [
-            .. IsEmbedded(shard) ? (string[])[] : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", metadata,
-            .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
-        ],
-        new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
+        _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard], OptionsOf(shard), new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
         {
             ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture),
-        });
+        }, Program);
         _rollbacksSeen[shard] = _servingSeen[shard] = 0;
     }
+
+    /// <summary>A shard's options of serve, besides where it listens.</summary>
+    public string[] OptionsOf(int shard) =>
+    [
+        .. IsEmbedded(shard) ? (string[])[] : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", Metadata,
+        .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
+    ];
 
     public void KillProxy(int shard) => _proxies[shard]!.KillHard();
 
@@ -261,7 +268,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
 
     public int ProcessId(int shard) => _proxies[shard]!.Id;
 
-    public bool IsDown(int shard) => _proxies[shard] is not { HasExited: false };
+    public bool IsDown(int shard) => shard >= Hosted && _proxies[shard] is not { HasExited: false };
 
     /// <summary>The shard's world-line and the cluster's committed version, by DPR.CUT.</summary>
     public async Task<(long WorldLine, long Version)> CutAsync(int shard)
@@ -327,7 +334,7 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         return null;
     }
 
-    public string Tail() => string.Join('\n', _proxies.Select(p => p?.Tail()));
+    public string Tail() => string.Join('\n', [.. _proxies.Select(p => p?.Tail()), _postgres?.Tail()]);
 
     public async ValueTask DisposeAsync()
     {

@@ -106,9 +106,11 @@ public sealed class HostingTests(ITestOutputHelper output)
                 Task? killed = null;
                 RollbackException? rollback = null;
                 long start = Environment.TickCount64;
+                bool isCommitted = false;
+                int kills = 0, killAt = 1500;
                 while (rollback is null)
                 {
-                    Assert.True(Environment.TickCount64 - start < Generous.TotalMilliseconds, "no rollback was heard of");
+                    Assert.True(Environment.TickCount64 - start < Generous.TotalMilliseconds, $"no rollback was heard of: {done.Count} operations, {kills} kills\n{there.Tail()}");
                     try
                     {
                         await session.IncrementAsync(elsewhere);
@@ -119,9 +121,18 @@ public sealed class HostingTests(ITestOutputHelper output)
                             Assert.Equal(count + done.Count, sum);
                         }
 
-                        if (done.Count == 500) { await session.WaitForCommitAsync(); }
-                        // With finders that go by dependencies a kill may take nothing that this session has done: then it is not disturbed, and there is another.
-                        if (done.Count >= 1500 && done.Count % 500 == 0 && killed is not { IsCompleted: false }) { killed = there.KillAndStartAsync(); }
+                        if (!isCommitted && done.Count >= 500)
+                        {
+                            await session.WaitForCommitAsync();
+                            isCommitted = true;
+                        }
+
+                        // With finders that go by dependencies a kill may take nothing that this session has done: then it is not disturbed, and there is another. (An operation that was refused
+                        // leaves any number done.)
+                        if (done.Count < killAt || killed is { IsCompleted: false }) { continue; }
+                        killed = there.KillAndStartAsync();
+                        kills++;
+                        killAt = done.Count + 500;
                     }
                     catch (RollbackException e)
                     {
@@ -299,7 +310,7 @@ public sealed class HostingTests(ITestOutputHelper output)
         }
     }
 
-    private static IHost Application(int port, string data, string[] options)
+    internal static IHost Application(int port, string data, string[] options)
     {
         HostApplicationBuilder builder = Host.CreateApplicationBuilder();
         builder.Logging.ClearProviders();
@@ -379,6 +390,8 @@ internal sealed class EmbeddedShardAt(string data, int? port = null, string[]? o
     }
 
     public void GoOn() => ChildProcess.Signal(_proxy!.Id, SigCont);
+
+    public string Tail() => _proxy?.Tail() ?? "";
 
     public Task<int> StopAsync() => _proxy!.TerminateAsync();
 

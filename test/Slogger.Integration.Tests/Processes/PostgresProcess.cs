@@ -6,6 +6,9 @@ namespace Slogger.Integration.Tests.Processes;
 internal sealed class PostgresProcess : IDisposable
 {
     private const int SigKill = 9;
+
+    // After a kill it makes good what it had not written, and syncs all of its files first: under load minutes.
+    private static readonly TimeSpan ReadyLimit = TimeSpan.FromMinutes(5);
     private readonly string _directory;
     private ChildProcess? _child;
 
@@ -58,20 +61,32 @@ internal sealed class PostgresProcess : IDisposable
 
     public async Task RestartAsync()
     {
-        await Eventually.AsyncTrue("postgres accepts connections", TimeSpan.FromSeconds(60), async () =>
+        string said = "", answer = "";
+        try
+        {
+            await Eventually.AsyncTrue("postgres accepts connections", ReadyLimit, AcceptsAsync);
+        }
+        catch (TimeoutException e)
+        {
+            throw new TimeoutException($"{e.Message}; pg_isready says: {answer.Trim()}\n{said}{Tail()}", e);
+        }
+
+        async Task<bool> AcceptsAsync()
         {
             // After a kill the children of the old postmaster may hold its memory for a moment: then a start fails.
             if (_child is null or { HasExited: true })
             {
+                // Why it has ended is all that there may be to see.
+                said = Tail();
                 _child?.Dispose();
                 var (file, arguments) = AsPostgres("postgres", "-D", _directory, "-k", _directory, "-p", Port.ToString(CultureInfo.InvariantCulture), "-c", "listen_addresses=127.0.0.1");
                 _child = ChildProcess.Start("postgres", file, arguments);
             }
 
             await Task.Delay(100);
-            var (exitCode, _) = await ChildProcess.RunAsync(Path.Combine(Programs!, "pg_isready"), ["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture)]);
+            (int exitCode, answer) = await ChildProcess.RunAsync(Path.Combine(Programs!, "pg_isready"), ["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-t", "10"]);
             return exitCode == 0;
-        });
+        }
     }
 
     public string Tail() => _child?.Tail() ?? "";

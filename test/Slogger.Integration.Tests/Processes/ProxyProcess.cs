@@ -10,7 +10,8 @@ internal sealed class ProxyProcess : IDisposable
     /// <summary>Overrides where the executable is, for a run against another build.</summary>
     public const string ExecutableVariable = "SLOGGER_TEST_DLL";
     private const string ReadyText = "listening on";
-    private static readonly TimeSpan ReadyLimit = TimeSpan.FromSeconds(60);
+    // It waits for its metadata, which may have to wait for the disk.
+    private static readonly TimeSpan ReadyLimit = TimeSpan.FromMinutes(5);
 
     private readonly ChildProcess _child;
 
@@ -30,9 +31,13 @@ internal sealed class ProxyProcess : IDisposable
 
     /// <summary>Starts the proxy and waits until it says that it serves.</summary>
     /// <exception cref="InvalidOperationException">It ended or said nothing; the message has its output.</exception>
-    public static async Task<ProxyProcess> StartAsync(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null)
+    /// <param name="port">Where it listens.</param>
+    /// <param name="options">The others of serve.</param>
+    /// <param name="environment">Further variables.</param>
+    /// <param name="program">Another program in place of the executable, with its first arguments.</param>
+    public static async Task<ProxyProcess> StartAsync(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null, IReadOnlyList<string>? program = null)
     {
-        var proxy = Launch(port, options, environment);
+        var proxy = Launch(port, options, environment, program);
         try
         {
             return await proxy.ReadyAsync();
@@ -53,9 +58,9 @@ internal sealed class ProxyProcess : IDisposable
     }
 
     /// <summary>Starts the proxy without waiting: for starts that must fail.</summary>
-    public static ProxyProcess Launch(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null) =>
+    public static ProxyProcess Launch(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null, IReadOnlyList<string>? program = null) =>
         new(ChildProcess.Start("slogger serve", "dotnet",
-            [Executable, "serve", "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"), .. options], environment), port);
+            [.. program ?? [Executable], "serve", "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"), .. options], environment), port);
 
     /// <summary>Runs another command of the executable to its end.</summary>
     public static Task<(int ExitCode, string Output)> CommandAsync(params string[] arguments) =>

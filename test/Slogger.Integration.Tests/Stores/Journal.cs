@@ -39,9 +39,9 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
     /// <summary>The rows, for whoever looks at a store by itself.</summary>
     public string[] Keys => [.. Enumerable.Range(0, (int)(_next / PerRow) + 1).Select(Row)];
 
-    /// <summary>Writes some numbers, in one batch. Goes on until it is answered, through whatever happens meanwhile.</summary>
+    /// <summary>Writes some numbers, in one batch. Goes on until it is answered, through whatever happens meanwhile, unless it is told to stop.</summary>
     /// <returns>The version of the last one.</returns>
-    public async Task<long> AppendAsync(int count)
+    public async Task<long> AppendAsync(int count, CancellationToken stop = default)
     {
         long began = Environment.TickCount64;
         while (true)
@@ -54,7 +54,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
             catch (ConnectionLostException)
             {
                 Disconnect();
-                await Task.Delay(20);
+                if (stop.IsCancellationRequested) { return _atLeast; }
+                await Task.Delay(20, CancellationToken.None);
             }
         }
     }
@@ -62,7 +63,7 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
     /// <summary>Writes until it is told to stop.</summary>
     public async Task RunAsync(CancellationToken stop)
     {
-        while (!stop.IsCancellationRequested) { await AppendAsync(_random.Next(1, 20)); }
+        while (!stop.IsCancellationRequested) { await AppendAsync(_random.Next(1, 20), stop); }
     }
 
     /// <summary>Waits until all that was answered is committed.</summary>

@@ -20,6 +20,9 @@ internal abstract class StoreUnderTest
     /// <summary>The word of --commit.</summary>
     public abstract string Mode { get; }
 
+    /// <summary>What runs its proxies, with its first arguments; null: the executable.</summary>
+    public string[]? Program { get; init; }
+
     /// <summary>Whether it lives in the proxy's process, and dies with it.</summary>
     public abstract bool IsEmbedded { get; }
 
@@ -40,6 +43,9 @@ internal abstract class StoreUnderTest
     public static readonly StoreUnderTest Log = new RedisStore("log", goesBackInPlace: true, prunes: false);
     public static readonly StoreUnderTest Bgsave = new RedisStore("bgsave", goesBackInPlace: false, prunes: true);
     public static readonly StoreUnderTest Faster = new FasterStoreUnderTest();
+
+    /// <summary>The same with a fault.</summary>
+    public static StoreUnderTest FasterWith(StoreFault fault) => new FasterStoreUnderTest { Program = FaultyStores.Program(fault) };
 
     private sealed class RedisStore(string mode, bool goesBackInPlace, bool prunes) : StoreUnderTest
     {
