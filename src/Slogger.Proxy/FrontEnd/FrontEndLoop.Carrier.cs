@@ -26,7 +26,7 @@ internal sealed unsafe partial class FrontEndLoop
         ? !shared.IsClosed && _sharedReady
         : _control is { IsClosed: false } && _controlReady && _retiring is not { InFlight: > 0 });
 
-    private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && Shard.IsOpen && !_stopping && !_storeClosed;
+    private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && MayConnect && !_storeClosed;
 
     /// <summary>Sends a marker.</summary>
     public void SendMarker(ReadOnlySpan<byte> command)

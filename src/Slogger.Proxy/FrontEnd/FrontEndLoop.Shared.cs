@@ -47,11 +47,14 @@ internal sealed unsafe partial class FrontEndLoop
 
     public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
 
-    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
+    // Connections of the front end's own are made; those of clients while the shard is open.
+    private bool MayConnect => !_stopping && (Shard.IsOpen || Shard.IsEnding);
+
+    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
     public void OpenStore()
     {
-        // Closed again meanwhile. If an ordered end has begun, it must not wait for a connection that is not made any more; else this is called again.
-        if (!Shard.IsOpen) { return; }
+        // Closed again meanwhile: this is called again.
+        if (!MayConnect) { return; }
         _storeClosed = false;
         ForgetRights();
         // With the shared upstream still there the gate goes on: a marker may be on its way on it.
@@ -110,7 +113,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void StartProbe()
     {
-        if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
+        if (!MayConnect || _probe is not null) { return; }
         try
         {
             _probeStage = ProbeStage.New;

@@ -30,6 +30,10 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether requests may be forwarded: the store is there and of the current world-line.</summary>
     bool IsOpen { get; }
 
+    /// <summary>Whether an ordered end is under way, and the store is there: nothing is forwarded any more, but there has to be a connection for the
+    /// marker of the last version.</summary>
+    bool IsEnding => false;
+
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 

@@ -36,6 +36,9 @@ internal interface IVersionSource
     /// <summary>Microseconds until replies of the open version may be given out; 0 or less for at once.</summary>
     long MicrosecondsToReplies();
 
+    /// <summary>Whether only a marker can close the open version, whatever is forwarded in it.</summary>
+    bool NeedsMarker => false;
+
     /// <summary>Asks whether a version is to be closed now.</summary>
     /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
@@ -134,8 +137,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             return Math.Max(0, _pendingSince + DrainLimitMicroseconds - now);
         }
         if (_inFlight || !source.IsVersioned) { return -1; }
-        if (_isPunctual) { return Math.Max(0, _deadline - now); }
-        long next = source.MicrosecondsToNextTick();
+        long next = _isPunctual ? Math.Max(0, _deadline - now) : source.MicrosecondsToNextTick();
         // Nothing to send it on: no use in asking all the time.
         return next >= 0 && next < NoCarrierMicroseconds && !loop.CanSendMarker ? NoCarrierMicroseconds : next;
     }
@@ -148,7 +150,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         {
             if (_isPunctual ? now < _deadline : source.MicrosecondsToNextTick() > 0) { return; }
             bool inFlight = loop.AnythingInFlight, busy = _busy || inFlight;
-            if ((busy || loop.IsPaused) && !loop.CanSendMarker)
+            if ((busy || loop.IsPaused || source.NeedsMarker) && !loop.CanSendMarker)
             {
                 Arm();
                 return;

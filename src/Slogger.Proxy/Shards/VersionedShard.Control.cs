@@ -298,7 +298,7 @@ internal abstract partial class VersionedShard
         PublishBranches();
         IStoreConnector connector = Connector;
         long taken = _taken;
-        _state = "serving";
+        if (!_isStopping) { _state = "serving"; }
         loop.Post(() =>
         {
             loop.Store = connector;
@@ -307,8 +307,8 @@ internal abstract partial class VersionedShard
                 loop.OnRolledBack(branch.WorldLine, branch.Version);
                 FailPoint.Pass(FailPoint.ClientsTold);
             }
-            // The store may be lost again already: nothing is forwarded to what was not restored.
-            if (!_door.TryOpen(taken)) { return; }
+            // The store may be lost again already: nothing is forwarded to what was not restored. Who ends forwards nothing either.
+            if (!_door.TryOpen(taken) && !IsEnding) { return; }
             loop.OpenStore();
             OnOpened();
         });

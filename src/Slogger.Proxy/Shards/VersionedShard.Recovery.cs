@@ -218,6 +218,8 @@ internal abstract partial class VersionedShard
                 return;
             }
             if (_isJoining)
+            // Nobody is let in any more.
+            if (_isStopping) { return; }
             {
                 // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.
                 if (_door.IsSuspected) { return; }
