@@ -100,8 +100,8 @@ internal enum SimMutation
     /// <summary>A coordinator's cut is recorded although a shard has changed hands since it looked, and it hears deposed owners.</summary>
     OwnersNotCompared,
 
-    /// <summary>A shard enters a world-line before its store is restored.</summary>
-    EntersBeforeRestore,
+    /// <summary>A shard enters a world-line before it has closed its clients' connections.</summary>
+    EntersBeforeClosed,
 
     /// <summary>Plain clients are let in as soon as their own shard is restored.</summary>
     PlainLetInEarly,
