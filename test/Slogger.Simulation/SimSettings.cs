@@ -124,6 +124,9 @@ internal enum SimMutation
     /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
     DedicatedNotHeld,
 
+    /// <summary>A marker whose connection broke may be executed behind what was forwarded on the next one.</summary>
+    LostMarkerLivesOn,
+
     /// <summary>A log that begins again from a checkpoint forgets at once what it held before.</summary>
     GapForgetsLog,
 

@@ -57,8 +57,12 @@ internal sealed unsafe partial class FrontEndLoop
         if (!MayConnect) { return; }
         _storeClosed = false;
         ForgetRights();
-        // With the shared upstream still there the gate goes on: a marker may be on its way on it.
-        if (Shared is null) { Gate.Restart(); }
+        // With the shared upstream still there, or a marker on its way, the gate goes on.
+        if (Shared is null && _carrier is not { IsClosed: false })
+        {
+            _carrier = null;
+            Gate.Restart();
+        }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         _nextProbe = Now;
         StartProbe();
@@ -152,7 +156,7 @@ internal sealed unsafe partial class FrontEndLoop
         }
         if (Shared is null && (Gate.IsMarkerInFlight || _retiring is not null))
         {
-            // The marker is on the control upstream, or what was shared before has not ended: nothing may be shared beside it.
+            // The marker is on the control upstream, or lost, or what was shared before has not ended: nothing may be shared beside it.
             _nextProbe = Now + RetryMicroseconds;
             upstream.Close("done");
             return;
@@ -213,7 +217,7 @@ internal sealed unsafe partial class FrontEndLoop
             SharedUser = user;
             _sharedReady = true;
             upstream.LastUsedMicroseconds = Now;
-            CheckAddress(upstream);
+            Identify(upstream);
             LearnSettings();
         }
         else
@@ -236,10 +240,15 @@ internal sealed unsafe partial class FrontEndLoop
         }
         if (upstream == _control)
         {
-            OnControlClosed(reason);
+            OnControlClosed(upstream, reason);
             return;
         }
-        if (upstream == _retiring) { _retiring = null; }
+        if (upstream == _retiring)
+        {
+            _retiring = null;
+            if (upstream.InFlight > 0) { OnCarrierClosed(upstream, reason); }
+            return;
+        }
         if (upstream == _probe)
         {
             _probe = null;
@@ -260,8 +269,7 @@ internal sealed unsafe partial class FrontEndLoop
             _areCommandsKnown = false;
             foreach (Client client in Clients) { client.OnSharedClosed(); }
             WakeFullClients();
-            Gate.OnMarkerUpstreamClosed();
-            if (!_storeClosed) { Shard.StoreUnreachable(reason); }
+            OnCarrierClosed(upstream, reason);
             _nextProbe = Now;
             StartProbe();
         }

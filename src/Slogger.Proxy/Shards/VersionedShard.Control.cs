@@ -139,6 +139,10 @@ internal abstract partial class VersionedShard
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);
 
+    public virtual void CarrierLost(ClientLine? connection)
+    {
+    }
+
     /// <summary>The store may be lost. Any thread.</summary>
     protected void Suspect(string reason)
     {
@@ -247,6 +251,7 @@ internal abstract partial class VersionedShard
         if (isSame)
         {
             // Only a connection of the front end broke.
+            await EndLostAsync(stop).ConfigureAwait(false);
             Reopen(rolledBack: null);
             return;
         }

@@ -234,7 +234,6 @@ internal sealed partial class ProxyProcess
         _isOpen = _isOpenToPlain = false;
         // A connection that broke by itself was noticed before; one that is closed here carries on in the store until that is restored.
         GiveUpUpstream();
-        LoseMarker();
         foreach (var link in _plains)
         {
             // Nobody answers it any more, and no boundary may wait for it.
@@ -290,9 +289,9 @@ internal sealed partial class ProxyProcess
 
             yield return true;
         }
+
         if (entered != restore.WorldLine)
             foreach (bool step in LeaveFor(restore.WorldLine)) yield return step;
-
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         start = start with { WorldLine = restore.WorldLine };
         bool isDone = false;

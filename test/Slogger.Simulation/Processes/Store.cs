@@ -128,6 +128,9 @@ internal sealed class Store
 
     public Op? ValueOf(int key) => _values[key];
 
+    /// <summary>Those that it reads from, the oldest first.</summary>
+    public IReadOnlyList<StoreConnection> Connections => _connections;
+
     /// <summary>Nothing of what a connection still holds is executed any more.</summary>
     public void Kill(StoreConnection connection) => Kill(c => c == connection);
 

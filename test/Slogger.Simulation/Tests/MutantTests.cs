@@ -6,7 +6,7 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
-// What needs so many coincidences that few seeds show it has a scenario of its own (LaterWorldLineLetsIn, ClockForgotten, ClockStaysBehind).
+// What needs so many coincidences that few seeds show it has a scenario of its own (LaterWorldLineLetsIn, LostMarkerLivesOn, ClockForgotten, ClockStaysBehind).
 public class MutantTests
 {
     // What takes several leases, or world-lines, has time for more of them.
