@@ -100,8 +100,8 @@ internal enum SimMutation
     /// <summary>A coordinator's cut is recorded although a shard has changed hands since it looked, and it hears deposed owners.</summary>
     OwnersNotCompared,
 
-    /// <summary>A shard enters a world-line before its store is restored.</summary>
-    EntersBeforeRestore,
+    /// <summary>A shard enters a world-line before it has closed its clients' connections.</summary>
+    EntersBeforeClosed,
 
     /// <summary>Plain clients are let in as soon as their own shard is restored.</summary>
     PlainLetInEarly,
@@ -123,6 +123,9 @@ internal enum SimMutation
 
     /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
     DedicatedNotHeld,
+
+    /// <summary>A marker whose connection broke may be executed behind what was forwarded on the next one.</summary>
+    LostMarkerLivesOn,
 
     /// <summary>A log that begins again from a checkpoint forgets at once what it held before.</summary>
     GapForgetsLog,

@@ -18,6 +18,11 @@ public readonly record struct CutPace(int Shards)
     /// they all read is some 33,000 claims a second, and more only where one would look less often than every two seconds.</summary>
     public long LookUs => Math.Max(2000, Math.Min(LookUsMax, (long)Shards * Shards * LookUsPerPair));
 
+    /// <summary>How long it is until a shard looks again, in microseconds; 0: it is time. Whoever is woken just before waits for the rest, not for another period.</summary>
+    /// <param name="sinceUs">The time since its last look.</param>
+    /// <param name="leastUs">What it leaves between two looks itself.</param>
+    public long UntilLookUs(long sinceUs, long leastUs = 0) => Math.Max(0, Math.Max(LookUs, leastUs) - sinceUs);
+
     /// <summary>The least time between two claims of one shard in SQL, in microseconds: 4000 statements a second of all; 0 for few.</summary>
     public long ClaimUs => IsCrowded ? Shards * ClaimUsPerShard : 0;
 

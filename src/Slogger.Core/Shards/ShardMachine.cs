@@ -114,6 +114,9 @@ public sealed partial class ShardMachine
     /// <summary>Whether all that was forwarded is in versions that are durable.</summary>
     public bool IsClosed => _storeAttached && !_dirty && _inFlight is null && _durable >= _last.Version;
 
+    /// <summary>Whether only a marker (or save) can close the version that is open: something was done in it, or may have been.</summary>
+    public bool NeedsMarker => _dirty;
+
     /// <summary>Whether operations of clients may be forwarded.</summary>
     public bool MayForward => _mode == ShardMode.Running;
 

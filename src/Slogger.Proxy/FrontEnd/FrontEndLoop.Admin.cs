@@ -117,18 +117,38 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Has an action run when the ids of all connections that exist now are known.</summary>
     public void WhenIdsKnown(Action action) => _whenIdsKnown.Add(action);
 
-    // The first thing asked on a new shared upstream: does Redis see it come from where the proxy thinks it does?
-    private void CheckAddress(Upstream upstream)
+    // Redis was too busy to tell who they are.
+    private readonly List<Upstream> _unidentified = [];
+
+    // The first thing asked on a connection that is to carry markers: who it is to Redis, to end it there should it be lost; and does Redis
+    // see it come from where the proxy thinks it does?
+    private void Identify(Upstream upstream)
     {
         CountInternal("client|info");
         upstream.Write(InternalRequest.ClientInfo);
         upstream.Expect(null, 1, ReplyKind.OwnInfo);
     }
 
-    /// <summary>What Redis knows of the shared upstream.</summary>
+    private void IdentifyAgain()
+    {
+        foreach (Upstream upstream in _unidentified)
+        {
+            if (!upstream.IsClosed) { Identify(upstream); }
+        }
+        _unidentified.Clear();
+    }
+
+    /// <summary>What Redis knows of a connection that is to carry markers.</summary>
     public void OnOwnInfo(Upstream upstream, ReadOnlySpan<byte> reply)
     {
+        if (reply.StartsWith("-BUSY"u8) || reply.StartsWith("-LOADING"u8))
+        {
+            _unidentified.Add(upstream);
+            return;
+        }
+        upstream.IsIdentified = true;
         if (reply[0] == (byte)'-' || ClientLine.Parse(reply) is not [ClientLine line]) { return; }
+        upstream.Line = line;
         upstream.RedisId = line.Id;
         _upstreamById[line.Id] = upstream;
         if (line.Address == upstream.Address) { return; }

@@ -2,6 +2,10 @@
 // its position. Where nobody may share (Redis wants a password, or lets its default user not send markers) all clients are
 // on dedicated upstreams, which the gate drains and holds; then a control upstream, on which nothing else is ever sent and
 // which has logged in as the proxy itself, carries the markers.
+//
+// A connection that breaks may leave a marker at Redis that is executed later, behind what was forwarded on others meanwhile: whoever
+// reads it there would take it for the end of its version. So a marker that is lost stays undecided, with all that is held held, until the shard has
+// had Redis end that connection: then it was executed, before anything that comes now, or never is.
 using System.Text;
 
 namespace Slogger.Proxy.FrontEnd;
@@ -18,20 +22,23 @@ internal sealed unsafe partial class FrontEndLoop
     // Was shared; owes replies still.
     private Upstream? _retiring;
 
+    // What has sent the marker that is not answered; closed: nobody knows whether Redis has executed it.
+    private Upstream? _carrier;
+
     // The default user may not send markers.
     private bool _mayNotMark;
 
     /// <summary>Whether a marker can be sent now.</summary>
     public bool CanSendMarker => !IsPaused && (Shared is { } shared
-        ? !shared.IsClosed && _sharedReady
+        ? shared is { IsClosed: false, IsIdentified: true } && _sharedReady
         : _control is { IsClosed: false } && _controlReady && _retiring is not { InFlight: > 0 });
 
-    private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && Shard.IsOpen && !_stopping && !_storeClosed;
+    private bool NeedsControl => Gate.IsVersioned && Shared is null && _rightsKnown && !AcceptsSharing && MayConnect && !_storeClosed;
 
     /// <summary>Sends a marker.</summary>
     public void SendMarker(ReadOnlySpan<byte> command)
     {
-        Upstream carrier = Shared ?? _control!;
+        Upstream carrier = _carrier = Shared ?? _control!;
         carrier.Write(command);
         carrier.Expect(null, 1, ReplyKind.Marker);
         // Before anything that may hold the shared upstream until the reply.
@@ -42,6 +49,7 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>A marker's reply has come.</summary>
     public void OnMarkerReply(Upstream upstream, ReadOnlySpan<byte> reply)
     {
+        _carrier = null;
         Gate.OnMarkerReply(reply[0]);
         if (!reply.StartsWith("-NOPERM"u8)) { return; }
         if (upstream == Shared)
@@ -64,6 +72,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void CarrierHousekeeping()
     {
+        IdentifyAgain();
         if (_retiring is { InFlight: 0 } retired)
         {
             _retiring = null;
@@ -95,6 +104,7 @@ internal sealed unsafe partial class FrontEndLoop
             upstream.Expect(null, 1, ReplyKind.Control);
             CountInternal("auth");
         }
+        Identify(upstream);
         CountInternal("client|no-evict");
         upstream.Write(InternalRequest.NoEvict);
         upstream.Expect(null, 1, ReplyKind.Control);
@@ -115,11 +125,17 @@ internal sealed unsafe partial class FrontEndLoop
         if (upstream.InFlight == 0) { _controlReady = true; }
     }
 
-    private void OnControlClosed(string reason)
+    private void OnControlClosed(Upstream control, string reason)
     {
         _control = null;
         _controlReady = false;
-        if (Shared is not null) { return; }
+        if (Shared is null) { OnCarrierClosed(control, reason); }
+    }
+
+    // Before the store is opened again, the shard ends at Redis what may have something to execute yet.
+    private void OnCarrierClosed(Upstream upstream, string reason)
+    {
+        if (upstream == _carrier || upstream is { InFlight: > 0, Line: not null }) { Shard.CarrierLost(upstream.Line); }
         Gate.OnMarkerUpstreamClosed();
         if (reason != "done" && !_storeClosed) { Shard.StoreUnreachable(reason); }
     }

@@ -47,15 +47,22 @@ internal sealed unsafe partial class FrontEndLoop
 
     public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
 
-    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens.</summary>
+    // Connections of the front end's own are made; those of clients while the shard is open.
+    private bool MayConnect => !_stopping && (Shard.IsOpen || Shard.IsEnding);
+
+    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
     public void OpenStore()
     {
-        // Closed again meanwhile. If an ordered end has begun, it must not wait for a connection that is not made any more; else this is called again.
-        if (!Shard.IsOpen) { return; }
+        // Closed again meanwhile: this is called again.
+        if (!MayConnect) { return; }
         _storeClosed = false;
         ForgetRights();
-        // With the shared upstream still there the gate goes on: a marker may be on its way on it.
-        if (Shared is null) { Gate.Restart(); }
+        // With the shared upstream still there, or a marker on its way, the gate goes on.
+        if (Shared is null && _carrier is not { IsClosed: false })
+        {
+            _carrier = null;
+            Gate.Restart();
+        }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         _nextProbe = Now;
         StartProbe();
@@ -110,7 +117,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void StartProbe()
     {
-        if (!Shard.IsOpen || _stopping || _probe is not null) { return; }
+        if (!MayConnect || _probe is not null) { return; }
         try
         {
             _probeStage = ProbeStage.New;
@@ -149,7 +156,7 @@ internal sealed unsafe partial class FrontEndLoop
         }
         if (Shared is null && (Gate.IsMarkerInFlight || _retiring is not null))
         {
-            // The marker is on the control upstream, or what was shared before has not ended: nothing may be shared beside it.
+            // The marker is on the control upstream, or lost, or what was shared before has not ended: nothing may be shared beside it.
             _nextProbe = Now + RetryMicroseconds;
             upstream.Close("done");
             return;
@@ -210,7 +217,7 @@ internal sealed unsafe partial class FrontEndLoop
             SharedUser = user;
             _sharedReady = true;
             upstream.LastUsedMicroseconds = Now;
-            CheckAddress(upstream);
+            Identify(upstream);
             LearnSettings();
         }
         else
@@ -233,10 +240,15 @@ internal sealed unsafe partial class FrontEndLoop
         }
         if (upstream == _control)
         {
-            OnControlClosed(reason);
+            OnControlClosed(upstream, reason);
             return;
         }
-        if (upstream == _retiring) { _retiring = null; }
+        if (upstream == _retiring)
+        {
+            _retiring = null;
+            if (upstream.InFlight > 0) { OnCarrierClosed(upstream, reason); }
+            return;
+        }
         if (upstream == _probe)
         {
             _probe = null;
@@ -257,8 +269,7 @@ internal sealed unsafe partial class FrontEndLoop
             _areCommandsKnown = false;
             foreach (Client client in Clients) { client.OnSharedClosed(); }
             WakeFullClients();
-            Gate.OnMarkerUpstreamClosed();
-            if (!_storeClosed) { Shard.StoreUnreachable(reason); }
+            OnCarrierClosed(upstream, reason);
             _nextProbe = Now;
             StartProbe();
         }

@@ -30,6 +30,10 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether requests may be forwarded: the store is there and of the current world-line.</summary>
     bool IsOpen { get; }
 
+    /// <summary>Whether an ordered end is under way, and the store is there: nothing is forwarded any more, but there has to be a connection for the
+    /// marker of the last version.</summary>
+    bool IsEnding => false;
+
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 
@@ -47,6 +51,13 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>The connection to the store broke, or could not be made.</summary>
     void StoreUnreachable(string reason);
+
+    /// <summary>A connection that carries markers has ended, with requests on it that are not answered: what Redis has not executed by the time
+    /// at which the store is opened again, it must not execute any more.</summary>
+    /// <param name="connection">Who it was to Redis; null if Redis did not tell, and a marker was on it.</param>
+    void CarrierLost(ClientLine? connection)
+    {
+    }
 
     /// <summary>Whether connections to the store have to be proved before they are used.</summary>
     bool IsFenced => false;

@@ -61,6 +61,12 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>The id was asked for and has not come yet.</summary>
     public bool IsIdAwaited { get; set; }
 
+    /// <summary>Who it is to Redis; <c>null</c> when not asked for, or not told.</summary>
+    public ClientLine? Line { get; set; }
+
+    /// <summary>Redis has told who it is, or never will.</summary>
+    public bool IsIdentified { get; set; }
+
     /// <summary>The database that the next command sent would run in; -1 when only a reply will tell.</summary>
     public int Db { get; set; }
 

@@ -36,6 +36,9 @@ internal interface IVersionSource
     /// <summary>Microseconds until replies of the open version may be given out; 0 or less for at once.</summary>
     long MicrosecondsToReplies();
 
+    /// <summary>Whether only a marker can close the open version, whatever is forwarded in it.</summary>
+    bool NeedsMarker => false;
+
     /// <summary>Asks whether a version is to be closed now.</summary>
     /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
     /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
@@ -44,7 +47,7 @@ internal interface IVersionSource
     /// <summary>The marker was answered: with an integer, or with something else.</summary>
     void MarkerAnswered(bool counts);
 
-    /// <summary>The connection died with the marker on it.</summary>
+    /// <summary>The connection died with the marker on it, and it is executed by now, or never will be; or it was not sent at all.</summary>
     void MarkerLost();
 }
 
@@ -108,7 +111,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     /// <summary>Exact entries not yet answered on all dedicated upstreams.</summary>
     public int DedicatedExactInFlight { get; set; }
 
-    /// <summary>A marker was sent and is not answered.</summary>
+    /// <summary>A marker was sent and is not answered. Or never will be: then it stays so until <see cref="Restart"/>.</summary>
     public bool IsMarkerInFlight => _inFlight;
 
     /// <summary>What follows the marker on the shared upstream waits for its reply: a blocking request was sent since on a
@@ -134,8 +137,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             return Math.Max(0, _pendingSince + DrainLimitMicroseconds - now);
         }
         if (_inFlight || !source.IsVersioned) { return -1; }
-        if (_isPunctual) { return Math.Max(0, _deadline - now); }
-        long next = source.MicrosecondsToNextTick();
+        long next = _isPunctual ? Math.Max(0, _deadline - now) : source.MicrosecondsToNextTick();
         // Nothing to send it on: no use in asking all the time.
         return next >= 0 && next < NoCarrierMicroseconds && !loop.CanSendMarker ? NoCarrierMicroseconds : next;
     }
@@ -148,7 +150,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         {
             if (_isPunctual ? now < _deadline : source.MicrosecondsToNextTick() > 0) { return; }
             bool inFlight = loop.AnythingInFlight, busy = _busy || inFlight;
-            if ((busy || loop.IsPaused) && !loop.CanSendMarker)
+            if ((busy || loop.IsPaused || source.NeedsMarker) && !loop.CanSendMarker)
             {
                 Arm();
                 return;
@@ -203,24 +205,17 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
         Release();
     }
 
-    /// <summary>The upstream that carries markers died.</summary>
+    /// <summary>The upstream that carries markers died. A marker on it may be executed yet: it is lost when the store opens again, and until
+    /// then nothing that is held is sent.</summary>
     public void OnMarkerUpstreamClosed()
     {
         _busy = true;
-        if (_inFlight)
-        {
-            _inFlight = false;
-            source.MarkerLost();
-        }
-        else if (_pending is not null)
-        {
-            Abandon();
-            return;
-        }
-        Release();
+        if (_inFlight) { return; }
+        if (_pending is not null) { Abandon(); }
+        else { Release(); }
     }
 
-    /// <summary>A recovery has opened another version.</summary>
+    /// <summary>The store opens, and nothing is executed any more of what a connection before has carried. A recovery may have opened another version.</summary>
     public void Restart()
     {
         if (_inFlight || _pending is not null) { source.MarkerLost(); }

@@ -8,6 +8,7 @@ using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Peers;
+using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

@@ -126,8 +126,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         {
             while (true)
             {
-                TimeSpan pause = link is null ? Timeout.InfiniteTimeSpan : Micro(listener.IsCommitAwaited && !IsLinked ? Pace.LookUs : Math.Max(IntervalMicroseconds, Pace.LookUs));
-                await _signal.WaitAsync(_owesSteps ? TimeSpan.FromMilliseconds(1) : pause, stop).ConfigureAwait(false);
+                await _signal.WaitAsync(_owesSteps ? TimeSpan.FromMilliseconds(1) : Pause, stop).ConfigureAwait(false);
                 await TurnAsync(stop).ConfigureAwait(false);
             }
         }
@@ -140,6 +139,12 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
             listener.OnMetadataFailed(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
         }
     }
+
+    // In whole milliseconds, since timers know no others.
+    private TimeSpan Pause => link is null ? Timeout.InfiniteTimeSpan
+        : TimeSpan.FromMilliseconds(Math.Ceiling((IsLinked ? Math.Max(IntervalMicroseconds, Pace.LookUs) : Pace.UntilLookUs(SinceLookUs, listener.IsCommitAwaited ? 0 : IntervalMicroseconds)) / 1000.0));
+
+    private long SinceLookUs => (long)Stopwatch.GetElapsedTime(_lookedAt).TotalMicroseconds;
 
     private async Task TurnAsync(CancellationToken stop)
     {
@@ -166,7 +171,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         }
         if (link is null) { return; }
         await HurryAsync(isLinked, stop).ConfigureAwait(false);
-        if (isLinked || (Pace.IsCrowded && Stopwatch.GetElapsedTime(_lookedAt) < Micro(Pace.LookUs))) { return; }
+        if (isLinked || (Pace.IsCrowded && Pace.UntilLookUs(SinceLookUs) > 0)) { return; }
         if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }
         _lookedAt = Stopwatch.GetTimestamp();
     }

@@ -14,6 +14,8 @@ internal abstract class RedisShard : VersionedShard
 {
     private static readonly TimeSpan SameStoreLimit = TimeSpan.FromSeconds(2);
     private readonly Func<RedisEndpoint, IStoreConnector> _connectors;
+    private readonly GivenUpConnections _lost = new();
+    private bool _lostTold;
     protected readonly string _restoreUndoFile;
     protected readonly string _attachUndoFile;
     protected readonly IRedisStore _redis;
@@ -101,6 +103,30 @@ internal abstract class RedisShard : VersionedShard
         }
     }
 
+    // ---- Connections of the front end that were lost ----
+
+    /// <inheritdoc />
+    public override void CarrierLost(ClientLine? connection)
+    {
+        if (connection is null) { WarnOfLost("Redis does not say which it was. Allow +client|info"); }
+        else { _lost.Add(connection); }
+    }
+
+    // Not proved before: it was this process's own, and nobody else's is hit.
+    protected override async Task EndLostAsync(CancellationToken stop)
+    {
+        if (_lost.IsEmpty) { return; }
+        await using RedisPipeline redis = await RedisPipeline.ConnectAsync(_redis.Endpoint, SameStoreLimit, stop).ConfigureAwait(false);
+        if (await _lost.EndAsync(redis, stop).ConfigureAwait(false) is { } refusal) { WarnOfLost($"Redis does not end it ({refusal}). Allow the proxy's user +client|kill"); }
+    }
+
+    private void WarnOfLost(string why)
+    {
+        if (_lostTold) { return; }
+        _lostTold = true;
+        _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to another version: {why}");
+    }
+
     // ---- Looking at it, and feeding it ----
 
     protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
@@ -125,6 +151,7 @@ internal abstract class RedisShard : VersionedShard
     protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
     {
         ProbeResult probe = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: stop).ConfigureAwait(false);
+        if (probe.Facts is { } now && _facts is { } before && now.RunId != before.RunId) { _lost.Clear(); }
         _facts = probe.Facts ?? _facts;
         return probe;
     }

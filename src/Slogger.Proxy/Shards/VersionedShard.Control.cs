@@ -139,6 +139,10 @@ internal abstract partial class VersionedShard
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);
 
+    public virtual void CarrierLost(ClientLine? connection)
+    {
+    }
+
     /// <summary>The store may be lost. Any thread.</summary>
     protected void Suspect(string reason)
     {
@@ -247,6 +251,7 @@ internal abstract partial class VersionedShard
         if (isSame)
         {
             // Only a connection of the front end broke.
+            await EndLostAsync(stop).ConfigureAwait(false);
             Reopen(rolledBack: null);
             return;
         }
@@ -298,7 +303,7 @@ internal abstract partial class VersionedShard
         PublishBranches();
         IStoreConnector connector = Connector;
         long taken = _taken;
-        _state = "serving";
+        if (!_isStopping) { _state = "serving"; }
         loop.Post(() =>
         {
             loop.Store = connector;
@@ -307,8 +312,8 @@ internal abstract partial class VersionedShard
                 loop.OnRolledBack(branch.WorldLine, branch.Version);
                 FailPoint.Pass(FailPoint.ClientsTold);
             }
-            // The store may be lost again already: nothing is forwarded to what was not restored.
-            if (!_door.TryOpen(taken)) { return; }
+            // The store may be lost again already: nothing is forwarded to what was not restored. Who ends forwards nothing either.
+            if (!_door.TryOpen(taken) && !IsEnding) { return; }
             loop.OpenStore();
             OnOpened();
         });

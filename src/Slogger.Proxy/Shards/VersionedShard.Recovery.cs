@@ -159,6 +159,7 @@ internal abstract partial class VersionedShard
             await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             _stages.Passed("version");
+            await EndLostAsync(stop).ConfigureAwait(false);
             Reopen(_owedRollback);
             _owedRollback = null;
             return;
@@ -217,6 +218,8 @@ internal abstract partial class VersionedShard
                 Suspect($"world-line {current} has begun");
                 return;
             }
+            // Nobody is let in any more.
+            if (_isStopping) { return; }
             if (_isJoining)
             {
                 // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.

@@ -47,6 +47,10 @@ internal abstract partial class VersionedShard
     /// <summary>Where keys that move are copied from and to, and messages published; null: the store does neither.</summary>
     protected abstract RedisEndpoint? Endpoint { get; }
 
+    /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before the front end
+    /// opens again.</summary>
+    protected virtual Task EndLostAsync(CancellationToken stop) => Task.CompletedTask;
+
     // ---- Commit: under the machine's lock, if nothing else is said ----
 
     /// <summary>Settings of the machine.</summary>

@@ -65,6 +65,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public bool IsOpen => _door.IsOpen;
 
+    public bool IsEnding => _isStopping && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
+
     public long WorldLine => Volatile.Read(ref _worldLine);
 
     public long CommittedVersion => Volatile.Read(ref _committed);
@@ -103,6 +105,14 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             long stride = machine.Stride;
             long closable = (machine.OpenVersion.Number + stride - 1) / stride * stride;
             return Math.Max(_seat.Grid.StartOf(new Version(closable + 1)) - Now().Microseconds, 0);
+        }
+    }
+
+    public bool NeedsMarker
+    {
+        get
+        {
+            lock (_machineLock) { return _machine is { NeedsMarker: true }; }
         }
     }
 

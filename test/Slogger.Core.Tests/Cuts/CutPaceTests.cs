@@ -20,6 +20,19 @@ public sealed class CutPaceTests
 
     [Theory]
     [MemberData(nameof(Shards))]
+    public void UntilLookUs_AskedJustBeforeItsTime_IsTheRest(int shards)
+    {
+        CutPace pace = new(shards);
+        Assert.Equal(pace.LookUs, pace.UntilLookUs(0));
+        Assert.Equal(1, pace.UntilLookUs(pace.LookUs - 1));
+        Assert.Equal(0, pace.UntilLookUs(pace.LookUs));
+        Assert.Equal(0, pace.UntilLookUs(long.MaxValue));
+        // While nobody waits it leaves more time, where SQL would allow less.
+        Assert.Equal(Math.Max(pace.LookUs, 50_000) - 1000, pace.UntilLookUs(1000, 50_000));
+    }
+
+    [Theory]
+    [MemberData(nameof(Shards))]
     public void ClaimUs_OfAllShards_IsABoundedNumberOfStatements(int shards)
     {
         CutPace pace = new(shards);

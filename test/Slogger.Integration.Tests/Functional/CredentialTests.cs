@@ -67,7 +67,7 @@ public sealed class CredentialTests
 
     [Theory]
     // As docs/OPERATIONS.md says it.
-    [InlineData("log", "resetchannels", "&__slogger:*", "+ping", "+info", "+role", "+psync", "+replconf", "+replicaof", "+spublish", "+config|get", "+config|set", "+client|no-evict")]
+    [InlineData("log", "resetchannels", "&__slogger:*", "+ping", "+info", "+role", "+psync", "+replconf", "+replicaof", "+spublish", "+config|get", "+config|set", "+client|no-evict", "+client|info", "+client|kill")]
     [InlineData("bgsave", "+@all", "~*", "&*")]
     public async Task OwnUser_OfTheProxy_IsAllThatItNeeds(string commit, params string[] rights)
     {

@@ -173,6 +173,25 @@ public sealed class MisfortuneTests(ITestOutputHelper output)
         Assert.True(report.Violations.Count == 0, report.Text);
     }
 
+    // Before the front end has a connection to its store, or just when it has.
+    [Theory]
+    [InlineData("log")]
+    [InlineData("bgsave")]
+    [InlineData("faster")]
+    public async Task Stop_RightBehindTheStart_IsInOrder(string commit)
+    {
+        using var workspace = new Workspace();
+        int port = Workspace.FreePort();
+        string data = workspace.File("data");
+        string[] store = commit == "faster" ? ["--faster-memory", "256mb"] : ["--redis-server", RedisProcess.Executable, "--commit", commit];
+        for (int i = 0; i < 8; i++)
+        {
+            using var proxy = await ProxyProcess.StartAsync(port, ["--data", data, .. store]);
+            Assert.Equal(0, await proxy.TerminateAsync());
+            Assert.DoesNotContain("could not be committed in time", proxy.Tail(), StringComparison.Ordinal);
+        }
+    }
+
     [Theory]
     [InlineData("close", false)]
     [InlineData("error", false)]

@@ -112,11 +112,13 @@ internal sealed class Invariants(Cluster cluster)
 
     // ---- I5: world-lines ----
 
-    public void OnExecuted(Op op, int shard, long epoch, WorldLine storeLine)
+    public void OnExecuted(Op op, int shard, StoreConnection connection, WorldLine storeLine)
     {
         if (op.Line != storeLine) throw new SimException($"I5: shard {shard}, whose store is in world-line {storeLine}, executes {op}");
-        if (op.IsPlain && op.Line < _plainLine) throw new SimException($"I5: plain clients are served in world-line {_plainLine} already, and shard {shard} executes {op}");
-        CheckFenced(shard, epoch);
+        // What nobody hears of nobody acts upon, and the store is on its way to the branch.
+        if (op.IsPlain && op.Line < _plainLine && !connection.IsGivenUp)
+            throw new SimException($"I5: plain clients are served in world-line {_plainLine} already, and shard {shard} executes {op}");
+        CheckFenced(shard, connection.Epoch);
     }
 
     public void OnPlainForwarded(Op op)

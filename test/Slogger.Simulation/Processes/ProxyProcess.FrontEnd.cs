@@ -18,6 +18,7 @@ internal sealed partial class ProxyProcess
     private StoreConnection? _shared;
     private Marker _marker;
     private bool _awaitsMarker;
+    private StoreConnection? _lostCarrier;      // the marker was on it, and may be executed yet
     private bool _holding;
     private long _deadlineUs;        // when the version that is open ends
     private bool _busy;
@@ -339,7 +340,6 @@ internal sealed partial class ProxyProcess
     {
         if (_shared is null) return;
         GiveUpUpstream();
-        LoseMarker();
         foreach (PlainLink link in _plains)
         {
             SequenceRange range = link.Progress.OnUpstreamLost();
@@ -356,25 +356,33 @@ internal sealed partial class ProxyProcess
     private void GiveUpUpstream()
     {
         _inFlight.Clear();
-        if (_shared is { } shared) GiveUp(shared);
+        if (_shared is { } shared)
+        {
+            if (_awaitsMarker) _lostCarrier = shared;
+            GiveUp(shared);
+        }
+
         _shared = null;
         foreach (PlainLink link in _plains)
             if (link.Own is { } own) GiveUp(own);
     }
 
+    // Executed by now, or never: what is forwarded from here on stands behind it.
     private void LoseMarker()
     {
+        if (_lostCarrier is { } carrier && !Is(SimMutation.LostMarkerLivesOn)) _host.Store.Kill(carrier);
+        _lostCarrier = null;
         _holding = false;
         if (!_awaitsMarker) return;
         _awaitsMarker = false;
         Marker lost = _marker;
         Do((m, e) => m.MarkerLost(lost, e));
-        Arm();
         Cluster.Count("marker lost");
     }
 
     private void ConnectUpstream()
     {
+        LoseMarker();
         _shared = _host.Store.Connect(Epoch);
         foreach (PlainLink link in _plains)
             if (link.Client.IsDedicated) link.Own = _host.Store.Connect(Epoch);

@@ -261,6 +261,7 @@ internal sealed partial class ProxyProcess
     // Nobody reads its answers any more; what it holds may be executed all the same.
     private void GiveUp(StoreConnection connection)
     {
+        connection.IsGivenUp = true;
         if (connection.ToStore.Count > 0 && Cluster.Keys.Move) _givenUp.Add(connection);
     }
 

@@ -119,6 +119,14 @@ internal sealed partial class ProxyProcess
                 yield break;
             }
 
+            // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
+            WorldLine entered = default;
+            if (_machine is not null && view.Line > _machine.WorldLine)
+            {
+                entered = view.Line;
+                foreach (bool step in LeaveFor(entered)) yield return step;
+            }
+
             if (!store.IsUp || !_host.Log.Admits(Epoch)) continue;
             _isJoining = view.Members.States[Shard] == MemberState.Joining;
             _host.Log.Sync(_host.Log.Appended);
@@ -139,9 +147,10 @@ internal sealed partial class ProxyProcess
                     Attach(_host.Log.Last with { Offset = store.History.Count }, view, isRestarted: true);
                     break;
                 case RecoveryDecision.RestoreFromLog restore:
-                    CloseFrontEnd();
-                    foreach (bool step in Restore(restore, view)) yield return step;
+                    if (!Is(SimMutation.EntersBeforeClosed)) CloseFrontEnd();
+                    foreach (bool step in Restore(restore, view, entered)) yield return step;
                     if (_attachedTo == 0) continue;
+                    entered = restore.WorldLine;
                     break;
                 case RecoveryDecision.BeginToJoin join:
                     BeginToJoin(join.At, view);
@@ -177,7 +186,8 @@ internal sealed partial class ProxyProcess
             // Also while the others are waited for: a process that was deposed hears of it in no other way.
             _recorderRuns = true;
             WorldLine line = _machine.WorldLine;
-            foreach (bool step in NoteEntered(line)) yield return step;
+            if (entered != line)
+                foreach (bool step in NoteEntered(line)) yield return step;
             foreach (bool step in AwaitOthers(line)) yield return step;
             // Each world-line's branch counts for what was done before it: told even if the store is lost again.
             if (_rolledBack is { } branch) RollBack(branch);
@@ -224,7 +234,6 @@ internal sealed partial class ProxyProcess
         _isOpen = _isOpenToPlain = false;
         // A connection that broke by itself was noticed before; one that is closed here carries on in the store until that is restored.
         GiveUpUpstream();
-        LoseMarker();
         foreach (var link in _plains)
         {
             // Nobody answers it any more, and no boundary may wait for it.
@@ -236,7 +245,15 @@ internal sealed partial class ProxyProcess
             if (link.InFlight > 0) Close(link);
     }
 
-    private IEnumerable<bool> Restore(RecoveryDecision.RestoreFromLog restore, SqlView view)
+    // When nobody can do anything here any more, nothing of the older world-lines is read: that is noted before the store is at the branch.
+    private IEnumerable<bool> LeaveFor(WorldLine line)
+    {
+        if (!Is(SimMutation.EntersBeforeClosed)) CloseFrontEnd();
+        foreach (bool step in NoteEntered(line)) yield return step;
+        CloseFrontEnd();
+    }
+
+    private IEnumerable<bool> Restore(RecoveryDecision.RestoreFromLog restore, SqlView view, WorldLine entered)
     {
         ShardLog log = _host.Log;
         Boundary start = restore.Last;
@@ -273,6 +290,8 @@ internal sealed partial class ProxyProcess
             yield return true;
         }
 
+        if (entered != restore.WorldLine)
+            foreach (bool step in LeaveFor(restore.WorldLine)) yield return step;
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         start = start with { WorldLine = restore.WorldLine };
         bool isDone = false;
@@ -290,7 +309,6 @@ internal sealed partial class ProxyProcess
         log.BeginWorldLine(start, historyId);
         if (Cluster.IsTraced) Cluster.Note($"{Name} enters {restore.WorldLine} in its log, at {start.Point}, offset {start.Offset}");
         yield return true;
-        if (Is(SimMutation.EntersBeforeRestore)) foreach (bool step in NoteEntered(restore.WorldLine)) yield return step;
         // A restore takes its time.
         for (int n = Cluster.Random.Next(8); n > 0; n--) yield return true;
         if (!_host.Store.IsUp || !log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;

@@ -90,6 +90,9 @@ internal sealed class StoreConnection(long epoch)
     /// <summary>The store has closed it, or died.</summary>
     public bool IsDead { get; set; }
 
+    /// <summary>Its process has closed it: what is executed on it yet, nobody hears of.</summary>
+    public bool IsGivenUp { get; set; }
+
     public Queue<Command> ToStore { get; } = new();
     public Queue<Reply> ToProxy { get; } = new();
 }
@@ -124,6 +127,9 @@ internal sealed class Store
     public bool HasGap { get; set; }
 
     public Op? ValueOf(int key) => _values[key];
+
+    /// <summary>Those that it reads from, the oldest first.</summary>
+    public IReadOnlyList<StoreConnection> Connections => _connections;
 
     /// <summary>Nothing of what a connection still holds is executed any more.</summary>
     public void Kill(StoreConnection connection) => Kill(c => c == connection);
@@ -262,7 +268,7 @@ internal sealed class Store
         Op op = command.Op!;
         // What a process has left behind that ended with its shard's membership nobody will read, and nobody hears of.
         bool isOver = _cluster.Sql.Members.States[_shard] == MemberState.Left;
-        if (!isOver) _cluster.Checks.OnExecuted(op, _shard, connection.Epoch, Line);
+        if (!isOver) _cluster.Checks.OnExecuted(op, _shard, connection, Line);
         op.Position = History.Count;
         if (op.Key >= 0)
         {

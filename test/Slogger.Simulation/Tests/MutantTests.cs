@@ -6,7 +6,7 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
-// What needs so many coincidences that few seeds show it has a scenario of its own (LaterWorldLineLetsIn, ClockForgotten, ClockStaysBehind).
+// What needs so many coincidences that few seeds show it has a scenario of its own (LaterWorldLineLetsIn, LostMarkerLivesOn, ClockForgotten, ClockStaysBehind).
 public class MutantTests
 {
     // What takes several leases, or world-lines, has time for more of them.
@@ -18,7 +18,7 @@ public class MutantTests
     [InlineData((int)SimMutation.EpochNotCompared, "I6", 100)]
     [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 20000)]
     [InlineData((int)SimMutation.BeginNotCompared, "I5", 100)]
-    [InlineData((int)SimMutation.EntersBeforeRestore, "I5", 40000)]
+    [InlineData((int)SimMutation.EntersBeforeClosed, "I5", 40000)]
     [InlineData((int)SimMutation.PlainLetInEarly, "I5", 600)]
     [InlineData((int)SimMutation.StoreNotFenced, "I6", 500)]
     [InlineData((int)SimMutation.RepliesNotHeld, "I1", 6000)]

@@ -39,6 +39,46 @@ public class ScenarioTests
         });
     }
 
+    // The connection breaks for the proxy alone: the store has the marker yet to read, and reads it behind what comes on the next connection. Then the process
+    // dies, and what it had not read in the stream the next one reads.
+    [Fact]
+    public void Marker_LostWithItsConnection_EndsNoVersionBehindWhatFollows()
+    {
+        SimSettings two = new() { Seed = 0, Shards = 2, ClockErrorUs = 0 };
+        AssertRule("I1", two, two with { Mutation = SimMutation.LostMarkerLivesOn }, c =>
+        {
+            (ShardHost host, ShardHost other) = (c.Hosts[0], c.Hosts[1]);
+            ProxyProcess proxy = host.Newest!;
+            Rounds(c, 60);
+            StoreConnection carrier = host.Store.Connections[^1];
+            c.Sessions[0].Begin(0, 1, c.Random);
+            Loop(c, proxy, () => carrier.ToStore.Any(command => command.Op is not null));
+            host.Store.ExecuteAll();
+            for (int i = 0; i < 400 && carrier.ToStore.Count == 0; i++) Alone(c, host, executes: false);
+            proxy.IsStreamHeld = true;
+            Marker marker = carrier.ToStore.Peek().Marker!.Value;
+            carrier.IsDead = true;
+            // The other shard closes the same version, and begins the next.
+            for (int i = 0; i < 400 && other.Log.Last.Version < marker.Closed; i++) Alone(c, other);
+            other.Newest!.IsStreamHeld = true;
+            for (int i = 0; i < 40; i++) proxy.Loop(c.Random);
+            for (int i = 0; i < 40; i++) proxy.StepTasks();
+            c.Sessions[1].Begin(1, 1, c.Random);
+            Turns(c, other);
+            c.Sessions[1].ReceiveAll();
+            c.Sessions[1].Begin(0, 1, c.Random);
+            for (int i = 0; i < 4; i++) proxy.Loop(c.Random);
+            foreach (StoreConnection connection in host.Store.Connections.Reverse().ToArray()) host.Store.ExecuteAllOf(connection);
+            c.ProxyDies(host);
+            c.StartProxy(host);
+            for (int i = 0; i < 200 && c.Sql.Look().Claims[0].Point.Version < marker.Closed; i++) c.Round();
+            c.StoreDies(other);
+            other.Newest!.IsStreamHeld = false;
+            Rounds(c, 60);
+            Assert.Equal(2, c.Sql.Line.Number);
+        });
+    }
+
     [Fact]
     public void Strides_ThatDoNotNest_AreRoundedToACommonMultiple()
     {
@@ -424,12 +464,23 @@ public class ScenarioTests
     }
 
     /// <summary>A shard works, and no time passes.</summary>
-    private static void Turns(Cluster c, ShardHost host)
+    private static void Turns(Cluster c, ShardHost host, bool executes = true)
     {
         for (int i = 0; i < 4; i++) host.Newest!.Loop(c.Random);
-        host.Store.ExecuteAll();
+        if (executes) host.Store.ExecuteAll();
         for (int i = 0; i < 8; i++) host.Newest!.StreamOne();
         for (int i = 0; i < 8; i++) host.Newest!.Loop(c.Random);
+    }
+
+    /// <summary>A shard goes on, and with it time and SQL; the others do nothing.</summary>
+    private static void Alone(Cluster c, ShardHost host, bool executes = true)
+    {
+        c.PassTime(150);
+        host.Newest!.BeginToWait();
+        Turns(c, host, executes);
+        host.Newest!.SyncSome(c.Random);
+        host.Newest!.StepTasks();
+        foreach (SqlCall call in c.Calls.Where(call => call.Caller == host.Newest).ToArray()) Answer(c, call);
     }
 
     /// <summary>Turns of one front end, while time passes.</summary>
