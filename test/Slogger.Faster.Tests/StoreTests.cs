@@ -209,7 +209,7 @@ public sealed class StoreTests : IDisposable
         {
             FasterStore.Undo overtaken = store.BeingUndone!;
             // It waits for its turn, and the purge of this one ends before its first key.
-            further = store.RollbackAsync(first.Point, new(3), new(40), () => worker.PutBack("key:7"u8, overtaken));
+            further = store.RollbackAsync(first.Point, new(3), new(40), () => worker.PutBack("key:7"u8, FasterWorker.HashOf("key:7"u8), overtaken));
         });
         Assert.Null(none);
         Assert.NotNull(await further);
