@@ -121,7 +121,7 @@ internal sealed partial class ProxyProcess
 
             // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
             WorldLine entered = default;
-            if (_machine is not null && view.Line > _machine.WorldLine)
+            if (Cluster.EntersEarly && _machine is not null && view.Line > _machine.WorldLine)
             {
                 entered = view.Line;
                 foreach (bool step in LeaveFor(entered)) yield return step;
@@ -150,7 +150,7 @@ internal sealed partial class ProxyProcess
                     if (!Is(SimMutation.EntersBeforeClosed)) CloseFrontEnd();
                     foreach (bool step in Restore(restore, view, entered)) yield return step;
                     if (_attachedTo == 0) continue;
-                    entered = restore.WorldLine;
+                    if (Cluster.EntersEarly) entered = restore.WorldLine;
                     break;
                 case RecoveryDecision.BeginToJoin join:
                     BeginToJoin(join.At, view);
@@ -290,7 +290,7 @@ internal sealed partial class ProxyProcess
             yield return true;
         }
 
-        if (entered != restore.WorldLine)
+        if (Cluster.EntersEarly && entered != restore.WorldLine)
             foreach (bool step in LeaveFor(restore.WorldLine)) yield return step;
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         start = start with { WorldLine = restore.WorldLine };
