@@ -73,9 +73,9 @@ internal sealed partial class Cluster
     /// <summary>Whether shards whose stores are alive go back in place, if they can; else everything is restored.</summary>
     public bool RollsBackInPlace => Settings.InPlace ?? Settings.Seed % 5 < 2;
 
-    /// <summary>Whether shards note that they have entered a world-line as soon as they have closed, as the product does; else when their store is there: a
-    /// process that has just started may not come to it earlier, the others wait for longer, and more can happen meanwhile.</summary>
-    public bool EntersEarly => Settings.Seed / 2 % 2 == 0;
+    /// <summary>Whether shards note that they have entered a world-line as soon as they have closed, as the product does; else only when their store is there:
+    /// the others wait for longer then, and more can happen meanwhile.</summary>
+    public bool EntersEarly => !Settings.Faults || Settings.Seed % 5 is not (0 or 2);
 
     /// <summary>How far the clocks may be apart, in microseconds: not at all, less than a version, or several.</summary>
     public long ClockErrorUs { get; }
