@@ -16,7 +16,6 @@ internal sealed unsafe partial class MemoryHints
 {
     // FASTER's layout of the index: buckets of a cache line with seven entries, each a tag of 14 bits above an address of 48.
     private const int BucketBytes = 64, EntriesPerBucket = 7, TagBits = 14, AddressBits = 48, LineBytes = 64;
-    private const long PagesAhead = 8;
     private const int UseHugePages = 14, CollapseNow = 25;   // MADV_HUGEPAGE, MADV_COLLAPSE
     private const BindingFlags Hidden = BindingFlags.Instance | BindingFlags.NonPublic | BindingFlags.Public;
     private readonly byte* _index;
@@ -85,8 +84,6 @@ internal sealed unsafe partial class MemoryHints
             if (page == 0 || page == _advised[i]) continue;
             _advised[i] = page;
             Advise((nint)page, 1L << _pageBits, now: true);
-            // The runtime puts what FASTER will ask for next a little further on. Made of huge pages from the first, it need not be copied into them.
-            Advise((nint)page + (nint)(1L << _pageBits), PagesAhead << _pageBits, now: false);
         }
     }
 
