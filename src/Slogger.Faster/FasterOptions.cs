@@ -26,6 +26,10 @@ public sealed record FasterOptions
     /// each commit. Default: 1024.</summary>
     public int Stripes { get; init; } = 1024;
 
+    /// <summary>Whether the process is there for the store alone. Then the kernel is told to use huge pages for memory that the runtime has not given to it yet: writers
+    /// wait less while the log grows for the first time. Default: false.</summary>
+    public bool OwnsProcess { get; init; }
+
     /// <summary>The disk, for tests.</summary>
     internal IFileLayer Files { get; init; } = SystemFileLayer.Instance;
 

@@ -25,6 +25,7 @@ namespace Slogger.Faster;
 public sealed partial class FasterStore : IDisposable
 {
     private const int ReadBytes = 1 << 20;
+    private const int PagesAdvised = 8;
     private static readonly TimeSpan s_disposePause = TimeSpan.FromMilliseconds(20);
     private readonly FasterOptions _options;
     private readonly IDisposable _directoryLock;
@@ -63,7 +64,7 @@ public sealed partial class FasterStore : IDisposable
                 new CheckpointSettings { CheckpointManager = _files, CheckpointVersionSwitchBarrier = true },
                 comparer: new KeyComparer(), concurrencyControlMode: ConcurrencyControlMode.None);
             _kv.UnsafeRegisterCallback(_ends);
-            Hints = MemoryHints.Of(_kv, options.PageBits);
+            Hints = MemoryHints.Of(_kv, options.PageBits, options.OwnsProcess ? PagesAdvised : 0);
             _budget = new(1L << options.PageBits, 1L << (Bits(options.MemoryBytes) - options.PageBits));
             _compactor = new(this);
             Stripes = new((int)Math.Min(options.Stripes, buckets));

@@ -23,18 +23,22 @@ internal sealed unsafe partial class MemoryHints
     private readonly long[] _pages;      // where each page of the log is; 0: not there yet
     private readonly long[] _advised;    // those of them that the kernel has been told of
     private readonly int _pageBits;
+    private readonly long _ahead;        // so many bytes behind each are for pages to come
 
-    private MemoryHints(byte* index, long bucketMask, long[] pages, int pageBits)
+    private MemoryHints(byte* index, long bucketMask, long[] pages, int pageBits, int ahead)
     {
         _index = index;
-        (_bucketMask, _pages, _pageBits) = (bucketMask, pages, pageBits);
+        (_bucketMask, _pages, _pageBits, _ahead) = (bucketMask, pages, pageBits, (long)ahead << pageBits);
         _advised = new long[pages.Length];
         // Nobody has touched it: it comes as huge pages.
         Advise((nint)index, (bucketMask + 1) * BucketBytes, now: false);
     }
 
     /// <summary>Finds out where a store's memory is; null: FASTER has changed.</summary>
-    public static MemoryHints? Of(FasterKV<SpanByte, SpanByte> kv, int pageBits)
+    /// <param name="kv">The store.</param>
+    /// <param name="pageBits">A page of its log, as a power of two.</param>
+    /// <param name="ahead">For how many pages that are not there yet the kernel is told, too. Other memory of the process may come to lie there.</param>
+    public static MemoryHints? Of(FasterKV<SpanByte, SpanByte> kv, int pageBits, int ahead)
     {
         if (!Sse.IsSupported) return null;
         object? log = typeof(FasterKV<SpanByte, SpanByte>).GetField("hlog", Hidden)?.GetValue(kv);
@@ -42,7 +46,7 @@ internal sealed unsafe partial class MemoryHints
         if (log?.GetType().GetField("pointers", Hidden)?.GetValue(log) is not long[] pages || !int.IsPow2(pages.Length)) return null;
         if (table?.GetType().GetField("tableAligned", Hidden)?.GetValue(table) is not Pointer index) return null;
         if (table.GetType().GetField("size_mask", Hidden)?.GetValue(table) is not long mask) return null;
-        return new((byte*)Pointer.Unbox(index), mask, pages, pageBits);
+        return new((byte*)Pointer.Unbox(index), mask, pages, pageBits, ahead);
     }
 
     /// <summary>The bucket of a key will be needed.</summary>
@@ -84,6 +88,8 @@ internal sealed unsafe partial class MemoryHints
             if (page == 0 || page == _advised[i]) continue;
             _advised[i] = page;
             Advise((nint)page, 1L << _pageBits, now: true);
+            // The runtime puts what FASTER asks for next a little further on. Made of huge pages from the first, it need not be copied into them.
+            if (_ahead > 0) Advise((nint)page + (nint)(1L << _pageBits), _ahead, now: false);
         }
     }
 

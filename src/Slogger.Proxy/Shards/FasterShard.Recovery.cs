@@ -109,7 +109,8 @@ internal partial class FasterShard
         long began = Stopwatch.GetTimestamp();
         try
         {
-            _faster = FasterStore.OpenAt(_fasterOptions, commit, open);
+            // An application that hosts the shard has memory of its own beside.
+            _faster = FasterStore.OpenAt(_fasterOptions with { OwnsProcess = !AdmitsLocal }, commit, open);
             SuspendLocalIfPunctual(_faster);
         }
         catch (Exception e) when (e is InvalidDataException or InvalidOperationException or UnauthorizedAccessException or FASTER.core.FasterException)
