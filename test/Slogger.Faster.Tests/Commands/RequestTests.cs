@@ -136,7 +136,7 @@ public sealed unsafe class RequestTests : IDisposable
         fixed (byte* at = requests)
         {
             Run(at, requests.Length, 200);
-            // What the runtime does for itself (tables of its own that grow, code that is compiled anew) is done in one round, not in each.
+            // What requests allocate they allocate in each round; what comes in one of them only is not theirs.
             long least = long.MaxValue;
             for (int round = 0; round < 5; round++)
             {
