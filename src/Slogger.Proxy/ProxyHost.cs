@@ -121,7 +121,7 @@ public static class ProxyHost
             await using (stop.Register(() => asked.TrySetResult()).ConfigureAwait(false))
             {
                 Task failure = versioned?.Failure ?? Task.Delay(Timeout.Infinite, CancellationToken.None);
-                await Task.WhenAny(asked.Task, ended.Task, failure, versioned?.Leaving ?? failure).ConfigureAwait(false);
+                await Task.WhenAny(asked.Task, ended.Task, failure, versioned?.MayLeave ?? failure).ConfigureAwait(false);
             }
             // In order: no more requests, the last version committed, then the connections.
             if (versioned is not null) { await versioned.StopAsync().ConfigureAwait(false); }

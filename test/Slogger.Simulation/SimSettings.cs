@@ -178,8 +178,14 @@ internal enum SimMutation
     /// <summary>A joiner begins anew although it may be admitted yet with what it had before.</summary>
     AdmissionForgotten,
 
+    /// <summary>A joiner whose clock stands behind those of the others goes by its clock alone.</summary>
+    JoinerNotHurried,
+
     /// <summary>A leaver counts no more as soon as it hears that it is to leave, whatever it has durable.</summary>
     LeavesAtOnce,
+
+    /// <summary>A leaver counts no more when what it has answered is durable, whether the cut has come to it or not.</summary>
+    LeavesUncommitted,
 
     /// <summary>A dead leaver is removed, and no world-line is begun.</summary>
     DeadLeavesQuietly,

@@ -9,13 +9,15 @@
 // Until then it serves nobody, so that each of its versions is empty and no cut needs it.
 //
 // A leaver owns no slots, and takes part in no move: what it had is elsewhere, and a move ends only when no recovery can undo it.
-// It ends its last version, and counts no more when that is durable: all that it has ever answered is in versions up to there. One
+// It stops serving, and counts until the recorded cut has come to the last version in which it served: a version of its own may have been
+// open beyond its time, and while it counts no cut falls into what others count to several. One
 // that is dead cannot say so: a world-line is begun in its name first, so that nothing above its last claim is ever committed.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Membership;
 
@@ -62,6 +64,14 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
     internal static bool Admits(WorldPoint cut, in DurableClaim claim, MemberMutation mutation) =>
         (claim.Point.WorldLine == cut.WorldLine || mutation == MemberMutation.AnyWorldLineAdmits)
         && (claim.Restores(cut.Version) || mutation == MemberMutation.AnyClaimAdmits || (mutation == MemberMutation.FloorIgnored && claim.Point.Version >= cut.Version));
+
+    /// <summary>The version that a joiner is to open at once, since the cut has passed what it has durable: its clock may stand behind those of the
+    /// others for ever. It serves nobody, so what it closes ahead of its clock is empty; whom it lets in later it lets in when that has come.</summary>
+    /// <param name="cut">The recorded cut.</param>
+    /// <param name="durable">What the joiner has durable.</param>
+    /// <returns>As far beyond the cut as the joiner was behind it, so that the next claim, or one soon after, is not late again; null if it is not behind.</returns>
+    public static Version? CatchesUpAt(WorldPoint cut, WorldPoint durable) =>
+        cut.WorldLine == durable.WorldLine && cut.Version > durable.Version ? new(cut.Version.Number + (cut.Version.Number - durable.Version.Number) + 1) : null;
 
     /// <summary>Gives a number to a shard that is to join. Again, while it is joining or has joined: nothing changes.</summary>
     /// <param name="shard">The number that it is to have: the next one, so that a typing error makes no shard.</param>

@@ -30,7 +30,10 @@ internal interface ICutListener
     bool IsJoining { get; }
 
     /// <summary>Asks to be admitted with a point that is recorded.</summary>
-    Task AskToJoinAsync(WorldPoint recorded, CancellationToken stop);
+    /// <param name="recorded">The point.</param>
+    /// <param name="cut">The recorded cut at that moment.</param>
+    /// <param name="stop">Ends it.</param>
+    Task AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop);
 
     /// <summary>The version that is open here.</summary>
     Version OpenVersion { get; }
@@ -204,7 +207,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         // Of a world-line that is over, it is owed to nobody.
         if (result is { Outcome: not DurableOutcome.Recorded }) { _latest = null; }
         listener.OnRecorded(durable.Point, result);
-        if (listener.IsJoining && result is { Outcome: DurableOutcome.Recorded }) { await listener.AskToJoinAsync(durable.Point, stop).ConfigureAwait(false); }
+        if (listener.IsJoining && result is { Outcome: DurableOutcome.Recorded } recorded) { await listener.AskToJoinAsync(durable.Point, recorded.Cut, stop).ConfigureAwait(false); }
         return result is { Outcome: DurableOutcome.Recorded };
     }
 

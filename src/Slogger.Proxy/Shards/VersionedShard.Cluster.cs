@@ -218,7 +218,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // ---- Who is alive ----
 
     // One that joins or leaves has it, and lets nobody in.
-    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _isJoining || _leaving.Task.IsCompleted);
+    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _isJoining || _isLeaving);
 
     void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
 
@@ -228,7 +228,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     protected void OnDeposed(string owner)
     {
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
-        if (_leaving.Task.IsCompleted && _stopped.Task.IsCompleted) { return; }
+        if (_isLeaving && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
         Fail(owner == Nobody.Name
             ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")

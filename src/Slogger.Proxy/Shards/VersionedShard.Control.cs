@@ -105,6 +105,7 @@ internal abstract partial class VersionedShard
         {
             // Only now, so that shards that are started one after the other do not wait for each other.
             await PeersEnteredAsync(stop).ConfigureAwait(false);
+            await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
         }
         catch (OperationCanceledException)
@@ -346,7 +347,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder, _watching, _beating).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching, _beating, _leaving).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {

@@ -2,7 +2,9 @@
 //
 // Joining: until it is admitted nobody is let in, cuts say nothing about this shard, and it has each of its versions in SQL at once,
 // where it asks to be admitted with it. Whatever goes wrong before, it begins anew with its empty store.
-// Leaving: as at any ordered end the last version is closed and recorded; then the membership is ended, and so is the process.
+// Leaving: nobody is served any more, and the cut is awaited; then, as at any ordered end, the last version is closed and recorded, the
+// membership is ended, and so is the process.
+using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
@@ -19,15 +21,19 @@ internal abstract partial class VersionedShard
 {
     private static readonly TimeSpan EndMembershipLimit = TimeSpan.FromSeconds(10);
     private readonly SemaphoreSlim _admission = new(1, 1);
-    private readonly TaskCompletionSource _leaving = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private static readonly TimeSpan LeavePeriod = TimeSpan.FromMilliseconds(5);
+    private static readonly TimeSpan LeaveWarning = TimeSpan.FromSeconds(10);
+    private readonly TaskCompletionSource _mayLeave = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private Task _leaving = Task.CompletedTask;
+    private volatile bool _isLeaving;
     private volatile bool _isJoining;
     private volatile bool _mayBeAdmitted;
 
     // What is below was said by an earlier beginning; none while it is not clear with what this shard begins.
     private Version? _joinsFrom;
 
-    /// <summary>Completes when the shard is to leave its cluster: then it is stopped.</summary>
-    public Task Leaving => _leaving.Task;
+    /// <summary>Completes when the shard can leave its cluster, as it is to: then it is stopped.</summary>
+    public Task MayLeave => _mayLeave.Task;
 
     // ---- Joining ----
 
@@ -59,7 +65,7 @@ internal abstract partial class VersionedShard
         return true;
     }
 
-    async Task ICutListener.AskToJoinAsync(WorldPoint recorded, CancellationToken stop)
+    async Task ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop)
     {
         await _admission.WaitAsync(stop).ConfigureAwait(false);
         try
@@ -71,7 +77,11 @@ internal abstract partial class VersionedShard
                 // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
                 claim = machine.ClaimOf(machine.Durable);
             }
-            if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false)) { return; }
+            if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false))
+            {
+                CatchUp(claim.Point, cut);
+                return;
+            }
             FailPoint.Pass(FailPoint.JoinAdmitted);
             _isJoining = false;
             _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
@@ -87,15 +97,60 @@ internal abstract partial class VersionedShard
         }
     }
 
+    private void CatchUp(WorldPoint durable, WorldPoint cut)
+    {
+        if (Members.CatchesUpAt(cut, durable) is not { } version) { return; }
+        lock (_machineLock)
+        {
+            if (_machine is { } machine && machine.WorldLine == cut.WorldLine) { machine.FastForward(version); }
+        }
+    }
+
     // ---- Leaving ----
 
     void IPulseListener.OnMembers()
     {
         _messages?.Follow(_seat.Members);
-        if (_seat.State == MemberState.Leaving && _leaving.TrySetResult()) { _report.Info($"shard {_seat.Shard}: leaves cluster \"{_seat.Cluster}\""); }
+        if (_seat.State != MemberState.Leaving || _isLeaving) { return; }
+        _isLeaving = true;
+        _report.Info($"shard {_seat.Shard}: leaves cluster \"{_seat.Cluster}\"");
+        _leaving = Task.Run(() => AwaitLastCutAsync(_ending.Token), CancellationToken.None);
     }
 
-    // The last version is durable, and in SQL.
+    // Serves nobody from now on, and counts until the cut has come to all that it has answered.
+    private async Task AwaitLastCutAsync(CancellationToken stop)
+    {
+        _door.Shut();
+        OnClosing();
+        Version? last = null;
+        long began = Stopwatch.GetTimestamp();
+        bool isTold = false;
+        while (!stop.IsCancellationRequested)
+        {
+            // What was let through before the door was shut has been forwarded when the loop has seen that.
+            if (_loop is { } loop)
+            {
+                if (last is null) { await loop.SeenAsync().ConfigureAwait(false); }
+                lock (_machineLock)
+                {
+                    if (_machine is { NeedsMarker: false, MarkerInFlight: false } machine)
+                    {
+                        last ??= machine.LastBoundary.Version;
+                        if (machine.Committed.Version >= last) { break; }
+                    }
+                }
+            }
+            if (!isTold && Stopwatch.GetElapsedTime(began) > LeaveWarning)
+            {
+                isTold = true;
+                _report.Warn($"shard {_seat.Shard}: can leave when the cut has come to {(last is { } version ? $"version {version}" : "its last version")}, and it has not in {LeaveWarning.TotalSeconds} s: is a shard down? slogger recover has the others go on without one that is");
+            }
+            await Task.Delay(LeavePeriod, CancellationToken.None).ConfigureAwait(false);
+        }
+        _mayLeave.TrySetResult();
+    }
+
+    // Whatever was answered is in the cut.
     private async Task EndMembershipAsync()
     {
         if (_seat.State != MemberState.Leaving) { return; }

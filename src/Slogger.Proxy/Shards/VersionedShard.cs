@@ -65,7 +65,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public bool IsOpen => _door.IsOpen;
 
-    public bool IsEnding => _isStopping && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
+    public bool IsEnding => (_isStopping || _isLeaving) && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
 
     public long WorldLine => Volatile.Read(ref _worldLine);
 

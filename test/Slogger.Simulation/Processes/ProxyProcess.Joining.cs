@@ -2,6 +2,7 @@
 // nobody can go back behind, lets nobody in, records each version at once, and asks with it to be admitted. Whatever goes wrong before
 // that, it begins anew.
 using Slogger.Core.Cuts;
+using Slogger.Core.Membership;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -45,7 +46,7 @@ internal sealed partial class ProxyProcess
         Cluster.OnMember("begins to join", Shard);
     }
 
-    private IEnumerable<bool> AskToJoin(WorldPoint recorded)
+    private IEnumerable<bool> AskToJoin(WorldPoint recorded, WorldPoint cut)
     {
         if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) yield break;
         _asksToJoin = true;
@@ -56,6 +57,7 @@ internal sealed partial class ProxyProcess
         _asksToJoin = false;
         _mayBeAdmitted |= admit.Result is null;
         if (admit.Result is true) _isJoining = false;
+        else if (Members.CatchesUpAt(cut, claim.Point) is { } version && !Is(SimMutation.JoinerNotHurried)) machine.FastForward(version);
     }
 
     // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.

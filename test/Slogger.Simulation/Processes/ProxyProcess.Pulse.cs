@@ -1,7 +1,9 @@
 // A proxy's heart-beat in the metadata, as the product's ClusterPulse: it learns how the grid stands (the real GridFollower), and that its
 // shard is to leave. And the ordered end of a process: nothing more is forwarded, the last version is closed and recorded.
 using Slogger.Core.Membership;
+using Slogger.Core.Shards;
 using Slogger.Core.Versions;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -14,6 +16,8 @@ internal sealed partial class ProxyProcess
     private GridFollower _grid = null!;
     private bool _isStopping;
     private bool _isStopped;
+    private bool _isLeaving;
+    private Version? _servedLast;
 
     private IEnumerable<bool> LearnGridAtStart()
     {
@@ -84,11 +88,16 @@ internal sealed partial class ProxyProcess
     public bool Stop()
     {
         if (!_isOpenToPlain || _isStopping || _isSuspect || IsDead || _machine is not { } machine) return false;
-        _isStopping = true;
         _isOpen = _isOpenToPlain = false;
+        BeginToStop(machine);
+        return true;
+    }
+
+    private void BeginToStop(ShardMachine machine)
+    {
+        _isStopping = true;
         machine.Stopping();
         Start(StopTask());
-        return true;
     }
 
     private IEnumerable<bool> StopTask()
@@ -124,7 +133,17 @@ internal sealed partial class ProxyProcess
             yield break;
         }
 
-        Stop();
+        if (!_isLeaving)
+        {
+            if (!_isOpenToPlain || _isStopping || _isSuspect) yield break;
+            _isLeaving = true;
+            _isOpen = _isOpenToPlain = false;
+        }
+
+        // While it counts no cut falls into a version that was open beyond its time.
+        if (_isStopping || _isSuspect || _machine is not { NeedsMarker: false, MarkerInFlight: false } machine) yield break;
+        Version last = _servedLast ??= machine.LastBoundary.Version;
+        if (machine.Committed.Version >= last || Is(SimMutation.LeavesUncommitted)) BeginToStop(machine);
     }
 
     // At an ordered end the last version is closed before its time: what is done next would be counted later than what others do at the

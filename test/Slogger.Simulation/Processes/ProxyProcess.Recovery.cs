@@ -182,7 +182,7 @@ internal sealed partial class ProxyProcess
 
             foreach (bool step in OpenMoves()) yield return step;
             if (IsDead) yield break;
-            _isOpen = true;
+            _isOpen = !_isLeaving;
             // Also while the others are waited for: a process that was deposed hears of it in no other way.
             _recorderRuns = true;
             WorldLine line = _machine.WorldLine;
@@ -198,7 +198,7 @@ internal sealed partial class ProxyProcess
                 continue;
             }
 
-            _isOpenToPlain = true;
+            _isOpenToPlain = !_isLeaving;
             yield break;
         }
     }

@@ -214,8 +214,8 @@ internal sealed partial class ProxyProcess : Process
                 SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
                 while (!call.IsDone) yield return true;
                 OnRecorded(claim, row, (RecordResult?)call.Result);
-                if (_isJoining && call.Result is RecordResult { Outcome: RecordOutcome.Recorded })
-                    foreach (bool step in AskToJoin(claim.Point)) yield return step;
+                if (_isJoining && call.Result is RecordResult { Outcome: RecordOutcome.Recorded } recorded)
+                    foreach (bool step in AskToJoin(claim.Point, CutOf(recorded.View))) yield return step;
             }
             else if (_recorderRuns && Cluster.NowUs >= _askAt)
             {

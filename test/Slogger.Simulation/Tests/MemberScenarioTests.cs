@@ -4,6 +4,7 @@ using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Simulation.Processes;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Tests;
 
@@ -40,6 +41,20 @@ public class MemberScenarioTests
             c.StoreDies(c.Hosts[0]);
             Until(c, () => c.Sql.Line.Number == 2);
             ScenarioTests.Rounds(c, 60);
+        });
+    }
+
+    // What it has durable is what its clock says, and the cut is always further.
+    [Fact]
+    public void Joiner_WhoseClockStandsBehind_IsAdmitted()
+    {
+        ScenarioTests.AssertRule("I8", Growing, Growing with { Mutation = SimMutation.JoinerNotHurried }, c =>
+        {
+            ShardHost joiner = c.AddShard()!;
+            joiner.SkewUs -= 30 * Cluster.IntervalUs;
+            c.StartProxy(joiner);
+            Write(c, 0);
+            ScenarioTests.Rounds(c, 200);
         });
     }
 
@@ -80,6 +95,35 @@ public class MemberScenarioTests
             if (leaver.Newest is { } there) there.IsSyncHeld = false;
             Until(c, () => c.Sql.Members.States[leaver.Number] == MemberState.Left);
             c.PowerCut(leaver);
+            ScenarioTests.Rounds(c, 40);
+        });
+    }
+
+    // Its marker is late: one version holds what others count to several, and while it counts no cut falls between them.
+    [Fact]
+    public void Leaver_WithAVersionOpenBeyondItsTime_CountsUntilTheCutHasPassedIt()
+    {
+        ScenarioTests.AssertRule("I1", Growing, Growing with { Mutation = SimMutation.LeavesUncommitted }, c =>
+        {
+            ShardHost leaver = Joined(c), other = c.Hosts[1];
+            ProxyProcess proxy = leaver.Newest!;
+            proxy.IsStreamHeld = true;
+            Say(c, leaver.Number);
+            Until(c, () => proxy.Machine!.MarkerInFlight);
+            Version open = proxy.Machine!.OpenVersion;
+            Until(c, () => other.Log.Sync(0).Version >= open);
+            other.Newest!.IsSyncHeld = true;
+            Version late = new(other.Log.Last.Version.Number + 2);
+            Until(c, () => c.Hosts[0].Log.Last.Version > late);
+            c.Sessions[0].Begin(0, 1, c.Random);
+            Until(c, () => c.Sessions[0].Session.Unanswered == 0);
+            c.Sessions[1].Begin(leaver.Number, 1, c.Random, keyMeant: -1);
+            Until(c, () => c.Sessions[1].Session.Unanswered == 0);
+            proxy.IsStreamHeld = false;
+            c.BeginToLeave(leaver.Number);
+            ScenarioTests.Rounds(c, 100);
+            other.Newest!.IsSyncHeld = false;
+            Until(c, () => c.Sql.Members.States[leaver.Number] == MemberState.Left);
             ScenarioTests.Rounds(c, 40);
         });
     }
