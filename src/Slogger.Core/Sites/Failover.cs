@@ -1,0 +1,98 @@
+// A failover, as its manager performs it (the paper, section 5.6): the command, or any process that goes on with one that was begun. It may die at any step; SQL says
+// how far it came (SiteState), and what was not written down is asked for again.
+//
+// Order: the epoch is taken; every receiver accepts nothing from then on, and says for good what it holds; when all have, and no site lease can be left, the least of it is the
+// final watermark: recorded, with the new world-line; each shard goes to exactly that and makes void what lies above; then it is opened.
+//
+// What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and none of them ever holds less.
+// Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver may have gone on, and told others.
+using System.Collections.Immutable;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Sites;
+
+/// <summary>What comes next.</summary>
+public abstract record FailoverStep
+{
+    private FailoverStep()
+    {
+    }
+
+    /// <summary>Have SQL take the epoch (<see cref="SiteState.Take(ImmutableArray{int})"/>), after the primary's SQL was asked, without waiting for an answer, to note that it is deposed.</summary>
+    public sealed record Take : FailoverStep;
+
+    /// <summary>Have these streams' receivers freeze and report (<see cref="Receiver.Freeze"/>); again after a while.</summary>
+    public sealed record AskFinals(SiteEpoch Number, ImmutableArray<ShardId> Of) : FailoverStep;
+
+    /// <summary>Wait until then: a primary that is cut off may still hold a lease. Microseconds.</summary>
+    public sealed record AwaitLease(long UntilUs) : FailoverStep;
+
+    /// <summary>Have SQL decide (<see cref="SiteState.Decide"/>), and in the same transaction begin the world-line of the epoch (<see cref="SiteEpoch.FirstWorldLine"/>) at that version:
+    /// the cut, and what each shard is recorded to have durable.</summary>
+    public sealed record Decide(SiteEpoch Number, WorldPoint Final) : FailoverStep;
+
+    /// <summary>It is decided: each receiver reads that in SQL (<see cref="Receiver.Decided"/>). Wait until all are open.</summary>
+    public sealed record AwaitOpen : FailoverStep;
+
+    /// <summary>The site is the primary.</summary>
+    public sealed record Done : FailoverStep;
+
+    /// <summary>It is no business of this site.</summary>
+    public sealed record Refused(string Why) : FailoverStep;
+}
+
+/// <summary>Manages a failover. Not thread-safe. Source: the paper, section 5.6; design, section 10.</summary>
+public sealed class Failover
+{
+    private readonly long _leaseWaitUs;
+    private readonly ShipMutation _mutation;
+    private readonly Dictionary<ShardId, FinalReport> _finals = [];
+    private SiteState _state;
+    private long _frozenUs;
+
+    /// <summary>Begins, or goes on.</summary>
+    /// <param name="state">What SQL says.</param>
+    /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: there is no lease, and the operator attests that the primary is down.</param>
+    public Failover(SiteState state, long leaseWaitUs)
+        : this(state, leaseWaitUs, ShipMutation.None)
+    {
+    }
+
+    internal Failover(SiteState state, long leaseWaitUs, ShipMutation mutation) => (_state, _leaseWaitUs, _mutation) = (state, leaseWaitUs, mutation);
+
+    /// <summary>SQL was read or written: what it says now.</summary>
+    public void Read(SiteState state) => _state = state;
+
+    /// <summary>A receiver's report.</summary>
+    /// <param name="report">What it says.</param>
+    /// <param name="nowUs">When it came.</param>
+    public void Reported(in FinalReport report, long nowUs)
+    {
+        bool isOfThis = report.Number == _state.Epoch && report.Stream.Number < _state.Streams.Length && report.Generation == _state.Streams[report.Stream.Number].Generation;
+        if (!isOfThis && _mutation != ShipMutation.StaleFinalCounts) return;
+        if (_state.Role != SiteRole.FailingOver || !_finals.TryAdd(report.Stream, report)) return;
+        _frozenUs = nowUs;
+    }
+
+    /// <summary>What is to be done next.</summary>
+    public FailoverStep Next(long nowUs)
+    {
+        switch (_state.Role)
+        {
+            case SiteRole.Backup: return new FailoverStep.Take();
+            case SiteRole.Primary when _state.Final is not null: return new FailoverStep.Done();
+            case SiteRole.FailingOver: break;
+            default: return new FailoverStep.Refused("the site is no backup");
+        }
+
+        if (_state.Final is not null) return new FailoverStep.AwaitOpen();
+        ImmutableArray<ShardId> missing = [.. Enumerable.Range(0, _state.Streams.Length).Select(s => new ShardId(s)).Where(s => !_state.Streams[s.Number].IsLost && !_finals.ContainsKey(s))];
+        if (missing.Length > 0 && !(_mutation == ShipMutation.FinalBeforeAll && _finals.Count > 0)) return new FailoverStep.AskFinals(_state.Epoch, missing);
+        if (_finals.Count == 0) return new FailoverStep.Refused("no stream is left that holds anything");
+        if (nowUs < _frozenUs + _leaseWaitUs && _mutation != ShipMutation.LeaseNotAwaited) return new FailoverStep.AwaitLease(_frozenUs + _leaseWaitUs);
+        WorldPoint final = _finals.Values.Min(f => f.Held);
+        return new FailoverStep.Decide(_state.Epoch, final);
+    }
+}

@@ -1,0 +1,143 @@
+// What a site's SQL says of the site itself: whether it leads, under which epoch, and what its backup's streams are. Immutable and pure: SQL performs a change in one
+// transaction by reading the rows, applying it here, and writing the result; a caller who does not hear of it does it again.
+//
+// A failover is a change of one site's SQL alone, since the other may be gone. From the moment on at which it has taken the epoch nothing of an older one is received
+// (each receiver that starts reads it here, each that runs is told), and it has one outcome: whoever goes on with it finds here how far it came.
+using System.Collections.Immutable;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Sites;
+
+/// <summary>What a site is.</summary>
+public enum SiteRole : byte
+{
+    /// <summary>It serves.</summary>
+    Primary,
+
+    /// <summary>It follows a primary.</summary>
+    Backup,
+
+    /// <summary>It was a backup, follows nobody any more, and is becoming the primary.</summary>
+    FailingOver,
+
+    /// <summary>It was the primary; the other site is, or will be. Nothing is served or committed here, and no process starts but as a backup.</summary>
+    Deposed,
+}
+
+/// <summary>A stream at the backup.</summary>
+/// <param name="Generation">Which life of it counts, from 1 on; each seeding begins another.</param>
+/// <param name="IsSeeding">It has no log yet that could be gone on with: it holds nothing.</param>
+/// <param name="Newest">The newest sender.</param>
+/// <param name="IsLost">In the failover that is under way the operator has given it up.</param>
+/// <param name="IsOpen">Its shard is ready to be opened as a primary's.</param>
+public readonly record struct StreamState(long Generation, bool IsSeeding, Sender Newest, bool IsLost = false, bool IsOpen = false);
+
+/// <summary>What becomes of a change: the state after it, or why it is refused.</summary>
+/// <param name="After">Null: refused.</param>
+/// <param name="Error">For a person; null: done.</param>
+public readonly record struct SiteChange(SiteState? After, string? Error);
+
+/// <summary>A site.</summary>
+/// <param name="Epoch">The newest site epoch that it knows of: its own, while it is the primary.</param>
+/// <param name="Role">What it is.</param>
+/// <param name="Streams">While it is a backup, and while it fails over: one for each shard of the primary, by number.</param>
+/// <param name="Final">The final watermark of the failover that has taken the epoch; null before it is decided.</param>
+public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<StreamState> Streams, WorldPoint? Final)
+{
+    /// <summary>A cluster that no other site is concerned with.</summary>
+    public static readonly SiteState Alone = new(SiteEpoch.First, SiteRole.Primary, [], null);
+
+    /// <summary>A site that is to follow a primary: all of its streams have to be seeded.</summary>
+    /// <param name="streams">How many shards the primary has.</param>
+    /// <param name="of">The primary's site epoch.</param>
+    public static SiteState BackupOf(int streams, SiteEpoch of) =>
+        new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, IsSeeding: true, default), streams)], null);
+
+    /// <summary>For <see cref="Slogger.Core.Watermarks.WatermarkService"/>: the generations that count.</summary>
+    public ImmutableArray<long> Generations => [.. Streams.Select(s => s.Generation)];
+
+    // ---- Following ----
+
+    /// <summary>A shipper says hello.</summary>
+    /// <returns>The state, and the newest sender: only if that is this one may it be answered. Null: the site is no backup, and it not older than the site's
+    /// own epoch either; there is nothing to say to it.</returns>
+    public (SiteState After, Sender? Newest) Admit(ShardId stream, Sender sender)
+    {
+        StreamState s = Streams[stream.Number];
+        Sender newest = s.Newest.Site < Epoch ? new(Epoch, 0, 0) : s.Newest;
+        if (sender < newest) return (this, newest);
+        if (Role != SiteRole.Backup) return (this, null);
+        return (With(stream, s with { Newest = sender }) with { Epoch = sender.Site }, sender);
+    }
+
+    /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again.</summary>
+    public SiteChange Reseed(ShardId stream)
+    {
+        if (Role != SiteRole.Backup) return new(null, $"the site is {Text(Role)}: only a backup's streams are seeded");
+        StreamState s = Streams[stream.Number];
+        return new(With(stream, new(s.Generation + 1, IsSeeding: true, s.Newest)), null);
+    }
+
+    /// <summary>A stream's seed is complete and durable, and its log has begun there.</summary>
+    public SiteChange Seeded(ShardId stream, long generation)
+    {
+        StreamState s = Streams[stream.Number];
+        if (Role != SiteRole.Backup || s.Generation != generation) return new(null, $"the seed is of generation {generation} of stream {stream}, which is in {s.Generation}, and the site is {Text(Role)}");
+        return new(With(stream, s with { IsSeeding = false }), null);
+    }
+
+    // ---- Failing over ----
+
+    /// <summary>Begins a failover: takes the next epoch. Again, while it is under way: nothing changes, and who did it goes on with it.</summary>
+    /// <param name="losing">Streams that the operator gives up, by number: what their shards hold is lost.</param>
+    public SiteChange Take(ImmutableArray<int> losing) => Take(losing, ShipMutation.None);
+
+    internal SiteChange Take(ImmutableArray<int> losing, ShipMutation mutation)
+    {
+        if (Role == SiteRole.FailingOver) return new(this, null);
+        if (Role != SiteRole.Backup) return new(null, $"it is {Text(Role)}: only a backup can take over");
+        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].IsSeeding && !losing.Contains(s))];
+        if (seeding.Length > 0 && mutation != ShipMutation.SeedingIgnored)
+        {
+            return new(null, $"shard {string.Join(", ", seeding)} is being seeded, and holds nothing yet that could be taken over. "
+                + "If the primary lives let the seeding end first; if it is gone for good, what these shards held is lost: name them in the command to take over without it");
+        }
+
+        return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null, Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(i), IsOpen = false })] }, null);
+    }
+
+    /// <summary>Decides a failover. Again: nothing changes, whatever is given.</summary>
+    /// <param name="number">The failover, by the epoch that it took.</param>
+    /// <param name="final">The newest recorded cut that all streams hold.</param>
+    public SiteChange Decide(SiteEpoch number, WorldPoint final)
+    {
+        if (number != Epoch || Role is not (SiteRole.FailingOver or SiteRole.Primary)) return new(null, $"failover {number} is over: the site is {Text(Role)} in epoch {Epoch}");
+        return new(Final is null ? this with { Final = final } : this, null);
+    }
+
+    /// <summary>A stream's shard is ready. With the last one the site is the primary.</summary>
+    public SiteChange Open(SiteEpoch number, ShardId stream)
+    {
+        if (number != Epoch || Final is null) return new(null, $"failover {number} is not decided, or over: the site is {Text(Role)} in epoch {Epoch}");
+        if (Role == SiteRole.Primary) return new(this, null);
+        SiteState after = With(stream, Streams[stream.Number] with { IsOpen = true });
+        bool isDone = after.Streams.All(s => s.IsOpen || s.IsLost);
+        return new(isDone ? after with { Role = SiteRole.Primary } : after, null);
+    }
+
+    /// <summary>Another site has taken over, or is about to.</summary>
+    /// <param name="by">Its epoch.</param>
+    public SiteState DeposedBy(SiteEpoch by) => by > Epoch ? this with { Epoch = by, Role = SiteRole.Deposed } : this;
+
+    private SiteState With(ShardId stream, StreamState state) => this with { Streams = Streams.SetItem(stream.Number, state) };
+
+    private static string Text(SiteRole role) => role switch
+    {
+        SiteRole.Primary => "the primary",
+        SiteRole.Backup => "a backup",
+        SiteRole.FailingOver => "taking over",
+        _ => "deposed",
+    };
+}

@@ -1,0 +1,89 @@
+// Up to where a backup may apply what it has received (the paper, section 5.4): the newest cut that every stream holds durably. A stream says of itself
+// which recorded cut it holds (Receiver); the least of these is one too, since a recorded cut is one version of all shards, and each of those that say
+// a newer one holds it as well.
+//
+// It remembers nothing that matters: whatever it has ever said follows from what the logs hold, now and after any crash. So any process may be it, and two at
+// once do no harm: both say what is true, and whoever hears them takes the larger. A lease on the role (LeaseWatch) only spares work.
+using System.Collections.Immutable;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Core.Watermarks;
+
+/// <summary>The watermark of one backup site. Not thread-safe. Source: the paper, section 5.4; design, sections 4 (I4) and 10.</summary>
+public sealed class WatermarkService
+{
+    private readonly ShipMutation _mutation;
+    private ImmutableArray<long> _generations = [];
+    private (long Generation, WorldPoint? Held)[] _vector = [];
+
+    /// <summary>Begins: nobody has reported.</summary>
+    /// <param name="generations">The members, one for each of the primary's streams by number: the generation that counts, as the backup's SQL has it. 0: the
+    /// stream is none any more.</param>
+    public WatermarkService(ImmutableArray<long> generations)
+        : this(generations, ShipMutation.None)
+    {
+    }
+
+    internal WatermarkService(ImmutableArray<long> generations, ShipMutation mutation)
+    {
+        _mutation = mutation;
+        Members(generations);
+    }
+
+    /// <summary>The watermark; null before every stream has reported. Never goes back.</summary>
+    public WorldPoint? Current { get; private set; }
+
+    /// <summary>SQL was read again. Streams that were seeded since have to report anew; until then the watermark stays.</summary>
+    public void Members(ImmutableArray<long> generations)
+    {
+        _generations = generations;
+        (long Generation, WorldPoint? Held)[] next = new (long, WorldPoint?)[generations.Length];
+        for (int s = 0; s < next.Length; s++)
+        {
+            bool isKnown = s < _vector.Length && (_vector[s].Generation == generations[s] || _mutation == ShipMutation.OldGenerationCounts);
+            next[s] = (generations[s], isKnown ? _vector[s].Held : null);
+        }
+
+        _vector = next;
+    }
+
+    /// <summary>A stream reports. What is late, doubled, or of another generation changes nothing.</summary>
+    /// <returns>Whether the watermark has moved.</returns>
+    public bool Report(in WatermarkReport report)
+    {
+        int s = report.Stream.Number;
+        if (s < 0 || s >= _vector.Length) return false;
+        if (report.Generation != _generations[s] && _mutation != ShipMutation.OldGenerationCounts) return false;
+        if (_vector[s].Held >= report.Held) return false;
+        _vector[s].Held = report.Held;
+        if (Least() is not { } least || least <= Current) return false;
+        Current = least;
+        return true;
+    }
+
+    private WorldPoint? Least()
+    {
+        WorldPoint? least = null;
+        for (int s = 0; s < _vector.Length; s++)
+        {
+            if (_generations[s] == 0) continue;
+            if (_vector[s].Held is not { } held)
+            {
+                if (_mutation == ShipMutation.WatermarkBeforeAll) continue;
+                return null;
+            }
+
+            bool isLess = least is not { } l
+                || (_mutation switch
+                {
+                    ShipMutation.WatermarkByVersion => held.Version < l.Version,
+                    ShipMutation.WatermarkIsMax => held > l,
+                    _ => held < l,
+                });
+            if (isLess) least = held;
+        }
+
+        return least;
+    }
+}
