@@ -6,8 +6,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log;
 
-/// <summary>How far the log got: in appended items, in the stream, and in versions.</summary>
-internal readonly record struct Progress(long Position, long Offset, Boundary? Last);
+/// <summary>How far the log got: in appended items, in the stream, in versions, and in recorded cuts that it was told it holds.</summary>
+internal readonly record struct Progress(long Position, long Offset, Boundary? Last, WorldPoint Held);
 
 /// <summary>The part of a segment that belongs to the current history. What a later world-line left behind is cut off: bytes
 /// from <paramref name="EndOffset"/> on and versions above <paramref name="VersionMax"/>.</summary>

@@ -24,6 +24,7 @@ public sealed partial class VersionLog
                 if (TryGetChunk(needsEntry: false))
                 {
                     taken = _current!.AddData(streamBytes);
+                    _tail?.Add(streamBytes[..taken]);
                     _endOffset += taken;
                     Advance(taken);
                 }
@@ -66,30 +67,43 @@ public sealed partial class VersionLog
         AppendEntry(new LogEntry(EntryKind.EmptyRun, closed), closed);
     }
 
+    /// <summary>Notes the newest recorded cut that this log, a backup's, reaches (<see cref="Slogger.Core.Shipping.Receiver"/>): in order with the rest. Costs no
+    /// disk write until the next <see cref="Sync"/>; each new file states it again.</summary>
+    /// <exception cref="ArgumentException">The log does not reach it, or it is not above the one noted before.</exception>
+    /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>
+    public void AppendHeldCut(WorldPoint cut)
+    {
+        if (cut <= _held || cut > End.Point)
+        {
+            throw new ArgumentException($"The cut {cut} is not above {_held}, noted before, or not reached by the log, which ends at {End}.");
+        }
+        AddEntry(new LogEntry(cut, EndOffset), canReplace: true);
+    }
+
     private void AppendEntry(in LogEntry entry, in Boundary closed)
+    {
+        Version lastVersion = End.Closed;
+        if (closed.Version <= lastVersion)
+        {
+            throw new ArgumentException($"Version {closed.Version} is not above the last closed version {lastVersion}.");
+        }
+        AddEntry(entry, canReplace: entry.Kind == EntryKind.EmptyRun);
+    }
+
+    private void AddEntry(in LogEntry entry, bool canReplace)
     {
         while (true)
         {
             lock (_gate)
             {
                 ThrowUnlessUsable();
-                Version lastVersion = _last?.Version ?? Head.FirstVersion.Previous;
-                if (closed.Version <= lastVersion)
+                bool isReplaced = canReplace && _current is not null && _current.TryReplace(entry);
+                if (isReplaced || TryGetChunk(needsEntry: true))
                 {
-                    throw new ArgumentException($"Version {closed.Version} is not above the last closed version {lastVersion}.");
-                }
-                bool extendsRun = entry.Kind == EntryKind.EmptyRun && _current is { EndsWithEmptyRun: true };
-                if (extendsRun || TryGetChunk(needsEntry: true))
-                {
-                    if (extendsRun)
-                    {
-                        _current!.ReplaceLastEntry(entry);
-                    }
-                    else
-                    {
-                        _current!.AddEntry(entry);
-                    }
-                    _last = closed;
+                    if (!isReplaced) { _current!.AddEntry(entry); }
+                    if (entry.Closes) { _last = entry.ToBoundary(Head.WorldLine); }
+                    else { _held = entry.ToHeldCut(); }
+                    _tail?.Add(entry);
                     Advance(1);
                     return;
                 }

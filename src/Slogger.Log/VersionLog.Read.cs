@@ -1,4 +1,5 @@
-// Searching the log for boundaries. Everything here sees what is durable, of the current history only.
+// Searching the log for boundaries. Everything here sees what is durable, of the current history only; but for its tail, which is in memory.
+using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
@@ -112,6 +113,44 @@ public sealed partial class VersionLog
         return new LogReader(() => _view, view.Generation, fromOffset, toOffset);
     }
 
+    /// <summary>As <see cref="IShippedLog.EndOfPiece"/>, of the log's tail; null if that does not reach back so far.</summary>
+    internal LogIndex? TailEndOfPiece(in LogIndex from, in LogIndex limit, int bytesMax)
+    {
+        lock (_gate)
+        {
+            return _tail is not null && from.WorldLine == Head.WorldLine && _tail.Holds(from) ? _tail.EndOfPiece(from, limit, bytesMax) : null;
+        }
+    }
+
+    /// <summary>Copies a piece from the log's tail, if it is there.</summary>
+    internal bool TryCopyTail(in LogIndex from, in LogIndex to, Span<byte> bytes, List<LogEntry> ends)
+    {
+        lock (_gate)
+        {
+            if (_tail is null || from.WorldLine != Head.WorldLine || !_tail.Holds(from) || !_tail.Holds(to)) { return false; }
+            _tail.Copy(from, to, bytes, ends);
+            return true;
+        }
+    }
+
+    /// <summary>The ends of later versions that a world-line has, and has kept.</summary>
+    internal IEnumerable<LogEntry> EndsAfter(WorldLine line, Version version)
+    {
+        LogView view = _view;
+        for (int i = 0; i < view.Extents.Count; i++)
+        {
+            Extent extent = view.Extents[i];
+            if (extent.Segment.Header.WorldLine != line) { continue; }
+            // What the next file states as closed before it is all that there is in this one.
+            if (i + 1 < view.Extents.Count && view.Extents[i + 1].Segment.Header is { Reason: SegmentReason.Continue } next && next.LastBoundary?.Version <= version) { continue; }
+            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FindVersion(version).FilePosition))
+            {
+                if (entry.Version > extent.VersionMax.Number) { break; }
+                if (entry.Version > version.Number) { yield return entry; }
+            }
+        }
+    }
+
     private static Boundary? AtOrAboveStart(Boundary? boundary, LogView view) =>
         boundary?.Offset >= view.StartOffset ? boundary : null;
 
@@ -127,7 +166,8 @@ public sealed partial class VersionLog
             }
             for (int i = 0; i < reader.Header.EntryCount; i++)
             {
-                yield return reader.Entry(i);
+                LogEntry entry = reader.Entry(i);
+                if (entry.Closes) { yield return entry; }
             }
         }
     }

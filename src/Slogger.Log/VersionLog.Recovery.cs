@@ -69,9 +69,10 @@ public sealed partial class VersionLog
         {
             SegmentScan scan = RecoverTail(segments[^1]);
             isTorn = scan.IsTorn;
-            _written = new Progress(0, scan.EndOffset, scan.LastBoundary);
+            _written = new Progress(0, scan.EndOffset, scan.LastBoundary, scan.Held);
             _endOffset = scan.EndOffset;
             _last = scan.LastBoundary;
+            _held = scan.Held;
             VerifyNewest(segments);
         }
         // An earlier process may have created the newest file without making its name durable. That must come before its
@@ -83,6 +84,7 @@ public sealed partial class VersionLog
             _files.SyncDirectory(_options.Directory);
         }
         _view = LogView.Of(segments, 0, _written);
+        if (segments.Count > 0) { _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous); }
         Segment? tail = segments.LastOrDefault();
         Report = new OpenReport(segments.Count, isTorn, tail?.Path, tail?.DurableEnd ?? 0, dropped);
     }
@@ -218,7 +220,7 @@ public sealed partial class VersionLog
             verifiedBytes += segment.DurableEnd;
             bool fits = next.Reason switch
             {
-                SegmentReason.Continue => next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary,
+                SegmentReason.Continue => next.StartOffset == scan.EndOffset && next.LastBoundary == scan.LastBoundary && next.Held == scan.Held,
                 SegmentReason.Gap => next.StartOffset >= scan.EndOffset && next.LastBoundary == scan.LastBoundary,
                 _ => next.StartOffset <= scan.EndOffset,
             };

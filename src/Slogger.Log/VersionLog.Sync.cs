@@ -92,7 +92,8 @@ public sealed partial class VersionLog
         _written = new Progress(
             chunk.EndPosition,
             chunk.StartOffset + chunk.DataBytes,
-            chunk.EntryCount > 0 ? chunk.LastEntry.ToBoundary(tail.Header.WorldLine) : _written.Last);
+            chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
+            chunk.LastHeld ?? _written.Held);
         if (_filePosition > _options.SegmentBytes / 4)
         {
             _factory.Prepare(tail.Header.Sequence + 1);
@@ -138,13 +139,14 @@ public sealed partial class VersionLog
             PreviousSequence = tail?.Header.Sequence ?? 0,
             PreviousEnd = tail?.DurableEnd ?? 0,
             HistorySequence = isBegin ? sequence : next.HistorySequence,
+            Held = isBegin ? default : _written.Held,
         };
         ILogFile file = CreateSegmentFile(header, out int headerBytes);
         SealTailFile(tail);
         _file = file;
         _fileSynced = _filePosition = headerBytes;
         _blockNumber = 1;
-        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary);
+        _written = new Progress(_written.Position, header.StartOffset, header.LastBoundary, header.Held);
 
         var segment = new Segment(_files, _factory.PathOf(sequence), header, headerBytes, isIndexed: true)
         {

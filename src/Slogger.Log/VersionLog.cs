@@ -11,6 +11,7 @@
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
 // append takes only _gate, unless the buffers are full.
 using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
@@ -36,6 +37,8 @@ public sealed partial class VersionLog : IDisposable
     private long _endOffset;
     private long _appendedPosition;
     private Boundary? _last;
+    private WorldPoint _held;
+    private readonly LogTail? _tail;
     private LogIOException? _failure;
     private bool _isDisposed;
 
@@ -56,6 +59,7 @@ public sealed partial class VersionLog : IDisposable
         _directoryLock = directoryLock;
         _factory = new SegmentFactory(options);
         _view = LogView.Empty;
+        if (options.TailBytes > 0) { _tail = new LogTail(options.TailBytes); }
         // At least 8: a block of few bytes still has room for a run of small versions.
         int entryCapacity = Math.Clamp(options.BlockBytes / LogEntry.Bytes, 8, 2048);
         for (int i = 0; i < options.BufferBytes / options.BlockBytes; i++)
@@ -127,6 +131,34 @@ public sealed partial class VersionLog : IDisposable
     /// <summary>The last version closed durably: by a boundary, or by a run of empty versions (then with the offset of
     /// the boundary before it).</summary>
     public Boundary? DurableBoundary => _view.Durable.Last;
+
+    /// <summary>How far the log goes, durable or not.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public LogIndex End
+    {
+        get
+        {
+            lock (_gate)
+            {
+                return new(Head.WorldLine, _endOffset, _last?.Version ?? Head.FirstVersion.Previous);
+            }
+        }
+    }
+
+    /// <summary>How far the log is durable.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public LogIndex DurableEnd
+    {
+        get
+        {
+            LogView view = _view;
+            SegmentHeader head = view.Head ?? Head;
+            return new(head.WorldLine, view.Durable.Offset, view.Durable.Last?.Version ?? head.FirstVersion.Previous);
+        }
+    }
+
+    /// <summary>The newest recorded cut that was noted durably: see <see cref="AppendHeldCut"/>. The default if none was.</summary>
+    public WorldPoint HeldCut => _view.Durable.Held;
 
     /// <summary>A count of everything appended since the log was opened; grows with each append.</summary>
     public long AppendedPosition

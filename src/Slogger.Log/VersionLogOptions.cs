@@ -28,6 +28,9 @@ public sealed record VersionLogOptions
     /// full, <see cref="VersionLog.Append"/> waits for the disk.</summary>
     public int BufferBytes { get; init; } = 32 << 20;
 
+    /// <summary>How much of what was appended last is kept in memory, for who ships it before it is durable, in bytes. Default 0: none.</summary>
+    public int TailBytes { get; init; }
+
     /// <summary>Fill new segments with zeros before use. Default true: fdatasync then needs no journal commit (20 KB:
     /// 0.11 instead of 0.18 ms on ext4). Costs one extra write of each segment, in the background; given up when the
     /// segment is needed sooner.</summary>
@@ -53,6 +56,7 @@ public sealed record VersionLogOptions
         ArgumentOutOfRangeException.ThrowIfGreaterThan(BlockBytes, Math.Min(SegmentBytes / 4, 8 << 20));
         ArgumentOutOfRangeException.ThrowIfLessThan(BufferBytes, 2 * BlockBytes);
         ArgumentOutOfRangeException.ThrowIfNegative(VerifyAtOpenBytes);
+        ArgumentOutOfRangeException.ThrowIfNegative(TailBytes);
         return this;
     }
 }

@@ -1,7 +1,8 @@
 // A version closed, as it lies in a block: 32 bytes, little-endian (the only order .NET 10 supports this project on).
-//    0 i64 offset in the stream     16 u64 hybrid timestamp     28 u32 kind: 1 boundary, 2 run of empty versions
+//    0 i64 offset in the stream     16 u64 hybrid timestamp     28 u32 kind: 1 boundary, 2 run of empty versions, 3 held cut
 //    8 i64 version                  24 i32 database
-// An empty run closes every version up to its own at the offset and database of the entry before it.
+// An empty run closes every version up to its own at the offset and database of the entry before it. A held cut closes nothing: it
+// has the cut's version, its world-line in place of the timestamp, and the stream's end when it was noted.
 using System.Runtime.InteropServices;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -13,18 +14,30 @@ internal enum EntryKind : uint
 {
     Boundary = 1,
     EmptyRun = 2,
+    HeldCut = 3,
 }
 
 [StructLayout(LayoutKind.Sequential, Pack = 1, Size = Bytes)]
-internal readonly struct LogEntry(EntryKind kind, in Boundary boundary)
+internal readonly struct LogEntry
 {
     public const int Bytes = 32;
 
-    public readonly long Offset = boundary.Offset;
-    public readonly long Version = boundary.Version.Number;
-    public readonly ulong TimeBits = boundary.Time.Bits;
-    public readonly int Database = boundary.Database;
-    public readonly EntryKind Kind = kind;
+    public readonly long Offset;
+    public readonly long Version;
+    public readonly ulong TimeBits;
+    public readonly int Database;
+    public readonly EntryKind Kind;
+
+    public LogEntry(EntryKind kind, in Boundary boundary) =>
+        (Kind, Offset, Version, TimeBits, Database) = (kind, boundary.Offset, boundary.Version.Number, boundary.Time.Bits, boundary.Database);
+
+    public LogEntry(WorldPoint held, long offset) =>
+        (Kind, Offset, Version, TimeBits) = (EntryKind.HeldCut, offset, held.Version.Number, (ulong)held.WorldLine.Number);
+
+    /// <summary>Whether it ends versions.</summary>
+    public bool Closes => Kind != EntryKind.HeldCut;
+
+    public WorldPoint ToHeldCut() => new(new WorldLine((long)TimeBits), new Version(Version));
 
     public Boundary ToBoundary(WorldLine worldLine) =>
         new(worldLine, new Version(Version), Offset, Database, new HybridTimestamp(TimeBits));

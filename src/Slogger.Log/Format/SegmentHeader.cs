@@ -2,7 +2,7 @@
 // know of what came before, so that older files can be deleted, and so that a change of history is one atomic
 // write: a history begins, or a world-line branches off, exactly when the header of the segment that says so is durable.
 //
-//   u32 format (1)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap
+//   u32 format (2)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
@@ -11,6 +11,7 @@
 //   i64 stream offset of the first byte in this file
 //   last boundary before this file: u8 0 or 1, then i64 world-line, i64 version, i64 offset, i32 database, u64 time
 //   u32 count, then branches: i64 world-line, i64 version, i64 offset (the newest 64 of this history)
+//   the cut held before this file, of a backup's log: i64 world-line (0: none), i64 version. Format 1 ends before it.
 using System.Buffers.Binary;
 using System.Text;
 using Slogger.Core.Time;
@@ -29,7 +30,8 @@ internal enum SegmentReason : uint
 
 internal sealed record SegmentHeader
 {
-    public const uint FormatVersion = 1;
+    public const uint FormatVersion = 2;
+    private const uint FormatWithoutHeld = 1;
     public const int BranchesMax = 64;
     public const int BytesMax = 4096;
 
@@ -49,6 +51,7 @@ internal sealed record SegmentHeader
     public required long StartOffset { get; init; }
     public required Boundary? LastBoundary { get; init; }
     public required IReadOnlyList<WorldLineBranch> Branches { get; init; }
+    public WorldPoint Held { get; init; }
 
     /// <summary>The branch that a segment of reason <see cref="SegmentReason.Branch"/> starts.</summary>
     public WorldLineBranch Branch => Branches[^1];
@@ -87,6 +90,8 @@ internal sealed record SegmentHeader
             writer.I64(branch.Version.Number);
             writer.I64(branch.Offset);
         }
+        writer.I64(Held.WorldLine.Number);
+        writer.I64(Held.Version.Number);
         return writer.Length;
     }
 
@@ -96,7 +101,7 @@ internal sealed record SegmentHeader
     {
         var reader = new FieldReader(source);
         uint format = reader.U32();
-        if (format != FormatVersion)
+        if (format is not (FormatVersion or FormatWithoutHeld))
         {
             throw new LogCorruptException(file, BlockFormat.HeaderBytes,
                 $"format {format} is not the format {FormatVersion} that this program reads; use the program that wrote it");
@@ -123,13 +128,14 @@ internal sealed record SegmentHeader
         {
             branches[i] = new(new WorldLine(reader.I64()), new Version(reader.I64()), reader.I64());
         }
+        WorldPoint held = format == FormatWithoutHeld ? default : new(new WorldLine(reader.I64()), new Version(reader.I64()));
         return new SegmentHeader
         {
             Shard = shard, Salt = salt, Reason = reason, Epoch = epoch, Sequence = sequence, PreviousSequence = previous,
             PreviousEnd = previousEnd, HistorySequence = history, Origin = origin, ReplicationId = replicationId,
             WorldLine = new WorldLine(worldLine), FirstWorldLine = new WorldLine(firstWorldLine),
             FirstVersion = new Version(firstVersion), StartOffset = startOffset, LastBoundary = hasLast ? last : null,
-            Branches = branches,
+            Branches = branches, Held = held,
         };
     }
 

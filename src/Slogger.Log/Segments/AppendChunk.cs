@@ -1,5 +1,6 @@
 // A block under construction. The buffer is pinned for its life; appending copies bytes and never allocates.
 using System.Runtime.InteropServices;
+using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 
@@ -24,9 +25,10 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
 
     public bool HasRoomForEntry => EntryCount < entryCapacity;
 
-    public bool EndsWithEmptyRun => EntryCount > 0 && _entries[EntryCount - 1].Kind == EntryKind.EmptyRun;
+    /// <summary>The last version closed in it, and the last cut held; none of a world-line's own.</summary>
+    public Boundary? LastClosed { get; private set; }
 
-    public LogEntry LastEntry => _entries[EntryCount - 1];
+    public WorldPoint? LastHeld { get; private set; }
 
     public int TotalBytes => BlockFormat.TotalBytes(DataBytes, EntryCount);
 
@@ -35,6 +37,7 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
         StartOffset = startOffset;
         DataBytes = 0;
         EntryCount = 0;
+        (LastClosed, LastHeld) = (null, null);
     }
 
     /// <summary>Copies as much as there is room for; returns how much.</summary>
@@ -46,9 +49,35 @@ internal sealed class AppendChunk(int dataCapacity, int entryCapacity)
         return count;
     }
 
-    public void AddEntry(in LogEntry entry) => _entries[EntryCount++] = entry;
+    public void AddEntry(in LogEntry entry)
+    {
+        _entries[EntryCount++] = entry;
+        Note(entry);
+    }
 
-    public void ReplaceLastEntry(in LogEntry entry) => _entries[EntryCount - 1] = entry;
+    /// <summary>Puts an entry in the place of one of its kind, if nothing came since that it could not be moved before: a longer run of empty
+    /// versions for a shorter one, a later cut for an earlier one. Cuts and runs alternate in a backup's log that is idle.</summary>
+    public bool TryReplace(in LogEntry entry)
+    {
+        for (int i = EntryCount - 1; i >= 0 && i >= EntryCount - 2; i--)
+        {
+            if (_entries[i].Kind == entry.Kind)
+            {
+                _entries[i] = entry;
+                Note(entry);
+                return true;
+            }
+            // A cut says that the log reaches it; a run that closes more in front of it leaves that true. A cut that moves forward might not be reached there.
+            if (entry.Kind != EntryKind.EmptyRun || _entries[i].Kind != EntryKind.HeldCut) { return false; }
+        }
+        return false;
+    }
+
+    private void Note(in LogEntry entry)
+    {
+        if (entry.Closes) { LastClosed = entry.ToBoundary(default); }
+        else { LastHeld = entry.ToHeldCut(); }
+    }
 
     public ReadOnlySpan<byte> Seal(uint salt, long filePosition, long syncedUpTo, long number)
     {

@@ -10,8 +10,9 @@ namespace Slogger.Log.Segments;
 /// <param name="ProvenEnd">File position that a block states to have been synced.</param>
 /// <param name="EndOffset">Stream offset after the last block.</param>
 /// <param name="LastBoundary">The last version closed.</param>
+/// <param name="Held">The last cut held.</param>
 /// <param name="IsTorn">Whether unsynced writes follow <paramref name="End"/>.</param>
-internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOffset, Boundary? LastBoundary, bool IsTorn)
+internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOffset, Boundary? LastBoundary, WorldPoint Held, bool IsTorn)
 {
     /// <summary>Walks a segment up to its known end; everything in it was durable once.</summary>
     /// <exception cref="LogCorruptException">A block does not verify.</exception>
@@ -29,6 +30,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
         long proven = 0;
         long offset = segment.Header.StartOffset;
         Boundary? last = segment.Header.LastBoundary;
+        WorldPoint held = segment.Header.Held;
         Version lastVersion = last?.Version ?? segment.Header.FirstVersion.Previous;
         for (long number = 1; position < limit; number++)
         {
@@ -36,7 +38,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             if (status != BlockStatus.Valid)
             {
                 ThrowIfCorrupt(segment, reader, position, limit, isSealed, status);
-                return new SegmentScan(position, proven, offset, last,
+                return new SegmentScan(position, proven, offset, last, held,
                     status == BlockStatus.Torn || !reader.IsZeroFrom(position, limit));
             }
             BlockHeader header = reader.Header;
@@ -49,7 +51,12 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             for (int i = 0; i < header.EntryCount; i++)
             {
                 LogEntry entry = reader.Entry(i);
-                if (entry.Version <= lastVersion.Number || entry.Offset > offset)
+                if (!entry.Closes && entry.Offset <= offset && entry.ToHeldCut() > held && entry.ToHeldCut() <= new WorldPoint(segment.Header.WorldLine, lastVersion))
+                {
+                    held = entry.ToHeldCut();
+                    continue;
+                }
+                if (!entry.Closes || entry.Version <= lastVersion.Number || entry.Offset > offset)
                 {
                     throw new LogCorruptException(segment.Path, position, "a version is out of sequence");
                 }
@@ -59,7 +66,7 @@ internal readonly record struct SegmentScan(long End, long ProvenEnd, long EndOf
             proven = Math.Max(proven, header.SyncedUpTo);
             position += header.TotalBytes;
         }
-        return new SegmentScan(position, proven, offset, last, IsTorn: false);
+        return new SegmentScan(position, proven, offset, last, held, IsTorn: false);
     }
 
     private static void ThrowIfCorrupt(

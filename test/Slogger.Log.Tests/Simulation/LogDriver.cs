@@ -1,6 +1,7 @@
 // Drives a log through random work on a simulated disk, life after life of the process, and compares what each life recovers with
 // the model. All randomness comes from the seed.
 using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -19,6 +20,7 @@ internal sealed class LogDriver
     private List<LogModel?> _possible = [null];
     private VersionLog _log = null!;
     private long _trimmedTo;
+    private LogIndex _shipped;
     private long _time;
 
     public LogDriver(int seed, bool ignoresDataSync = false, bool ignoresDirectorySync = false)
@@ -33,6 +35,7 @@ internal sealed class LogDriver
         {
             Directory = Directory, Shard = new ShardId(3), Files = _disk, PrepareInBackground = false,
             SegmentBytes = 16 << 10, BlockBytes = block, BufferBytes = block * (2 + _random.Next(3)), ZeroFill = _random.Next(2) == 0,
+            TailBytes = _random.Next(3) switch { 0 => 0, 1 => 300, _ => 8 << 10 },
         };
         FaultKind = _random.Next(4);
     }
@@ -88,6 +91,7 @@ internal sealed class LogDriver
             }
         }
         _disk.OperationsUntilCrash = -1;
+        _shipped = default;
         List<string> wrong = [];
         foreach (LogModel? model in _possible)
         {
@@ -106,6 +110,7 @@ internal sealed class LogDriver
     private LogModel Recovered(LogModel model)
     {
         model.Bytes.RemoveRange((int)(_log.EndOffset - model.Origin.Offset), (int)(model.EndOffset - _log.EndOffset));
+        model.HeldCuts.RemoveAll(c => c > _log.HeldCut);
         model.Entries.RemoveAll(e => _log.LastBoundary is not { } last || e.Boundary.Version > last.Version);
         model.MarkDurable();
         return model;
@@ -151,7 +156,7 @@ internal sealed class LogDriver
                 Begin();
                 return true;
             }
-            switch (_random.Next(40))
+            switch (_random.Next(48))
             {
                 case < 14: Append(); break;
                 case < 22: AppendBoundary(); break;
@@ -160,6 +165,8 @@ internal sealed class LogDriver
                 case 35: Change(m => m.ReplicationId = NewReplicationId(), m => _log.SetReplicationId(m.ReplicationId)); break;
                 case 36: BeginWorldLine(); break;
                 case 37: Trim(); break;
+                case > 43: Ship(); break;
+                case > 39: AppendHeldCut(); break;
                 case 38 when _random.Next(4) == 0: Begin(); break;
                 default: Append(); break;
             }
@@ -221,6 +228,56 @@ internal sealed class LogDriver
         }
     }
 
+    private void AppendHeldCut()
+    {
+        var last = new WorldPoint(Model.WorldLine, Model.LastVersion);
+        var cut = new WorldPoint(new WorldLine(_random.NextInt64(1, Model.WorldLine.Number + 1)), new Version(_random.NextInt64(1, Model.LastVersion.Number + 2)));
+        if (cut <= Model.Held || cut > last)
+        {
+            Assert.Throws<ArgumentException>(() => _log.AppendHeldCut(cut));
+            return;
+        }
+        Model.HeldCuts.Add(cut);
+        try
+        {
+            _log.AppendHeldCut(cut);
+        }
+        catch (LogIOException)
+        {
+            Model.HeldCuts.RemoveAt(Model.HeldCuts.Count - 1);
+            throw;
+        }
+    }
+
+    // As a shipper reads it: from some end of a version on, or from where it has come, up to the end as far as that is there.
+    private void Ship()
+    {
+        ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.WorldLine == Model.WorldLine && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
+        if (ends.Length == 0) { return; }
+        Boundary begin = ends[_random.Next(ends.Length)].Boundary;
+        LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo) && _shipped <= _log.End && _random.Next(2) == 0
+            ? _shipped : new LogIndex(begin.WorldLine, begin.Offset, begin.Version);
+        using var pieces = new LogPieces(_log);
+        LogIndex limit = _log.End;
+        while (pieces.EndOfPiece(at, limit, _random.Next(1, 3000)) is { } to && to != at)
+        {
+            Assert.True(to > at && to <= limit);
+            byte[] bytes = new byte[to.Offset - at.Offset];
+            List<VersionEnd> found = [];
+            Assert.True(pieces.Read(at, to, bytes, found));
+            Assert.Equal(Model.Bytes.Skip((int)(at.Offset - Model.Origin.Offset)).Take(bytes.Length), bytes);
+            ModelEntry[] between = [.. Model.Entries.Where(e => e.Boundary.Version > at.Closed && e.Boundary.Version <= to.Closed)];
+            Assert.Equal(between.Where(e => !e.IsRun).Select(e => e.Boundary), found.Where(e => !e.IsEmptyRun).Select(e => e.Boundary));
+            Assert.All(found.Where(e => e.IsEmptyRun), run => Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(e => e.Boundary)));
+            Assert.Equal(to.Closed, found.Count > 0 ? found[^1].Boundary.Version : at.Closed);
+            Assert.All(found, e => Assert.InRange(e.Boundary.Offset, e.IsEmptyRun ? 0 : at.Offset, to.Offset));
+            at = to;
+        }
+        Assert.True(at >= _log.DurableEnd, $"shipped up to {at}, durable is {_log.DurableEnd}");
+        if (_options.TailBytes > 0 && Model.EndOffset - at.Offset < _options.TailBytes) { Assert.Equal(limit, at); }
+        _shipped = at;
+    }
+
     private void Sync()
     {
         long durable = _log.Sync();
@@ -235,6 +292,7 @@ internal sealed class LogDriver
         var origin = new StreamOrigin(NewReplicationId(), _random.Next(10_000), _random.Next(16));
         LogModel begun = LogModel.Begun(origin, new WorldLine(_random.Next(1, 5)), new Version(_random.Next(1, 100)));
         _possible = [_possible[^1], begun];
+        _shipped = default;
         Attempt(() => _log.Begin(origin, begun.WorldLine, begun.FirstVersion));
         _trimmedTo = 0;
     }
@@ -243,7 +301,8 @@ internal sealed class LogDriver
     {
         Sync();
         long below = _random.NextInt64(Model.FirstVersion.Number - 1, Model.LastVersion.Number + 1);
-        if (_log.BoundaryAtOrBelow(new Version(below)) is { } branch)
+        // No cut that was ever recorded is gone back behind.
+        if (_log.BoundaryAtOrBelow(new Version(below)) is { } branch && branch.Version >= Model.Held.Version)
         {
             // The cut may be at an empty or void version above the boundary.
             Version cut = branch.Version.Number < below && _random.Next(2) == 0 ? new Version(below) : branch.Version;

@@ -23,6 +23,11 @@ internal sealed class LogModel
     public long DurableOffset { get; set; }
     public Version DurableVersion { get; set; }
 
+    /// <summary>Cuts noted as held; the last of them, and the last that must survive.</summary>
+    public List<WorldPoint> HeldCuts { get; private init; } = [default];
+    public WorldPoint Held => HeldCuts[^1];
+    public WorldPoint DurableHeld { get; set; }
+
     public long EndOffset => Origin.Offset + Bytes.Count;
     public Version LastVersion => Entries.Count > 0 ? Entries[^1].Boundary.Version : FirstVersion.Previous;
     public Boundary? LastBoundary => Entries.Count > 0 ? Entries[^1].Boundary with { WorldLine = LastWorldLine } : null;
@@ -37,7 +42,7 @@ internal sealed class LogModel
     public LogModel Copy() => new()
     {
         Origin = Origin, WorldLine = WorldLine, FirstVersion = FirstVersion, ReplicationId = ReplicationId,
-        Bytes = [.. Bytes], Entries = [.. Entries], DurableOffset = DurableOffset, DurableVersion = DurableVersion,
+        Bytes = [.. Bytes], Entries = [.. Entries], HeldCuts = [.. HeldCuts], DurableHeld = DurableHeld, DurableOffset = DurableOffset, DurableVersion = DurableVersion,
     };
 
     public void AppendRun(Version last, HybridTimestamp time)
@@ -52,6 +57,7 @@ internal sealed class LogModel
     {
         DurableOffset = EndOffset;
         DurableVersion = LastVersion;
+        DurableHeld = Held;
     }
 
     /// <summary>The end of the last version closed at or below a version.</summary>
@@ -124,6 +130,10 @@ internal sealed class LogModel
         if (next >= 0 && log.EndOffset > Entries[next].BytesBefore)
         {
             return $"bytes after version {Entries[next].Boundary.Version} are there without it";
+        }
+        if (log.HeldCut < DurableHeld || !HeldCuts.Contains(log.HeldCut) || log.HeldCut > log.End.Point)
+        {
+            return $"it holds the cut {log.HeldCut}, durable was {DurableHeld}, noted {Held}; it ends at {log.End}";
         }
         return MismatchOfBytes(log) ?? MismatchOfVersions(log, last, trimmedTo);
     }

@@ -1,0 +1,137 @@
+// The log as its shipper reads it: piece by piece, from any index on, as soon as it was appended. From memory while the shipper keeps up (LogTail), else
+// from the files, where only what is durable can be read. Each piece holds bytes of the stream, and the ends of versions as they follow each other.
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+/// <summary>The end of a version in a piece of a log.</summary>
+/// <param name="Boundary">The version. Of a run of empty ones the last, at the offset of the end before it.</param>
+/// <param name="IsEmptyRun">Whether it closes every version since the end before it as empty: what was appended behind that belongs to later versions.</param>
+public readonly record struct VersionEnd(Boundary Boundary, bool IsEmptyRun);
+
+/// <summary>Reads a <see cref="VersionLog"/> in pieces. Not thread-safe; the log may be appended to, synced, trimmed, and begin world-lines meanwhile.</summary>
+public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
+{
+    private const int CachedMax = 4096;
+    private readonly List<LogEntry> _found = [];
+    private readonly List<LogEntry> _cached = [];      // of the files: the ends behind a version
+    private WorldLine _cachedOf;
+    private Version _cachedAfter;
+    private bool _isCutShort;
+    private LogReader? _reader;
+
+    /// <inheritdoc />
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public LogIndex? EndOfPiece(LogIndex from, LogIndex limit, int bytesMax)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(bytesMax, 1);
+        if (from.WorldLine != limit.WorldLine) { throw new ArgumentException($"A piece is of one world-line: {from}, {limit}.", nameof(limit)); }
+        if (log.TailEndOfPiece(from, limit, bytesMax) is { } inMemory) { return inMemory; }
+        LogIndex durable = log.DurableEnd;
+        if (from.Offset < log.StartOffset) { return null; }
+        long offset = Math.Min(Math.Min(limit.Offset, durable.Offset), from.Offset + bytesMax);
+        Find(from, offset);
+        if (_isCutShort) { offset = Math.Min(offset, _cached[^1].Offset); }
+        offset = Math.Max(offset, from.Offset);
+        Version closed = from.Closed;
+        foreach (LogEntry end in _cached)
+        {
+            if (end.Version > limit.Closed.Number || end.Offset > offset) { break; }
+            closed = Version.Max(closed, new Version(end.Version));
+        }
+        return new LogIndex(from.WorldLine, offset, closed);
+    }
+
+    /// <summary>Reads a piece.</summary>
+    /// <param name="from">Where it begins.</param>
+    /// <param name="to">Where it ends, as <see cref="EndOfPiece"/> gave it.</param>
+    /// <param name="bytes">Receives the bytes between: as long as they are.</param>
+    /// <param name="ends">Receives the ends of versions behind <paramref name="from"/>'s up to <paramref name="to"/>'s.</param>
+    /// <returns>Whether it is all there. If a world-line has begun meanwhile, or the log was trimmed, it may not be: then nothing that was read counts.</returns>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public bool Read(LogIndex from, LogIndex to, Span<byte> bytes, List<VersionEnd> ends)
+    {
+        ArgumentNullException.ThrowIfNull(ends);
+        ArgumentOutOfRangeException.ThrowIfNotEqual(bytes.Length, to.Offset - from.Offset, nameof(bytes));
+        _found.Clear();
+        if (!log.TryCopyTail(from, to, bytes, _found))
+        {
+            try
+            {
+                ReadFiles(from, to, bytes);
+            }
+            catch (LogHistoryChangedException)
+            {
+                Forget();
+                return false;
+            }
+        }
+        foreach (LogEntry end in _found) { ends.Add(new(end.ToBoundary(from.WorldLine), end.Kind == EntryKind.EmptyRun)); }
+        return true;
+    }
+
+    /// <summary>Closes the file.</summary>
+    public void Dispose() => Forget();
+
+    private void ReadFiles(LogIndex from, LogIndex to, Span<byte> bytes)
+    {
+        Find(from, to.Offset);
+        foreach (LogEntry end in _cached)
+        {
+            if (end.Version > from.Closed.Number && end.Version <= to.Closed.Number) { _found.Add(end); }
+        }
+        if (bytes.IsEmpty) { return; }
+        if (_reader is null || _reader.Position > from.Offset) { Open(from.Offset); }
+        else { _reader.SkipTo(from.Offset); }
+        for (int at = 0; at < bytes.Length;)
+        {
+            int got = _reader!.Read(bytes[at..]);
+            // Not durable any more: a world-line has begun below.
+            if (got == 0) { throw new LogHistoryChangedException($"Offset {_reader.Position} is not in the log any more."); }
+            at += got;
+        }
+    }
+
+    private void Open(long offset)
+    {
+        _reader?.Dispose();
+        try
+        {
+            _reader = log.OpenReader(offset);
+        }
+        catch (ArgumentOutOfRangeException e)
+        {
+            throw new LogHistoryChangedException(e.Message);
+        }
+    }
+
+    // The ends behind an index, up to an offset at least, if there are not too many.
+    private void Find(LogIndex from, long offset)
+    {
+        bool isHere = _cachedOf == from.WorldLine && _cachedAfter <= from.Closed && _cached.Count > 0 && _cached[^1].Version > from.Closed.Number
+            && (_isCutShort || _cached[^1].Offset > offset);
+        if (isHere) { return; }
+        _cached.Clear();
+        (_cachedOf, _cachedAfter, _isCutShort) = (from.WorldLine, from.Closed, false);
+        foreach (LogEntry end in log.EndsAfter(from.WorldLine, from.Closed))
+        {
+            if (_cached.Count == CachedMax)
+            {
+                _isCutShort = true;
+                return;
+            }
+            _cached.Add(end);
+        }
+    }
+
+    private void Forget()
+    {
+        _cached.Clear();
+        _cachedOf = default;
+        _reader?.Dispose();
+        _reader = null;
+    }
+}

@@ -1,0 +1,92 @@
+// What was appended last, in memory: a ring of the stream's bytes, and the ends of versions in it. Whoever ships the log reads it here before it
+// is durable, and long after that while it keeps up; who has fallen behind reads the files (LogPieces). Only of the present world-line.
+//
+// All under the log's gate. What falls out is in the files, or will be before anybody may rely on it.
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Log;
+
+internal sealed class LogTail(int capacityBytes)
+{
+    private const int EndsMax = 1 << 16;
+
+    private readonly byte[] _ring = GC.AllocateUninitializedArray<byte>(capacityBytes);
+    private readonly LogEntry[] _ends = new LogEntry[EndsMax];
+    private long _start;
+    private long _end;
+    private long _firstEnd;            // the ends' numbers, from the beginning on
+    private long _endCount;
+    private Version _endsAfter;        // all ends of later versions are here
+
+    /// <summary>Forgets all, and begins at the end of the log.</summary>
+    public void Restart(long offset, Version closed)
+    {
+        _start = _end = offset;
+        _firstEnd = _endCount;
+        _endsAfter = closed;
+    }
+
+    public void Add(ReadOnlySpan<byte> bytes)
+    {
+        _end += bytes.Length;
+        if (bytes.Length > _ring.Length) { bytes = bytes[^_ring.Length..]; }
+        int at = (int)((_end - bytes.Length) % _ring.Length);
+        int first = Math.Min(bytes.Length, _ring.Length - at);
+        bytes[..first].CopyTo(_ring.AsSpan(at));
+        bytes[first..].CopyTo(_ring);
+        _start = Math.Max(_start, _end - _ring.Length);
+    }
+
+    public void Add(in LogEntry entry)
+    {
+        if (!entry.Closes) { return; }
+        bool isLonger = entry.Kind == EntryKind.EmptyRun && _endCount > _firstEnd && EndAt(_endCount - 1).Kind == EntryKind.EmptyRun;
+        if (!isLonger) { _endCount++; }
+        EndAt(_endCount - 1) = entry;
+        if (_endCount - _firstEnd <= EndsMax - 1) { return; }
+        _endsAfter = new Version(EndAt(_firstEnd).Version);
+        _firstEnd++;
+    }
+
+    /// <summary>Whether all behind an index of the present world-line is here.</summary>
+    public bool Holds(in LogIndex from) => from.Offset >= _start && from.Offset <= _end && from.Closed >= _endsAfter;
+
+    /// <summary>As <see cref="IShippedLog.EndOfPiece"/>, of what it holds.</summary>
+    public LogIndex EndOfPiece(in LogIndex from, in LogIndex limit, int bytesMax)
+    {
+        long offset = Math.Min(Math.Min(limit.Offset, _end), from.Offset + bytesMax);
+        long n = FirstAfter(limit.Closed);
+        while (n > _firstEnd && EndAt(n - 1).Offset > offset) { n--; }
+        Version closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
+        return new(from.WorldLine, Math.Max(offset, from.Offset), Version.Max(closed, from.Closed));
+    }
+
+    /// <summary>Copies a piece that it holds.</summary>
+    public void Copy(in LogIndex from, in LogIndex to, Span<byte> bytes, List<LogEntry> ends)
+    {
+        int length = (int)(to.Offset - from.Offset), at = (int)(from.Offset % _ring.Length);
+        int first = Math.Min(length, _ring.Length - at);
+        _ring.AsSpan(at, first).CopyTo(bytes);
+        _ring.AsSpan(0, length - first).CopyTo(bytes[first..]);
+        long until = FirstAfter(to.Closed);
+        for (long n = FirstAfter(from.Closed); n < until; n++) { ends.Add(EndAt(n)); }
+    }
+
+    // The number of the first end of a later version.
+    private long FirstAfter(Version version)
+    {
+        (long low, long high) = (_firstEnd, _endCount);
+        while (low < high)
+        {
+            long middle = (low + high) / 2;
+            if (EndAt(middle).Version <= version.Number) { low = middle + 1; }
+            else { high = middle; }
+        }
+        return low;
+    }
+
+    private ref LogEntry EndAt(long number) => ref _ends[number % EndsMax];
+}
