@@ -11,6 +11,7 @@ using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -66,6 +67,24 @@ public interface IMetadataStore : IAsyncDisposable
 
     /// <summary>The secret by which proxies of a cluster know each other; drawn when it is first asked for.</summary>
     Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>What this site of a cluster is; <see cref="SiteState.Alone"/> if it has never heard of another one.</summary>
+    Task<SiteState> SiteAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Changes what the site is, by one of <see cref="SiteState"/>'s rules, in one transaction. A primary that is one no more loses all owners of its shards at
+    /// the same moment: nothing that they say is recorded from then on.</summary>
+    /// <param name="cluster">The cluster, which this database knows.</param>
+    /// <param name="change">The rule; pure, it may be applied again.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    Task<SiteAnswer> ChangeSiteAsync(string cluster, Func<SiteState, SiteChange> change, CancellationToken cancellation = default);
+
+    /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site rules. Again: nothing changes.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="number">The failover.</param>
+    /// <param name="final">The final watermark.</param>
+    /// <param name="lineage">The other site's world-lines, each with the version at which it branched off, as the streams' logs have them.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    Task<SiteAnswer> DecideFailoverAsync(string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation = default);
 
     /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
     Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);

@@ -4,6 +4,7 @@ using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -16,6 +17,11 @@ public static class Nobody
     /// <summary>Stands where owners stand.</summary>
     public const string Name = "nobody: it has left";
 }
+
+/// <summary>What became of a change of a site.</summary>
+/// <param name="Site">The site after it, or as it is if it was refused.</param>
+/// <param name="Error">For a person; null: done.</param>
+public readonly record struct SiteAnswer(SiteState Site, string? Error);
 
 /// <summary>A shard as the metadata knows it.</summary>
 /// <param name="Shard">Its number.</param>

@@ -64,6 +64,7 @@ internal sealed partial class SqlMetadataStore
                     {
                         // Epochs of all shards come from one counter, so that an epoch names its shard and owner.
                         await LockClusterAsync(session, cluster, cancellation);
+                        await RequirePrimaryAsync(session, cluster, cancellation);
                         epoch = 1 + (await session.QueryAsync(
                             "SELECT epoch_last FROM slogger_clusters WHERE cluster = @cluster",
                             r => r.GetInt64(0),

@@ -1,0 +1,155 @@
+// What a site is, and what its backup's streams are: SiteState has the rules. A site that is not the primary has no owners of shards: what a proxy of before still
+// says is refused by the same comparisons as that of any deposed owner, and no shard is taken there (I6).
+using Slogger.Core.Cuts;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+
+namespace Slogger.Metadata.Sql;
+
+internal sealed partial class SqlMetadataStore
+{
+    /// <inheritdoc />
+    public Task<SiteState> SiteAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(session => SiteAsync(session, cluster, cancellation), cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<SiteAnswer> ChangeSiteAsync(string cluster, Func<SiteState, SiteChange> change, CancellationToken cancellation = default)
+    {
+        ArgumentNullException.ThrowIfNull(change);
+        return ChangeSiteAsync(cluster, change, (_, _, _) => Task.CompletedTask, cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<SiteAnswer> DecideFailoverAsync(
+        string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation = default)
+    {
+        ArgumentNullException.ThrowIfNull(lineage);
+        CheckPoint(final);
+        return ChangeSiteAsync(
+            cluster,
+            site => site.Decide(number, final),
+            async (session, before, _) =>
+            {
+                if (before.Final is null) { await BeginAtFinalAsync(session, cluster, number, final, lineage, cancellation); }
+            },
+            cancellation);
+    }
+
+    private Task<SiteAnswer> ChangeSiteAsync(
+        string cluster, Func<SiteState, SiteChange> change, Func<SqlSession, SiteState, SiteState, Task> also, CancellationToken cancellation)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                SiteAnswer answer = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        SiteState before = await SiteAsync(session, cluster, cancellation);
+                        (SiteState? after, string? error) = change(before);
+                        answer = new(after ?? before, error is null ? null : $"Cluster \"{cluster}\": {error}.");
+                        if (after is null || (after with { Streams = before.Streams } == before && after.Streams.SequenceEqual(before.Streams))) { return false; }
+                        await WriteSiteAsync(session, cluster, after, cancellation);
+                        if (before.Role == SiteRole.Primary && after.Role != SiteRole.Primary) { await TakeAllAsync(session, cluster, after, cancellation); }
+                        await also(session, before, after);
+                        return true;
+                    },
+                    cancellation);
+                return answer;
+            },
+            cancellation);
+    }
+
+    private static async Task<SiteState> SiteAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        List<SiteState> rows = await session.QueryAsync(
+            "SELECT epoch, role, final_world_line, final_version FROM slogger_sites WHERE cluster = @cluster",
+            r => new SiteState(new(r.GetInt64(0)), (SiteRole)r.GetInt64(1), [], r.GetInt64(2) == 0 ? null : PointOf(r, 2)),
+            cancellation,
+            ("@cluster", cluster));
+        if (rows.Count == 0) { return SiteState.Alone; }
+        List<StreamState> streams = await session.QueryAsync(
+            "SELECT generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open FROM slogger_streams WHERE cluster = @cluster ORDER BY stream",
+            r => new StreamState(
+                r.GetInt64(0), r.GetInt64(1) != 0, new(new(r.GetInt64(2)), r.GetInt64(3), r.GetInt64(4)), r.GetInt64(5) != 0, r.GetInt64(6) != 0),
+            cancellation,
+            ("@cluster", cluster));
+        return rows[0] with { Streams = [.. streams] };
+    }
+
+    private static async Task WriteSiteAsync(SqlSession session, string cluster, SiteState site, CancellationToken cancellation)
+    {
+        await session.ExecuteAsync("DELETE FROM slogger_sites WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        await session.ExecuteAsync("DELETE FROM slogger_streams WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        await session.ExecuteAsync(
+            "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version) VALUES (@cluster, @epoch, @role, @world_line, @version)",
+            cancellation,
+            ("@cluster", cluster),
+            ("@epoch", site.Epoch.Number),
+            ("@role", (long)site.Role),
+            ("@world_line", site.Final?.WorldLine.Number ?? 0),
+            ("@version", site.Final?.Version.Number ?? 0));
+        for (int s = 0; s < site.Streams.Length; s++)
+        {
+            StreamState stream = site.Streams[s];
+            await session.ExecuteAsync(
+                "INSERT INTO slogger_streams (cluster, stream, generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open) "
+                + "VALUES (@cluster, @stream, @generation, @seeding, @site, @epoch, @incarnation, @is_lost, @is_open)",
+                cancellation,
+                ("@cluster", cluster),
+                ("@stream", (long)s),
+                ("@generation", stream.Generation),
+                ("@seeding", stream.IsSeeding ? 1L : 0L),
+                ("@site", stream.Newest.Site.Number),
+                ("@epoch", stream.Newest.Epoch),
+                ("@incarnation", stream.Newest.Incarnation),
+                ("@is_lost", stream.IsLost ? 1L : 0L),
+                ("@is_open", stream.IsOpen ? 1L : 0L));
+        }
+    }
+
+    // Whoever serves for this site is deposed: each shard gets an epoch that is nobody's, and so does the role of finding cuts.
+    private static async Task TakeAllAsync(SqlSession session, string cluster, SiteState site, CancellationToken cancellation)
+    {
+        await session.ExecuteAsync("UPDATE slogger_clusters SET epoch_last = epoch_last + 1 WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        const string last = "(SELECT epoch_last FROM slogger_clusters WHERE slogger_clusters.cluster = @cluster)";
+        await session.ExecuteAsync(
+            $"UPDATE slogger_shards SET epoch = {last}, owner = @owner, agreed_us = 0 WHERE cluster = @cluster AND epoch > 0",
+            cancellation,
+            ("@owner", $"the site that rules since epoch {site.Epoch}"),
+            ("@cluster", cluster));
+        await session.ExecuteAsync("UPDATE slogger_clusters SET coordinator_epoch = epoch_last WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+    }
+
+    // The cluster as its other site has left it, in the first world-line of this one's rule: it branches at the final watermark.
+    private async Task BeginAtFinalAsync(
+        SqlSession session, string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation)
+    {
+        int shards = (await ShardRowsAsync(session, cluster, cancellation)).Count;
+        HashSet<WorldLine> known = [.. (await WorldLinesAsync(session, cluster, cancellation)).Select(l => l.WorldLine)];
+        foreach (WorldPoint line in lineage.Where(l => !known.Contains(l.WorldLine) && l <= final))
+        {
+            await InsertWorldLineAsync(session, cluster, Cut.Uniform(line.WorldLine, shards, line.Version), 0, cancellation);
+        }
+
+        Cut branch = Cut.Uniform(number.FirstWorldLine, shards, final.Version);
+        await WriteBranchAsync(session, cluster, branch, cancellation);
+        await InsertWorldLineAsync(session, cluster, branch, 0, cancellation);
+    }
+
+    // A shard of a site that serves nobody is nobody's.
+    private static async Task RequirePrimaryAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        SiteState site = await SiteAsync(session, cluster, cancellation);
+        if (site.Role == SiteRole.Primary) { return; }
+        throw new MetadataException(site.Role == SiteRole.Deposed
+            ? $"Cluster \"{cluster}\": another site has taken over (epoch {site.Epoch}), and nothing is served here any more. Make this site its backup: slogger seed."
+            : $"Cluster \"{cluster}\": this site is a backup (epoch {site.Epoch}): start its processes with slogger backup; slogger failover makes it the primary.");
+    }
+}

@@ -1,0 +1,39 @@
+// The step of the schema with which a cluster has a second site.
+namespace Slogger.Metadata.Sql;
+
+internal static partial class SqlSchema
+{
+    private static readonly string[] SitesShape =
+    [
+        "SELECT cluster, epoch, role, final_world_line, final_version FROM slogger_sites WHERE 1 = 0",
+        "SELECT cluster, stream, generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open FROM slogger_streams WHERE 1 = 0",
+    ];
+
+    // slogger_sites: one row for a cluster of which a second site is known; none: it is alone. role: SiteRole. final_world_line: 0 before a failover is decided.
+    // slogger_streams: while a site is a backup, one row for each of its primary's shards (StreamState).
+    private static IReadOnlyList<string> Sites(SqlDialect dialect) =>
+    [
+        $"""
+        CREATE TABLE slogger_sites (
+            cluster {dialect.TextType(ClusterLength)} NOT NULL,
+            epoch BIGINT NOT NULL,
+            role BIGINT NOT NULL,
+            final_world_line BIGINT NOT NULL,
+            final_version BIGINT NOT NULL,
+            PRIMARY KEY (cluster))
+        """,
+        $"""
+        CREATE TABLE slogger_streams (
+            cluster {dialect.TextType(ClusterLength)} NOT NULL,
+            stream BIGINT NOT NULL,
+            generation BIGINT NOT NULL,
+            seeding BIGINT NOT NULL,
+            sender_site BIGINT NOT NULL,
+            sender_epoch BIGINT NOT NULL,
+            sender_incarnation BIGINT NOT NULL,
+            is_lost BIGINT NOT NULL,
+            is_open BIGINT NOT NULL,
+            PRIMARY KEY (cluster, stream))
+        """,
+    ];
+}

@@ -1,0 +1,130 @@
+// What a site is: by SiteState's rules, in one transaction each; and what a site that is no primary refuses.
+using Slogger.Core.Cuts;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using static Slogger.Metadata.Tests.Fixtures.Common;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Metadata.Tests;
+
+public abstract partial class ConformanceTests
+{
+    private static readonly Sender SomeSender = new(SiteEpoch.First, 7, 2);
+
+    [Fact]
+    public async Task Site_NobodyHasSaidAnything_IsAloneAndServes()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        Assert.Equal(SiteState.Alone.Role, (await store.SiteAsync("c")).Role);
+        Assert.Empty((await store.SiteAsync("c")).Streams);
+        Assert.True(await store.TakeShardEpochAsync("c", new(0), "me") > 0);
+        await Assert.ThrowsAsync<MetadataException>(() => store.ChangeSiteAsync("unknown", s => new(s.DeposedBy(new(1)), null)));
+    }
+
+    [Fact]
+    public async Task Site_Changed_IsFoundAgainByAnother()
+    {
+        string spec = await FreshSpecAsync();
+        await using IMetadataStore store = await StoreOfAsync(spec);
+        await BackupAsync(store);
+        Assert.Null((await store.ChangeSiteAsync("c", s => s.Reseed(new(1)))).Error);
+        Sender? newest = null;
+        await store.ChangeSiteAsync("c", s =>
+        {
+            (SiteState after, newest) = s.Admit(new(0), SomeSender);
+            return new(after, null);
+        });
+        Assert.Equal(SomeSender, newest);
+        await using IMetadataStore other = await StoreOfAsync(spec);
+        SiteState found = await other.SiteAsync("c");
+        Assert.Equal((SiteEpoch.First, SiteRole.Backup, null), (found.Epoch, found.Role, found.Final));
+        Assert.Equal([new StreamState(1, true, SomeSender), new StreamState(2, true, default)], found.Streams);
+    }
+
+    [Fact]
+    public async Task Site_RuleRefuses_NothingIsChanged()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        await BackupAsync(store);
+        SiteAnswer refused = await store.ChangeSiteAsync("c", s => s.Take([]));
+        Assert.Contains("being seeded", refused.Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Backup, refused.Site.Role);
+        Assert.Equal(SiteRole.Backup, (await store.SiteAsync("c")).Role);
+        Assert.Contains("slogger failover", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public async Task Site_Deposed_NothingOfItsOwnersIsRecordedAnyMore()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        long[] epochs = await OwnersAsync(store, 2);
+        await RecordAllAsync(store, epochs, 7);
+        long role = (await store.TakeCoordinatorAsync("c", default, "h:1"))!.Value;
+        long owners = (await store.CoordinatorViewAsync("c")).Owners;
+        SiteAnswer deposed = await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(3)), null));
+        Assert.Equal((SiteRole.Deposed, new SiteEpoch(3)), (deposed.Site.Role, deposed.Site.Epoch));
+        Assert.Equal(DurableOutcome.Deposed, (await store.RecordDurableAsync("c", new(1), Claim(1, 9), epochs[1])).Outcome);
+        Assert.Equal(WorldLineOutcome.Deposed, (await store.BeginWorldLineAsync("c", new(0), new(2), Claim(1, 9), epochs[0])).Outcome);
+        Assert.NotEqual(CutOutcome.Recorded, await store.RecordCutAsync("c", Cut.Uniform(new(1), 2, new(7)), role, owners));
+        Assert.False(await store.RenewShardAsync("c", new(0), epochs[0]));
+        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message, StringComparison.Ordinal);
+        // An older one says nothing new.
+        Assert.Equal(new SiteEpoch(3), (await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(2)), null))).Site.Epoch);
+    }
+
+    [Fact]
+    public async Task Failover_Decided_BeginsTheWorldLineOnce()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        await BackupAsync(store);
+        await SeededAsync(store);
+        SiteState taken = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site;
+        Assert.Equal((new SiteEpoch(1), SiteRole.FailingOver), (taken.Epoch, taken.Role));
+        WorldPoint final = Point("3:50");
+        // A later branch of the other site is none that this one has kept anything of.
+        WorldPoint[] lineage = [Point("2:20"), Point("3:40"), Point("4:60")];
+        Assert.Null((await store.DecideFailoverAsync("c", taken.Epoch, final, lineage)).Error);
+        Assert.Equal(final, (await store.DecideFailoverAsync("c", taken.Epoch, Point("3:70"), lineage)).Site.Final);
+        WorldLine line = taken.Epoch.FirstWorldLine;
+        Assert.Equal([Point("1:0"), Point("2:20"), Point("3:40"), new(line, new(50))], (await store.WorldLinesAsync("c")).Select(l => new WorldPoint(l.WorldLine, l.BranchCut)));
+        Assert.Equal(new WorldPoint(line, new Version(50)), (await store.AdvanceCutAsync("c")).Cut);
+        Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(new WorldPoint(line, new Version(50)), s.Durable));
+
+        // Whoever opens a shard before all can be opened is refused; then the site serves, and shards are taken as ever.
+        await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(0)));
+        await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"));
+        Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(1)))).Site.Role);
+        long[] epochs = await OwnersAsync(store, 2);
+        Assert.Equal(DurableOutcome.Recorded, (await store.RecordDurableAsync("c", new(0), DurableClaim.Of(new(line, new(55))), epochs[0])).Outcome);
+        Assert.Equal(DurableOutcome.StaleWorldLine, (await store.RecordDurableAsync("c", new(0), Claim(3, 55), epochs[0])).Outcome);
+    }
+
+    [Fact]
+    public async Task Failover_TakenByManyAtOnce_IsOne()
+    {
+        string spec = await FreshSpecAsync();
+        await using IMetadataStore store = await StoreOfAsync(spec);
+        await BackupAsync(store);
+        await SeededAsync(store);
+        IMetadataStore[] stores = await Task.WhenAll(Enumerable.Range(0, 4).Select(_ => StoreOfAsync(spec)));
+        SiteAnswer[] answers = await Task.WhenAll(stores.Select(s => EventuallyAsync(() => s.ChangeSiteAsync("c", site => site.Take([])))));
+        Assert.All(answers, a => Assert.Equal((new SiteEpoch(1), SiteRole.FailingOver, null), (a.Site.Epoch, a.Site.Role, a.Error)));
+        foreach (IMetadataStore s in stores) { await s.DisposeAsync(); }
+    }
+
+    private static async Task<IMetadataStore> StoreOfAsync(string spec)
+    {
+        IMetadataStore store = MetadataStoreFactory.Create(spec);
+        await store.InitializeAsync();
+        await store.GetOrCreateClusterAsync("c", Settings(2));
+        return store;
+    }
+
+    private static Task<SiteAnswer> BackupAsync(IMetadataStore store) => store.ChangeSiteAsync("c", _ => new(SiteState.BackupOf(2, SiteEpoch.First), null));
+
+    private static async Task SeededAsync(IMetadataStore store)
+    {
+        for (int s = 0; s < 2; s++) { Assert.Null((await store.ChangeSiteAsync("c", site => site.Seeded(new(s), 1))).Error); }
+    }
+}
