@@ -207,6 +207,7 @@ internal sealed partial class Cluster
     {
         Tick++;
         NowUs += 150;
+        if (IsSettling || Backup is { IsWanted: true }) Backup?.Round();
         foreach (ShardHost host in Hosts)
         {
             foreach (ProxyProcess p in host.Proxies.ToArray())
@@ -234,7 +235,7 @@ internal sealed partial class Cluster
     }
 
     private bool IsSettled(Cut before) =>
-        !Sql.Cut.Equals(before) && Sql.Owners.Moves.IsEmpty && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
+        !Sql.Cut.Equals(before) && Backup?.IsSettled(new(before.WorldLine, before.Versions[0])) != false && Sql.Owners.Moves.IsEmpty && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
     private void Heal()

@@ -6,6 +6,7 @@ using Slogger.Core.Versions;
 using Slogger.Simulation.Checks;
 using Slogger.Simulation.Clients;
 using Slogger.Simulation.Processes;
+using Slogger.Simulation.Sites;
 
 namespace Slogger.Simulation;
 
@@ -27,6 +28,12 @@ internal sealed partial class Cluster
     private int _names;
 
     public Cluster(SimSettings settings)
+        : this(settings, null)
+    {
+    }
+
+    /// <summary>A cluster, or one that goes on where a backup has taken over.</summary>
+    private Cluster(SimSettings settings, BackupSite? from)
     {
         Settings = settings;
         Random = new(settings.Seed);
@@ -45,8 +52,11 @@ internal sealed partial class Cluster
         ClockErrorUs = settings.ClockErrorUs ?? (settings.Seed % 7 == 3 && clocks == ClockKind.WithinBound ? 0 : settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs);
         Histories = new(this);
         Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
-        Sql = new(this, settings, shards, new(new(1), StartUs, IntervalUs));
-        Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog))];
+        if (from is not null) (NowUs, Tick, shards) = (from.NowUs, from.Primary.Tick, from.Streams.Length);
+        VersionGrid grid = from is null ? new(new(1), StartUs, IntervalUs) : new(from.Sql.State.Final!.Value.Version.Next, NowUs, IntervalUs);
+        Sql = new(this, settings, shards, grid);
+        Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog, from?.Streams[s].Log))];
+        if (from is not null) BeginWhere(from);
         foreach (ShardHost host in Hosts)
         {
             host.SkewUs = DrawSkew();
@@ -56,6 +66,9 @@ internal sealed partial class Cluster
         Sessions = [.. Enumerable.Range(1, 2 + (settings.Seed % 2)).Select(i => new SessionClient(this, i))];
         Plains = [.. Enumerable.Range(1, 3).Select(i => new PlainClient(this, i, isDedicated: i == 3))];
         if (HasCoordinators) Coordinators.Add(new(this, "coordinator 1"));
+        if (settings.Backup ?? (settings.Faults && settings.Finder == FinderKind.Approximate && settings.Seed % 3 == 1))
+            Backup = new(this, Sql.Site.Epoch, isFresh: from is null && settings.Seed % 2 == 0);
+        Backup?.Checks.OnRecorded(new(Sql.Line, Sql.Cut.Versions[0]));
     }
 
     public SimSettings Settings { get; }
@@ -113,7 +126,9 @@ internal sealed partial class Cluster
     {
         for (int i = Grows ? -Settings.Steps : 0; i < Settings.Steps; i++) Step();
         foreach (SessionClient s in Sessions) s.CheckAll();
-        if (Settings.ChecksProgress) Settle();
+        if (Backup is { IsWanted: true, IsOver: false } site) site.Finish();
+        if (Successor is { } next) next.Run();
+        else if (Settings.ChecksProgress && !IsLost && Backup?.Refusal is null) Settle();
     }
 
     public void Count(string what) => CollectionsMarshal.GetValueRefOrAddDefault(Happened, what, out _)++;
@@ -169,6 +184,8 @@ internal sealed partial class Cluster
     {
         Tick++;
         NowUs += Random.Next(_stepUsMax);
+        Backup?.Turn();
+        if (IsLost) return;
         if (Keys.Move) MoveTurn();
         if (Grows) MembersTurn();
         if (Sql.Proposal.ChangeUs > 0) IntervalTurn();

@@ -6,7 +6,9 @@ using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
 using Slogger.Core.Versions;
+using Slogger.Simulation.Sites;
 
 namespace Slogger.Simulation;
 
@@ -40,6 +42,12 @@ internal sealed record SimSettings
 
     /// <summary>Whether stores that are alive go back in place; null: by the seed.</summary>
     public bool? InPlace { get; init; }
+
+    /// <summary>Whether there is a backup site; null: by the seed, with the approximate finder.</summary>
+    public bool? Backup { get; init; }
+
+    /// <summary>What befalls the primary, if there is a backup; null: by the seed.</summary>
+    public Disaster? Disaster { get; init; }
 
     /// <summary>How far the clocks are apart; null: by the seed.</summary>
     public ClockKind? Clocks { get; init; }
@@ -75,6 +83,8 @@ internal sealed record SimSettings
     public MemberMutation Member { get; init; }
 
     public GridMutation Grid { get; init; }
+
+    public ShipMutation Ship { get; init; }
 }
 
 /// <summary>Deliberate faults of those who drive the machines: each switches off one rule of the cluster.</summary>

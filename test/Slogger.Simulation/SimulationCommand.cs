@@ -1,5 +1,7 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
 using Slogger.Core.Cuts;
+using Slogger.Core.Shipping;
+using Slogger.Simulation.Sites;
 using System.Diagnostics;
 using System.Globalization;
 
@@ -22,6 +24,9 @@ internal static class SimulationCommand
           --moves yes|no    whether slots move (default: by the seed; with the approximate finder only)
           --members yes|no  whether shards join and leave (default: by the seed, in some cases in which slots move)
           --in-place yes|no whether stores that are alive go back in place (default: by the seed)
+          --backup always|never  whether there is a backup site (default: by the seed, in a third of the cases of the approximate finder)
+          --disaster NAME   what befalls the primary: none, total, cutoff, mistaken (default: by the seed; with a backup only)
+          --ship NAME       switch off one rule of disaster recovery
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --help            this text
 
@@ -30,7 +35,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--mutation", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -82,11 +87,13 @@ internal static class SimulationCommand
                 case "--moves": settings = settings with { Moves = YesOrNo(name, value) }; break;
                 case "--members": settings = settings with { Members = YesOrNo(name, value) }; break;
                 case "--in-place": settings = settings with { InPlace = YesOrNo(name, value) }; break;
+                case "--backup":
+                    settings = settings with { Backup = value switch { "always" => true, "never" => false, _ => throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
+                    break;
+                case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
+                case "--ship": settings = settings with { Ship = Named<ShipMutation>(value, "mutation") }; break;
                 case "--mutation":
-                    settings = settings with
-                    {
-                        Mutation = Enum.TryParse(value, ignoreCase: true, out SimMutation m) && Enum.IsDefined(m) ? m : throw new FormatException($"There is no mutation \"{value}\"."),
-                    };
+                    settings = settings with { Mutation = Named<SimMutation>(value, "mutation") };
                     break;
                 default: throw new FormatException($"There is no option {name}.");
             }
@@ -139,6 +146,10 @@ internal static class SimulationCommand
     private static int Number(string name, string text, int min, int max = int.MaxValue) =>
         int.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out int n) && n >= min && n <= max ? n
         : throw new FormatException($"{name} takes a number from {min} on, not \"{text}\".");
+
+    private static T Named<T>(string text, string what)
+        where T : struct, Enum =>
+        Enum.TryParse(text, ignoreCase: true, out T named) && Enum.IsDefined(named) ? named : throw new FormatException($"There is no {what} \"{text}\".");
 
     private static bool YesOrNo(string name, string text) => text switch
     {

@@ -32,6 +32,9 @@ public sealed record ReceiverStart
     /// <summary>Which life of the stream, as SQL has it.</summary>
     public required long Generation { get; init; }
 
+    /// <summary>This process's epoch as the stream's receiver, by SQL.</summary>
+    public required long Owner { get; init; }
+
     /// <summary>The history of the log; null: there is no log, it has to be seeded.</summary>
     public StreamHistory? History { get; init; }
 
@@ -43,6 +46,12 @@ public sealed record ReceiverStart
 
     /// <summary>A seeded log can be brought to no version before this one: that is the first whose end lies behind the seed.</summary>
     public WorldPoint Floor { get; init; }
+
+    /// <summary>The offset at which a seeded log begins.</summary>
+    public long Base { get; init; }
+
+    /// <summary>Whether SQL has noted that the stream counts; false since its seeding began.</summary>
+    public bool Counts { get; init; }
 
     /// <summary>Where the store is.</summary>
     public WorldPoint Applied { get; init; }
@@ -89,6 +98,7 @@ public sealed class Receiver
     private long _echoUs;
     private long _echoNextUs;
     private bool _isSyncing;
+    private bool _isCounted;
     private long _reportedUs = long.MinValue / 2;
 
     /// <summary>Begins with what the log and SQL hold.</summary>
@@ -171,7 +181,9 @@ public sealed class Receiver
         if (_isFrozen) return;
         if (watermark > _watermark) _watermark = watermark;
         // From a time at which an earlier generation counted, or of one that counts without this stream: it will be told again.
-        if (watermark > _held && !Is(ShipMutation.HeldByReceipt)) return;
+        if ((watermark > _held && !Is(ShipMutation.HeldByReceipt)) || watermark < _start.Floor) return;
+        if (!_start.Counts && !_isCounted) effects.Add(new ReceiverEffect.Count());
+        _isCounted = true;
         ApplyUpTo(watermark, effects);
     }
 
@@ -223,7 +235,7 @@ public sealed class Receiver
     {
         if (!_isFinalDue || _isSyncing) return;
         _isFinalDue = false;
-        effects.Add(new ReceiverEffect.Final(new(_site, Stream, Generation, _held)));
+        effects.Add(new ReceiverEffect.Final(new(_site, Stream, Generation, _start.Owner, _held)));
         if (Is(ShipMutation.FrozenGoesOn)) (_isFrozen, _site, _newest) = (false, default, default);
     }
 
@@ -265,6 +277,14 @@ public sealed class Receiver
         {
             bool isOlder = piece.Sender < _newest || _isFrozen;
             effects.Add(Say(isOlder ? ShipReplyKind.NotLeader : ShipReplyKind.WhoAreYou));
+            return;
+        }
+
+        if (piece.IsBranch && piece.To.Offset < _start.Base && piece.From == _received)
+        {
+            // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
+            if (_start.Counts || _isCounted) throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
+            effects.Add(Say(ShipReplyKind.NeedsSeed));
             return;
         }
 
@@ -337,7 +357,7 @@ public sealed class Receiver
 
     private void Report(List<ReceiverEffect> effects)
     {
-        if (_held.WorldLine.Number > 0) effects.Add(new ReceiverEffect.Report(new(Stream, Generation, _held)));
+        if (_held.WorldLine.Number > 0) effects.Add(new ReceiverEffect.Report(new(Stream, Generation, _start.Floor, _held)));
     }
 
     private void ApplyUpTo(WorldPoint to, List<ReceiverEffect> effects)

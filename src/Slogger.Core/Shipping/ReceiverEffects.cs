@@ -39,6 +39,10 @@ public abstract record ReceiverEffect
     /// <summary>Tell the watermark service.</summary>
     public sealed record Report(WatermarkReport Message) : ReceiverEffect;
 
+    /// <summary>A watermark has come to what the stream was seeded with: have SQL note that it counts (<see cref="SiteState.Count"/>). Until that is known the backup cannot
+    /// take over. Said once in a process.</summary>
+    public sealed record Count : ReceiverEffect;
+
     /// <summary>Bring the store to exactly the end of this version, from where it is, and call <see cref="Receiver.Applied"/>. Readers see it when it
     /// is there.</summary>
     public sealed record Apply(WorldPoint To) : ReceiverEffect;

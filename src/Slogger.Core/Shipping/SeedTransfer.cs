@@ -11,16 +11,18 @@ namespace Slogger.Core.Shipping;
 
 /// <summary>A copy of a shard's store.</summary>
 /// <param name="Id">Names it; no two are called alike.</param>
+/// <param name="Generation">The life of the stream that it was made for. It is made anew for each: so all that the stream has held before, and may have let others apply, lies below its floor.</param>
 /// <param name="Bytes">Its length.</param>
 /// <param name="History">The history of the log on top of it.</param>
 /// <param name="Base">Where that begins: at the copy's offset.</param>
 /// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy itself: not before is it offered.</param>
-public sealed record Seed(string Id, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor);
+public sealed record Seed(string Id, long Generation, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor);
 
 /// <summary>The receiver asks.</summary>
+/// <param name="Generation">The life of the stream that is to begin.</param>
 /// <param name="Id">The copy that it has a part of; null: of none.</param>
 /// <param name="HasBytes">How much of it, durably.</param>
-public readonly record struct SeedAsk(string? Id, long HasBytes);
+public readonly record struct SeedAsk(long Generation, string? Id, long HasBytes);
 
 /// <summary>The source answers: with a piece of a copy, which the driver fills in.</summary>
 /// <param name="Seed">The copy.</param>
@@ -33,11 +35,12 @@ public static class SeedSource
 {
     /// <summary>What to answer.</summary>
     /// <param name="ask">What the receiver has.</param>
-    /// <param name="seed">The copy that there is; null: none (any more), make one.</param>
+    /// <param name="seed">The copy that there is; null: none (any more).</param>
     /// <param name="chunkBytesMax">How much goes into one message.</param>
+    /// <returns>Null: there is none of this generation; make one.</returns>
     public static SeedChunk? Answer(SeedAsk ask, Seed? seed, int chunkBytesMax)
     {
-        if (seed is null) return null;
+        if (seed is null || seed.Generation != ask.Generation) return null;
         long at = ask.Id == seed.Id ? Math.Min(ask.HasBytes, seed.Bytes) : 0;
         return new(seed, at, (int)Math.Min(chunkBytesMax, seed.Bytes - at));
     }
@@ -46,17 +49,23 @@ public static class SeedSource
 /// <summary>The receiver's half. Not thread-safe.</summary>
 public sealed class SeedSink
 {
+    private readonly long _generation;
     private readonly ShipMutation _mutation;
 
     /// <summary>Begins with what is on the disk.</summary>
+    /// <param name="generation">The life of the stream that is to begin.</param>
     /// <param name="seed">The copy of which there is a part; null: of none.</param>
     /// <param name="hasBytes">How much of it, durably.</param>
-    public SeedSink(Seed? seed, long hasBytes)
-        : this(seed, hasBytes, ShipMutation.None)
+    public SeedSink(long generation, Seed? seed, long hasBytes)
+        : this(generation, seed, hasBytes, ShipMutation.None)
     {
     }
 
-    internal SeedSink(Seed? seed, long hasBytes, ShipMutation mutation) => (Seed, HasBytes, _mutation) = (seed, hasBytes, mutation);
+    internal SeedSink(long generation, Seed? seed, long hasBytes, ShipMutation mutation)
+    {
+        (_generation, _mutation) = (generation, mutation);
+        if (seed?.Generation == generation) (Seed, HasBytes) = (seed, hasBytes);
+    }
 
     /// <summary>The copy.</summary>
     public Seed? Seed { get; private set; }
@@ -68,12 +77,13 @@ public sealed class SeedSink
     public bool IsComplete => Seed is not null && HasBytes == Seed.Bytes;
 
     /// <summary>What to ask for; again after a while without an answer.</summary>
-    public SeedAsk Ask => new(Seed?.Id, HasBytes);
+    public SeedAsk Ask => new(_generation, Seed?.Id, HasBytes);
 
     /// <summary>A piece has come.</summary>
     /// <returns>Whether it is to be written, at its place. If that is the beginning, whatever there was is of another copy: it is to be deleted first, durably.</returns>
     public bool Take(in SeedChunk chunk)
     {
+        if (chunk.Seed.Generation != _generation) return false;
         bool isSame = Seed?.Id == chunk.Seed.Id || (_mutation == ShipMutation.SeedsMixed && Seed is not null);
         if (!isSame)
         {

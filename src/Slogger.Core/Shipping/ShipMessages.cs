@@ -79,7 +79,7 @@ public enum ShipReplyKind : byte
     /// higher site epoch than its own is deposed.</summary>
     NotLeader,
 
-    /// <summary>The receiver has no log of this history: it has to be seeded.</summary>
+    /// <summary>The receiver has no log of this history, or what it was seeded with is void: it has to be seeded.</summary>
     NeedsSeed,
 }
 

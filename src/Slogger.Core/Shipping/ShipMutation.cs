@@ -60,11 +60,17 @@ internal enum ShipMutation
     /// <summary>Watermarks: by what is held by most.</summary>
     WatermarkIsMax,
 
+    /// <summary>Watermarks: a stream that was seeded can be brought anywhere.</summary>
+    FloorsNotCompared,
+
     /// <summary>Watermarks: what a stream held before it was seeded anew still counts.</summary>
     OldGenerationCounts,
 
     /// <summary>Failover: any report counts as the final one.</summary>
     StaleFinalCounts,
+
+    /// <summary>Failover: the final report of a receiver that was deposed counts.</summary>
+    DeposedFinalCounts,
 
     /// <summary>Failover: decided by those who have answered.</summary>
     FinalBeforeAll,

@@ -44,6 +44,7 @@ public sealed class Shipper
     private readonly ShipperOptions _options;
     private readonly ShipMutation _mutation;
     private readonly List<LogBranch> _branches;
+    private long _start;               // what lies below is not kept for the backup
     private readonly Queue<(LogIndex To, long Bytes)> _inFlight = new();
     private long _inFlightBytes;
     private LogIndex _end;             // of the log: what has arrived
@@ -67,20 +68,21 @@ public sealed class Shipper
     /// <param name="self">This process of it, under this site's epoch.</param>
     /// <param name="history">The history of its log.</param>
     /// <param name="branches">The world-lines that have begun in it, in order.</param>
+    /// <param name="start">The first offset that it still holds.</param>
     /// <param name="end">Up to where the log goes; all of it is durable.</param>
     /// <param name="cut">The recorded cut.</param>
     /// <param name="options">Bounds.</param>
-    public Shipper(ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, LogIndex end, WorldPoint cut, ShipperOptions options)
-        : this(stream, self, history, branches, end, cut, options, ShipMutation.None)
+    public Shipper(ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options)
+        : this(stream, self, history, branches, start, end, cut, options, ShipMutation.None)
     {
     }
 
     internal Shipper(
-        ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, LogIndex end, WorldPoint cut, ShipperOptions options, ShipMutation mutation)
+        ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options, ShipMutation mutation)
     {
         (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
         _branches = [.. branches];
-        (_end, _durable, _cut) = (end, end, cut);
+        (_start, _end, _durable, _cut) = (start, end, end, cut);
     }
 
     /// <summary>What it is doing.</summary>
@@ -103,7 +105,8 @@ public sealed class Shipper
     public long? KeepFrom => State switch
     {
         ShipperState.Detached or ShipperState.Deposed or ShipperState.AwaitsSeed => null,
-        _ => BranchAfter(_backedUp.WorldLine) is { } branch ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset,
+        // Before the first answer: all that there is.
+        _ => Math.Max(_start, _backedUp.WorldLine < _end.WorldLine && BranchAfter(_backedUp.WorldLine) is { } branch ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset),
     };
 
     /// <summary>The log goes up to here now, durable or not.</summary>
@@ -117,6 +120,7 @@ public sealed class Shipper
     {
         if (_branches.Count > 0 && _branches[^1].WorldLine >= branch.WorldLine) return;
         _branches.Add(branch);
+        _start = Math.Min(_start, branch.Offset);
         Appended(branch.Index);
         Synced(branch.Index);
     }
@@ -180,7 +184,9 @@ public sealed class Shipper
         switch (reply.Kind)
         {
             case ShipReplyKind.NeedsSeed:
-                if (isGreeting) AwaitSeed("the backup has no log of this shard's history", effects);
+                if (!isGreeting && (State != ShipperState.Shipping || reply.Generation != Generation)) break;
+                Generation = reply.Generation;
+                AwaitSeed("the backup has no log of this shard's history, or of what it was seeded with none that counts", effects);
                 break;
             case ShipReplyKind.WhoAreYou:
                 if (State == ShipperState.Shipping) Greet(nowUs, effects);
@@ -208,14 +214,20 @@ public sealed class Shipper
         LogIndex at = reply.Received;
         // A log that goes further than this one, in its own world-line or in one that this log does not know, is of another history.
         bool isKnown = at.WorldLine == _end.WorldLine ? at <= _end : at.WorldLine < _end.WorldLine && BranchAfter(at.WorldLine) is not null;
+        Generation = reply.Generation;
         if (!isKnown)
         {
             AwaitSeed($"the backup's log ends at {at}, where this shard's never was ({_end})", effects);
             return;
         }
 
+        if (at.Offset < _start)
+        {
+            AwaitSeed($"the log is kept from offset {_start} on, and the backup's ends at {at}", effects);
+            return;
+        }
+
         State = ShipperState.Shipping;
-        Generation = reply.Generation;
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _backedUp = reply.Durable;
         Learn(reply);
@@ -226,7 +238,7 @@ public sealed class Shipper
     {
         State = ShipperState.AwaitsSeed;
         if (_isHeld) effects.Add(new ShipperEffect.HoldWrites(_isHeld = false));
-        effects.Add(new ShipperEffect.Seed(why));
+        effects.Add(new ShipperEffect.Seed(Generation, why));
     }
 
     private void Depose(Sender by, List<ShipperEffect> effects)
@@ -326,14 +338,15 @@ public sealed class Shipper
 
     private void WatchBudget(List<ShipperEffect> effects)
     {
-        if (KeepFrom is not { } from || Generation == 0) return;
+        if (KeepFrom is not { } from) return;
         long kept = _end.Offset - from;
-        bool isNear = kept >= _options.BudgetBytes / 100 * _options.WarnPercent, isOver = kept >= _options.BudgetBytes;
+        bool isNear = kept >= _options.BudgetBytes * _options.WarnPercent / 100, isOver = kept >= _options.BudgetBytes;
         if (isNear && !_isWarned) effects.Add(new ShipperEffect.Warn(kept));
         _isWarned = isNear;
         if (isOver && _options.AtBudget == BudgetChoice.Detach)
         {
             State = ShipperState.Detached;
+            _start = _durable.Offset;
             effects.Add(new ShipperEffect.Detached());
         }
         else if (isOver ? !_isHeld : _isHeld && !isNear)

@@ -14,7 +14,9 @@ public abstract record ShipperEffect
     public sealed record Send(ShipRequest Request) : ShipperEffect;
 
     /// <summary>The backup has no use for this log any more, or not yet: it has to be seeded (<see cref="SeedSource"/>). Said again until it is.</summary>
-    public sealed record Seed(string Why) : ShipperEffect;
+    /// <param name="Generation">The life of the stream that is over, or is being seeded already (<see cref="Slogger.Core.Sites.SiteState.Reseed"/>).</param>
+    /// <param name="Why">For a person.</param>
+    public sealed record Seed(long Generation, string Why) : ShipperEffect;
 
     /// <summary>Hold writes of clients from now on, or let them go on.</summary>
     public sealed record HoldWrites(bool IsHeld) : ShipperEffect;

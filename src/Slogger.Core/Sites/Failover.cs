@@ -70,8 +70,12 @@ public sealed class Failover
     /// <param name="nowUs">When it came.</param>
     public void Reported(in FinalReport report, long nowUs)
     {
-        bool isOfThis = report.Number == _state.Epoch && report.Stream.Number < _state.Streams.Length && report.Generation == _state.Streams[report.Stream.Number].Generation;
-        if (!isOfThis && _mutation != ShipMutation.StaleFinalCounts) return;
+        if (report.Stream.Number >= _state.Streams.Length) return;
+        StreamState stream = _state.Streams[report.Stream.Number];
+        bool isOfThis = report.Number == _state.Epoch && report.Generation == stream.Generation;
+        // Who takes the stream from now on is frozen from its start: the last that was not is the owner of the moment at which the epoch was taken.
+        bool isOfOwner = report.Owner >= stream.Owner;
+        if ((!isOfThis && _mutation != ShipMutation.StaleFinalCounts) || (!isOfOwner && _mutation != ShipMutation.DeposedFinalCounts)) return;
         if (_state.Role != SiteRole.FailingOver || !_finals.TryAdd(report.Stream, report)) return;
         _frozenUs = nowUs;
     }

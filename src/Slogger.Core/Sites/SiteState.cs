@@ -26,13 +26,27 @@ public enum SiteRole : byte
     Deposed,
 }
 
+/// <summary>How far a stream's life at the backup has come.</summary>
+public enum StreamPhase : byte
+{
+    /// <summary>It has no log: the shard's state is being copied.</summary>
+    Empty,
+
+    /// <summary>It has a log, and follows; but no watermark has come to what it was seeded with: there is no version yet that all streams can be brought to.</summary>
+    Follows,
+
+    /// <summary>It can be brought to the watermark, and so it will always be.</summary>
+    Counts,
+}
+
 /// <summary>A stream at the backup.</summary>
 /// <param name="Generation">Which life of it counts, from 1 on; each seeding begins another.</param>
-/// <param name="IsSeeding">It has no log yet that could be gone on with: it holds nothing.</param>
+/// <param name="Phase">How far that has come.</param>
 /// <param name="Newest">The newest sender.</param>
+/// <param name="Owner">The epoch of the process that receives it; 0: nobody ever has.</param>
 /// <param name="IsLost">In the failover that is under way the operator has given it up.</param>
 /// <param name="IsOpen">Its shard is ready to be opened as a primary's.</param>
-public readonly record struct StreamState(long Generation, bool IsSeeding, Sender Newest, bool IsLost = false, bool IsOpen = false);
+public readonly record struct StreamState(long Generation, StreamPhase Phase, Sender Newest, long Owner = 0, bool IsLost = false, bool IsOpen = false);
 
 /// <summary>What becomes of a change: the state after it, or why it is refused.</summary>
 /// <param name="After">Null: refused.</param>
@@ -53,12 +67,17 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <param name="streams">How many shards the primary has.</param>
     /// <param name="of">The primary's site epoch.</param>
     public static SiteState BackupOf(int streams, SiteEpoch of) =>
-        new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, IsSeeding: true, default), streams)], null);
+        new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, StreamPhase.Empty, default), streams)], null);
 
     /// <summary>For <see cref="Slogger.Core.Watermarks.WatermarkService"/>: the generations that count.</summary>
     public ImmutableArray<long> Generations => [.. Streams.Select(s => s.Generation)];
 
     // ---- Following ----
+
+    /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has taken the epoch before, it is frozen.</summary>
+    /// <param name="stream">Which.</param>
+    /// <param name="owner">Its epoch, above all that were given out.</param>
+    public SiteState TakeStream(ShardId stream, long owner) => With(stream, Streams[stream.Number] with { Owner = Math.Max(owner, Streams[stream.Number].Owner) });
 
     /// <summary>A shipper says hello.</summary>
     /// <returns>The state, and the newest sender: only if that is this one may it be answered. Null: the site is no backup, and it not older than the site's
@@ -73,20 +92,21 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     }
 
     /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again.</summary>
-    public SiteChange Reseed(ShardId stream)
+    /// <param name="stream">Which.</param>
+    /// <param name="generation">The life of it that is over; if that is not the one that counts, or it is being seeded, nothing changes.</param>
+    public SiteChange Reseed(ShardId stream, long generation)
     {
         if (Role != SiteRole.Backup) return new(null, $"the site is {Text(Role)}: only a backup's streams are seeded");
         StreamState s = Streams[stream.Number];
-        return new(With(stream, new(s.Generation + 1, IsSeeding: true, s.Newest)), null);
+        if (s.Generation != generation || s.Phase == StreamPhase.Empty) return new(this, null);
+        return new(With(stream, s with { Generation = s.Generation + 1, Phase = StreamPhase.Empty }), null);
     }
 
     /// <summary>A stream's seed is complete and durable, and its log has begun there.</summary>
-    public SiteChange Seeded(ShardId stream, long generation)
-    {
-        StreamState s = Streams[stream.Number];
-        if (Role != SiteRole.Backup || s.Generation != generation) return new(null, $"the seed is of generation {generation} of stream {stream}, which is in {s.Generation}, and the site is {Text(Role)}");
-        return new(With(stream, s with { IsSeeding = false }), null);
-    }
+    public SiteState Seeded(ShardId stream, long generation) => Grow(stream, generation, StreamPhase.Follows);
+
+    /// <summary>A stream can be brought to the watermark.</summary>
+    public SiteState Count(ShardId stream, long generation) => Grow(stream, generation, StreamPhase.Counts);
 
     // ---- Failing over ----
 
@@ -98,15 +118,20 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     {
         if (Role == SiteRole.FailingOver) return new(this, null);
         if (Role != SiteRole.Backup) return new(null, $"it is {Text(Role)}: only a backup can take over");
-        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].IsSeeding && !losing.Contains(s))];
+        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].Phase != StreamPhase.Counts && !losing.Contains(s))];
         if (seeding.Length > 0 && mutation != ShipMutation.SeedingIgnored)
         {
-            return new(null, $"shard {string.Join(", ", seeding)} is being seeded, and holds nothing yet that could be taken over. "
+            return new(null, $"shard {string.Join(", ", seeding)} is being seeded, and holds nothing yet that could be taken over together with the others. "
                 + "If the primary lives let the seeding end first; if it is gone for good, what these shards held is lost: name them in the command to take over without it");
         }
 
         return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null, Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(i), IsOpen = false })] }, null);
     }
+
+    /// <summary>The operator gives up a stream while a failover is under way, since its disk is gone: else that would wait for ever.</summary>
+    public SiteChange Lose(ShardId stream) =>
+        Role == SiteRole.FailingOver && Final is null ? new(With(stream, Streams[stream.Number] with { IsLost = true }), null)
+        : new(null, $"the site is {Text(Role)}{(Final is null ? "" : ", and its final watermark decided")}: a stream is given up only before that, while a failover is under way");
 
     /// <summary>Decides a failover. Again: nothing changes, whatever is given.</summary>
     /// <param name="number">The failover, by the epoch that it took.</param>
@@ -130,6 +155,13 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <summary>Another site has taken over, or is about to.</summary>
     /// <param name="by">Its epoch.</param>
     public SiteState DeposedBy(SiteEpoch by) => by > Epoch ? this with { Epoch = by, Role = SiteRole.Deposed } : this;
+
+    // Said late of an earlier generation, or when the site has taken over: nothing.
+    private SiteState Grow(ShardId stream, long generation, StreamPhase phase)
+    {
+        StreamState s = Streams[stream.Number];
+        return Role == SiteRole.Backup && s.Generation == generation && s.Phase < phase ? With(stream, s with { Phase = phase }) : this;
+    }
 
     private SiteState With(ShardId stream, StreamState state) => this with { Streams = Streams.SetItem(stream.Number, state) };
 

@@ -7,5 +7,6 @@ namespace Slogger.Core.Watermarks;
 /// log alone after any crash.</summary>
 /// <param name="Stream">The primary's shard.</param>
 /// <param name="Generation">Which life of the stream at the backup.</param>
+/// <param name="Floor">It cannot be brought to any version before this one, since it was seeded; the default if it was not.</param>
 /// <param name="Held">The cut.</param>
-public readonly record struct WatermarkReport(ShardId Stream, long Generation, WorldPoint Held);
+public readonly record struct WatermarkReport(ShardId Stream, long Generation, WorldPoint Floor, WorldPoint Held);

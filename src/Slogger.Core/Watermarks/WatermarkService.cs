@@ -1,6 +1,6 @@
 // Up to where a backup may apply what it has received (the paper, section 5.4): the newest cut that every stream holds durably. A stream says of itself
 // which recorded cut it holds (Receiver); the least of these is one too, since a recorded cut is one version of all shards, and each of those that say
-// a newer one holds it as well.
+// a newer one holds it as well. But for one that was seeded since: it holds what is at or above its floor only, so the least counts once it has passed all floors.
 //
 // It remembers nothing that matters: whatever it has ever said follows from what the logs hold, now and after any crash. So any process may be it, and two at
 // once do no harm: both say what is true, and whoever hears them takes the larger. A lease on the role (LeaseWatch) only spares work.
@@ -15,7 +15,7 @@ public sealed class WatermarkService
 {
     private readonly ShipMutation _mutation;
     private ImmutableArray<long> _generations = [];
-    private (long Generation, WorldPoint? Held)[] _vector = [];
+    private (long Generation, WorldPoint Floor, WorldPoint? Held)[] _vector = [];
 
     /// <summary>Begins: nobody has reported.</summary>
     /// <param name="generations">The members, one for each of the primary's streams by number: the generation that counts, as the backup's SQL has it. 0: the
@@ -38,11 +38,11 @@ public sealed class WatermarkService
     public void Members(ImmutableArray<long> generations)
     {
         _generations = generations;
-        (long Generation, WorldPoint? Held)[] next = new (long, WorldPoint?)[generations.Length];
+        (long Generation, WorldPoint Floor, WorldPoint? Held)[] next = new (long, WorldPoint, WorldPoint?)[generations.Length];
         for (int s = 0; s < next.Length; s++)
         {
             bool isKnown = s < _vector.Length && (_vector[s].Generation == generations[s] || _mutation == ShipMutation.OldGenerationCounts);
-            next[s] = (generations[s], isKnown ? _vector[s].Held : null);
+            next[s] = isKnown ? _vector[s] with { Generation = generations[s] } : (generations[s], default, null);
         }
 
         _vector = next;
@@ -56,8 +56,11 @@ public sealed class WatermarkService
         if (s < 0 || s >= _vector.Length) return false;
         if (report.Generation != _generations[s] && _mutation != ShipMutation.OldGenerationCounts) return false;
         if (_vector[s].Held >= report.Held) return false;
-        _vector[s].Held = report.Held;
+        (_vector[s].Floor, _vector[s].Held) = (report.Floor, report.Held);
         if (Least() is not { } least || least <= Current) return false;
+        foreach ((_, WorldPoint floor, _) in _vector)
+            if (least < floor && _mutation != ShipMutation.FloorsNotCompared) return false;
+
         Current = least;
         return true;
     }

@@ -1,5 +1,5 @@
 // The invariants of the design, checked by name as things happen, on what is really in the logs and stores. I4 and I7 speak of a
-// backup site: their place is at the end, until there is one.
+// backup site: SiteChecks has them.
 //
 // I1 is checked whenever the cut moves or a world-line branches off: what is newly inside began when? If anything outside had
 // been answered before, the cut is not closed: under session order by session; under real time over all clients.
@@ -26,8 +26,12 @@ internal sealed class Invariants(Cluster cluster)
 
     // ---- I1: prefix ----
 
+    /// <summary>With a backup: all that was ever answered.</summary>
+    public List<Op> AnsweredAll { get; } = [];
+
     public void OnAnswered(Op op)
     {
+        if (cluster.Backup is not null && !op.IsRedirected) AnsweredAll.Add(op);
         if (!op.Covered && !op.IsRedirected && op.Line == cluster.Sql.Line) _answered.Add(op);
     }
 
@@ -104,6 +108,7 @@ internal sealed class Invariants(Cluster cluster)
         if (branch.WorldLine != before.WorldLine.Next) throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
         if (!branch.IsAtLeast(before)) throw new SimException($"I3: the world-line {branch} branches below the cut {before}");
         Cover(branch, before.WorldLine);
+        cluster.Backup?.Checks.OnBranch(new(branch.WorldLine, branch.Versions[0]));
         if (_answered.Count > 0) cluster.Count("answered operations lost");
         // What was lost nothing of the new world-line depends on: its clients are told first.
         _answered.Clear();
@@ -183,8 +188,6 @@ internal sealed class Invariants(Cluster cluster)
         if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before)) throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
     }
 
-    // ---- I4 and I7, watermark and backup: here, when there is a backup site ----
-
     /// <summary>What is inside a cut is taken in, and the cut is checked to be restorable, durable and closed.</summary>
     private void Cover(Cut cut, WorldLine of)
     {
@@ -214,6 +217,7 @@ internal sealed class Invariants(Cluster cluster)
         }
 
         _answered.RemoveRange(kept, _answered.Count - kept);
+        cluster.Backup?.Checks.OnRecorded(new(cut.WorldLine, cut.Versions[0]));
     }
 
     // One that has left is never restored: what it has durable is inside by the versions that its clients were told.

@@ -33,7 +33,7 @@ internal sealed class SessionClient
             Strict = cluster.Settings.Seed % 4 == 3,
             TrackDependencies = cluster.Settings.Finder != FinderKind.Approximate,
         };
-        _session = new(new((UInt128)number), WorldLine.First, options, cluster.Settings.Client);
+        _session = new(new((UInt128)number), cluster.Sql.Line, options, cluster.Settings.Client);
         _links = new SessionLink?[Cluster.ShardsMax];
     }
 

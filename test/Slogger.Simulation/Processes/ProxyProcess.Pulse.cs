@@ -45,6 +45,13 @@ internal sealed partial class ProxyProcess
             while (!look.IsDone) yield return true;
             if (look.Result is SqlBeat beat)
             {
+                if (beat.IsDeposed)
+                {
+                    Cluster.Count("site deposed by its beat");
+                    Die("another site is the primary");
+                    yield break;
+                }
+
                 if (beat.Epoch == Epoch)
                 {
                     if (beat.State == MemberState.Leaving)

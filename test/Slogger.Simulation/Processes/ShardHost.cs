@@ -3,13 +3,16 @@ using Slogger.Core.Time;
 
 namespace Slogger.Simulation.Processes;
 
-internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap)
+internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap, ShardLog? log = null)
 {
     public int Number => number;
 
     public Store Store { get; } = new(cluster, number);
 
-    public ShardLog Log { get; } = new(forgetsAtGap);
+    public ShardLog Log { get; } = log ?? new(forgetsAtGap);
+
+    /// <summary>What lies below is not there for shipping any more.</summary>
+    public long TrimmedBefore { get; set; }
 
     /// <summary>How far the wall clock is ahead of true time, in microseconds.</summary>
     public long SkewUs { get; set; }

@@ -1,5 +1,6 @@
 // An oracle of the version log: records in order, of which a prefix is durable. A process that crashes keeps all, a power
-// cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs.
+// cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs. A backup's log is one, too: it has notes of cuts besides.
+using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -7,12 +8,13 @@ namespace Slogger.Simulation.Processes;
 
 internal sealed class ShardLog
 {
-    private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin }
+    private enum Kind { Bytes, Boundary, WorldLine, Gap, Begin, Seeded, Cut }
 
     // From: the first version that ends at the boundary; that of the boundary itself, unless it is of a run of empty versions.
     private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, Version From, int Number);
 
-    private readonly record struct Closing(Version From, Boundary Boundary);
+    // At: where the log ended when it was appended. A run of empty versions closes them where the last boundary is, and may come behind later bytes.
+    private readonly record struct Closing(Version From, Boundary Boundary, long At);
 
     private readonly List<Record> _records = [];
     private readonly List<Closing> _closings = [];
@@ -21,6 +23,8 @@ internal sealed class ShardLog
     private long _fence;
     private long _kept;              // offsets below: only the checkpoint that follows is left of them
     private Boundary _durableLast;
+    private readonly List<LogBranch> _branches = [];
+    private IReadOnlyList<Command> _base = [];
 
     public ShardLog(bool forgetsAtGap)
     {
@@ -40,7 +44,89 @@ internal sealed class ShardLog
     /// <summary>How many records there are.</summary>
     public int Appended => _records.Count;
 
+    // ---- As shipping sees it ----
+
+    public LogIndex EndIndex => new(Last.WorldLine, End, Last.Version);
+
+    public LogIndex DurableIndex { get; private set; }
+
+    public IReadOnlyList<LogBranch> Branches => _branches;
+
+    /// <summary>Another one when it begins anew, and when its stream goes on with a gap: what is missing is in a checkpoint only.</summary>
+    public StreamHistory History { get; private set; }
+
+    /// <summary>The cut that was noted last, and that of these that is durable.</summary>
+    public WorldPoint NotedCut { get; private set; }
+
+    public WorldPoint DurableCut { get; private set; }
+
+    /// <summary>Where a seeded log begins.</summary>
+    public long BaseOffset => _base.Count;
+
+    /// <summary>A seeded log can be brought to no version before.</summary>
+    public WorldPoint Floor { get; private set; }
+
+    /// <summary>What is shipped of it: an index that it has passed through (IShippedLog).</summary>
+    public LogIndex EndOfPiece(LogIndex from, LogIndex limit, int commandsMax)
+    {
+        long offset = Math.Min(limit.Offset, from.Offset + commandsMax);
+        Version closed = from.Closed;
+        bool isBranch = limit.WorldLine < Last.WorldLine;
+        for (int i = 0; i < _closings.Count; i++)
+        {
+            Closing c = _closings[i];
+            if (c.From <= limit.Closed && (c.At <= offset || (isBranch && c.Boundary.Offset <= offset))) closed = Version.Max(closed, Version.Min(LastOf(i), limit.Closed));
+        }
+
+        return new(from.WorldLine, offset, closed);
+    }
+
+    /// <summary>The ends of versions in a piece of it, in order.</summary>
+    public List<Boundary> Entries(LogIndex from, LogIndex to)
+    {
+        List<Boundary> entries = [];
+        Version last = from.Closed;
+        for (int i = 0; i < _closings.Count; i++)
+        {
+            Closing c = _closings[i];
+            Version version = Version.Min(LastOf(i), to.Closed);
+            if (c.From > to.Closed || version <= last) continue;
+            entries.Add(c.Boundary with { WorldLine = to.WorldLine, Version = last = version });
+        }
+
+        return entries;
+    }
+
+    /// <summary>The first version that ends at or behind an offset, and the one closed before; null while there is none that is durable.</summary>
+    public (Version Before, Version Floor)? FloorAt(long offset)
+    {
+        for (int i = 1; i < _closings.Count; i++)
+            if (_closings[i].Boundary.Offset >= offset && _closings[i].Boundary.Point <= _durableLast.Point) return (LastOf(i - 1), _closings[i].From);
+        return null;
+    }
+
+    /// <summary>This cut is recorded, and the log reaches it.</summary>
+    public void NoteCut(WorldPoint cut) => Add(new(Kind.Cut, default, new(cut.WorldLine, cut.Version, 0, 0, default), default, 0));
+
+    /// <summary>It begins on a seed: the store as it was at an offset, within a version.</summary>
+    public void BeginSeeded(Seed seed, IReadOnlyList<Command> content)
+    {
+        _base = content;
+        _records.Clear();
+        (History, Floor) = (seed.History, seed.Floor);
+        Fold();
+        Add(new(Kind.Seeded, default, new(seed.Base.WorldLine, seed.Base.Closed, 0, 0, default), seed.Base.Closed, content.Count));
+        Sync(_records.Count);
+    }
+
+    // ---- As its shard does ----
+
     public bool Admits(long epoch) => epoch >= _fence;
+
+    public long FencedBy => _fence;
+
+    /// <summary>A site's SQL gives out epochs of its own.</summary>
+    public void ForgetOwners() => _fence = 0;
 
     /// <summary>Opens it for a process: those of older epochs can write no more, and all that they wrote is durable.</summary>
     /// <returns>False if a later process has it.</returns>
@@ -101,7 +187,20 @@ internal sealed class ShardLog
     public WorldPoint Sync(int records)
     {
         for (; _durable < Math.Min(records, _records.Count); _durable++)
-            if (_records[_durable].Kind is Kind.Boundary or Kind.WorldLine or Kind.Begin) _durableLast = _records[_durable].Boundary;
+        {
+            Record r = _records[_durable];
+            if (r.Kind is Kind.Boundary or Kind.WorldLine or Kind.Begin or Kind.Seeded) _durableLast = r.Boundary;
+            DurableIndex = r.Kind switch
+            {
+                Kind.Bytes => DurableIndex with { Offset = DurableIndex.Offset + 1 },
+                Kind.Boundary => DurableIndex with { Closed = r.Boundary.Version },
+                Kind.WorldLine or Kind.Begin => new(r.Boundary.WorldLine, r.Boundary.Offset, r.Boundary.Version),
+                Kind.Seeded => new(r.Boundary.WorldLine, r.Number, r.Boundary.Version),
+                _ => DurableIndex,
+            };
+            if (r.Kind == Kind.Cut) DurableCut = r.Boundary.Point;
+        }
+
         return _durableLast.Point;
     }
 
@@ -118,7 +217,7 @@ internal sealed class ShardLog
     {
         for (int i = _closings.Count - 1; i >= 0; i--)
         {
-            (Version from, Boundary b) = _closings[i];
+            (Version from, Boundary b, _) = _closings[i];
             if (from > version) continue;
             if (b.Offset < _kept) return null;
             return version < b.Version ? b with { Version = version } : b;
@@ -138,6 +237,10 @@ internal sealed class ShardLog
         return null;
     }
 
+    // Of a run that a world-line's beginning has cut short only that is left.
+    private Version LastOf(int closing) =>
+        closing + 1 < _closings.Count ? Version.Min(_closings[closing].Boundary.Version, _closings[closing + 1].From.Previous) : _closings[closing].Boundary.Version;
+
     private void CheckAppend(in Boundary boundary)
     {
         if (boundary.WorldLine != Last.WorldLine) throw new SimException($"I5: {boundary.Point} appended to a log in world-line {Last.WorldLine}");
@@ -154,8 +257,12 @@ internal sealed class ShardLog
     {
         Bytes.Clear();
         _closings.Clear();
-        _closings.Add(new(Version.Zero, new(WorldLine.First, Version.Zero, 0, 0, default)));
+        _branches.Clear();
+        _closings.Add(new(Version.Zero, new(WorldLine.First, Version.Zero, 0, 0, default), 0));
         _durableLast = _closings[0].Boundary;
+        DurableIndex = EndIndex;
+        NotedCut = DurableCut = default;
+        if (_base.Count == 0 && Floor == default) History = new("begun", 0);
         _durable = 0;
         _kept = 0;
         HistoryId = 1;
@@ -170,12 +277,24 @@ internal sealed class ShardLog
                 Bytes.Add(r.Command);
                 return;
             case Kind.Gap:
+                History = History with { Offset = r.Number };
                 if (!_forgetsAtGap) return;
                 // The base of what follows is taken for the last version's end.
-                _closings[^1] = new(Last.Version, Last with { Offset = r.Number });
+                _closings[^1] = new(Last.Version, Last with { Offset = r.Number }, r.Number);
                 _kept = r.Number;
                 return;
+            case Kind.Cut:
+                NotedCut = r.Boundary.Point;
+                return;
+            case Kind.Seeded:
+                _closings.Clear();
+                Bytes.Clear();
+                Bytes.AddRange(_base);
+                _kept = r.Number;
+                break;
             case Kind.Begin:
+                History = new($"begun {r.Number}", r.Boundary.Offset);
+                _branches.Clear();
                 _closings.Clear();
                 Bytes.Clear();
                 for (int i = 0; i < r.Boundary.Offset; i++) Bytes.Add(default);
@@ -186,9 +305,10 @@ internal sealed class ShardLog
                 _closings.RemoveAll(c => c.From >= branch);
                 Bytes.RemoveRange((int)r.Boundary.Offset, Bytes.Count - (int)r.Boundary.Offset);
                 HistoryId = r.Number;
+                _branches.Add(new(r.Boundary.WorldLine, branch, r.Boundary.Offset));
                 break;
         }
 
-        _closings.Add(new(r.From, r.Boundary));
+        _closings.Add(new(r.From, r.Boundary, End));
     }
 }

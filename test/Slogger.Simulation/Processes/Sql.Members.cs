@@ -3,18 +3,19 @@
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 
 namespace Slogger.Simulation.Processes;
 
 /// <summary>What a shard's beat finds.</summary>
-internal sealed record SqlBeat(long Epoch, MemberState State, long ChangeUs);
+internal sealed record SqlBeat(long Epoch, MemberState State, long ChangeUs, bool IsDeposed);
 
 internal sealed partial class Sql
 {
     /// <summary>Who is in it.</summary>
     public Members Members { get; private set; }
 
-    public SqlBeat Beat(int shard) => new(Shards[shard].Epoch, Members.States[shard], Proposal.ChangeUs);
+    public SqlBeat Beat(int shard) => new(Shards[shard].Epoch, Members.States[shard], Proposal.ChangeUs, Site.Role == SiteRole.Deposed);
 
     /// <summary>Whether a shard holds and moves the cut.</summary>
     public bool Counts(int shard) => Members.Counts(Members.States[shard], _settings.Member);

@@ -6,6 +6,7 @@ using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -100,6 +101,23 @@ internal sealed partial class Sql
 
     public Cut Cut { get; private set; }
 
+    /// <summary>What the site is.</summary>
+    public SiteState Site { get; private set; } = SiteState.Alone;
+
+    /// <summary>Another site is the primary.</summary>
+    public void DeposedBy(SiteEpoch by) => Site = Site.DeposedBy(by);
+
+    /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch.</summary>
+    public void BeginAt(SiteState site)
+    {
+        WorldPoint at = new(site.Epoch.FirstWorldLine, site.Final!.Value.Version);
+        Site = site;
+        Cut = Cut.Uniform(at.WorldLine, Shards.Count, at.Version);
+        _lines = [new(at.WorldLine, Cut, 0)];
+        foreach (SqlShard s in Shards) (s.Claim, s.Entered) = (new(at, 1, at.Version), at.WorldLine);
+        Changed();
+    }
+
     public WorldLine Line => Cut.WorldLine;
 
     public IReadOnlyList<SqlLine> Lines => _lines;
@@ -107,10 +125,10 @@ internal sealed partial class Sql
     public SqlView Look() => _view ??= new(
         Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members, !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any());
 
-    /// <summary>Takes a shard; 0 if it has left.</summary>
+    /// <summary>Takes a shard; 0 if it has left, or another site is the primary.</summary>
     public object TakeEpoch(int shard)
     {
-        if (Members.States[shard] == MemberState.Left) return 0L;
+        if (Members.States[shard] == MemberState.Left || Site.Role == SiteRole.Deposed) return 0L;
         Changed();
         return Shards[shard].Epoch = ++_epochLast;
     }

@@ -1,0 +1,140 @@
+// The invariants of disaster recovery, by name, on what is really in the backup's logs and stores: I4, the watermark is never above the recorded cut, nor is what is applied ever taken
+// back; I6, who was deposed ships nothing; I7, at each watermark the store is what the primary's was at that version; and after a failover: all that any watermark held is
+// there, and the state is a prefix of the primary's history over all shards, real time included.
+using Slogger.Core.Sites;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Processes;
+using Slogger.Simulation.Sites;
+
+namespace Slogger.Simulation.Checks;
+
+internal sealed class SiteChecks(BackupSite site)
+{
+    // For each recorded cut what each of the primary's shards held there, by key.
+    private readonly Dictionary<WorldPoint, Op?[][]> _recorded = [];
+    private readonly Dictionary<int, Sender> _newest = [];
+    private WorldPoint _told;          // the newest watermark that anybody was told
+
+    /// <summary>The primary's SQL has recorded a cut, or a world-line's branch.</summary>
+    public void OnRecorded(WorldPoint cut)
+    {
+        if (site.IsOver) return;
+        Cluster primary = site.Primary;
+        Op?[][] states = new Op?[primary.Hosts.Length][];
+        foreach (ShardHost host in primary.Hosts)
+        {
+            long end = Invariants.RestorePoint(host, cut.Version, primary.Sql.Lines).Offset;
+            Op?[] values = new Op?[primary.Keys.Count];
+            for (int i = 0; i < end; i++)
+                if (host.Log.Bytes[i].Key is >= 0 and var key) values[key] = host.Log.Bytes[i].Value;
+            states[host.Number] = values;
+        }
+
+        _recorded[cut] = states;
+    }
+
+    // ---- I4 ----
+
+    public void OnWatermark(WorldPoint watermark, WatermarkProcess by)
+    {
+        if (site.IsTraced) site.Note($"{by.Name}: the watermark is {watermark}");
+        if (!_recorded.ContainsKey(watermark)) throw new SimException($"I4: the watermark {watermark} was never a recorded cut");
+        foreach (StreamHost s in site.Streams)
+        {
+            // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
+            if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
+            if (s.Log.Floor > watermark) continue;
+            if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
+        }
+
+        if (watermark > _told) _told = watermark;
+    }
+
+    /// <summary>All of the backup's machines have lost what was not synced: what was told is held.</summary>
+    public void OnPowerCut()
+    {
+        foreach (StreamHost s in site.Streams)
+        {
+            StreamState row = site.Sql.State.Streams[s.Number];
+            if (row.Phase != StreamPhase.Counts || row.Generation != s.LogGeneration || row.IsLost) continue;
+            if (s.Log.DurableCut < _told) throw new SimException($"I4: the watermark was {_told}, and after a power cut stream {s.Number} holds {s.Log.DurableCut}");
+        }
+    }
+
+    /// <summary>The primary began a world-line.</summary>
+    public void OnBranch(WorldPoint branch)
+    {
+        if (branch.Version < _told.Version) throw new SimException($"I4: the watermark was {_told}, and the primary goes back to {branch}");
+    }
+
+    // ---- I6 ----
+
+    public void OnAppended(StreamHost stream, ShipRequest.Piece piece)
+    {
+        _newest.TryGetValue(stream.Number, out Sender newest);
+        if (piece.Sender < newest) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
+        _newest[stream.Number] = piece.Sender;
+        if (site.Sql.State.Final is { } final) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the final watermark is {final}");
+        site.Count("piece appended");
+    }
+
+    // ---- I7 ----
+
+    public void OnApplied(StreamHost stream, WorldPoint at)
+    {
+        if (!_recorded.TryGetValue(at, out Op?[][]? states)) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, which was never a recorded cut");
+        if (at > _told && site.Sql.State.Final != at) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the watermark is {_told}");
+        if (site.Sql.State.Final is { } final && at > final) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the final watermark is {final}");
+        Op?[] expected = states[stream.Number];
+        for (int key = 0; key < expected.Length; key++)
+        {
+            if (stream.Values[key] != expected[key])
+                throw new SimException($"I7: stream {stream.Number} is applied up to {at}, and key {key} is ({Text(stream.Values[key])}), at the primary it was ({Text(expected[key])})");
+        }
+
+        site.Count("applied");
+    }
+
+    // ---- Failover ----
+
+    public void OnDecided(WorldPoint final)
+    {
+        if (site.IsTraced) site.Note($"the final watermark is {final}");
+        if (!_recorded.ContainsKey(final)) throw new SimException($"I4: the final watermark {final} was never a recorded cut");
+        if (final < _told) throw new SimException($"I4: the final watermark is {final}, and {_told} was told before");
+        foreach (StreamHost s in site.Streams)
+            if (final < s.At) throw new SimException($"I4: the final watermark is {final}, and stream {s.Number} has applied {s.At}");
+    }
+
+    /// <summary>Every shard is ready: what will be served is what the primary had at the final watermark, and a prefix of its history.</summary>
+    public void OnTakenOver()
+    {
+        WorldPoint final = site.Sql.State.Final!.Value;
+        HashSet<Op> inside = [];
+        Op? last = null;
+        foreach (StreamHost s in site.Streams)
+        {
+            Boundary end = s.Log.Last;
+            if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine) throw new SimException($"I5: stream {s.Number} is opened, and its log is in world-line {end.WorldLine}");
+            if (end.Version != final.Version || s.Log.End != end.Offset) throw new SimException($"I7: stream {s.Number} is opened at {s.Log.EndIndex}, the final watermark is {final}");
+            OnApplied(s, final);
+            foreach (Command c in s.Log.Bytes)
+            {
+                if (c.Op is not { } op) continue;
+                inside.Add(op);
+                if (last is null || op.Begun > last.Begun) last = op;
+            }
+        }
+
+        if (last is null || !site.Primary.Checks.IsRealTime) return;
+        foreach (Op op in site.Primary.Checks.AnsweredAll)
+        {
+            // What the primary has lost by its own recoveries is not missed here.
+            bool counts = op.Covered || op.Line >= final.WorldLine;
+            if (counts && op.Answered < last.Begun && !inside.Contains(op)) throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
+        }
+    }
+
+    private static string Text(Op? op) => op?.ToString() ?? "nothing";
+}

@@ -1,0 +1,160 @@
+// A proxy's part in disaster recovery: the real Shipper over its shard's log, and the seeds that it makes for the backup.
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Sites;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Simulation.Processes;
+
+internal sealed partial class ProxyProcess : IShippedLog
+{
+    private const int ShipInboxMax = 100;
+
+    private readonly Queue<Action> _shipInbox = new();
+    private readonly List<ShipperEffect> _shipping = [];
+    private Shipper? _shipper;
+    private StreamHistory _shipped;
+    private long _incarnation;
+    private int _branchesTold;
+    private bool _writesHeld;
+    private Seed? _seed;
+    private List<Command> _seedContent = [];
+    private (long Generation, int Offset, WorldLine Line, StreamHistory History)? _seedUnderWay;
+
+    public void HearReply(ShipReply reply) => PostShipping(() => _shipper?.Replied(reply, Cluster.NowUs, _shipping));
+
+    public void HearSeedAsk(SeedAsk ask, BackupProcess from) => PostShipping(() =>
+    {
+        // A world-line that keeps less than the seed holds makes it worthless.
+        if (_seed is { } made && (made.History != _host.Log.History || _host.Log.Branches.Any(b => b.WorldLine > made.Base.WorldLine && b.Offset < made.Base.Offset))) _seed = null;
+        if (SeedSource.Answer(ask, _seed, Math.Max(1, _seedContent.Count / 4)) is not { } chunk)
+        {
+            BeginSeed(ask.Generation);
+            return;
+        }
+
+        if (Cluster.IsTraced) Cluster.Note($"{Name} answers {ask} with {chunk}");
+
+        Command[] commands = [.. _seedContent.Skip((int)chunk.At).Take(chunk.Bytes)];
+        Cluster.Backup!.Wires.PostWide(Shard, () => from.HearSeed(Shard, chunk, commands));
+    });
+
+    /// <summary>The connection to the backup breaks, and another one is made.</summary>
+    public void LoseBackup()
+    {
+        _shipper?.Disconnected();
+        _shipper?.Connected(Cluster.NowUs, _shipping);
+    }
+
+    /// <summary>Somebody has the backup back that was given up.</summary>
+    public void AttachBackup() => _shipper?.Attach(Cluster.NowUs, _shipping);
+
+    /// <summary>The copy of the store is deleted.</summary>
+    public void LoseSeed() => (_seed, _seedUnderWay) = (null, null);
+
+    public string DescribeShipping() => $"{Name}: {_shipper?.State} to gen {_shipper?.Generation}, received {_shipper?.Received}, backed up {_shipper?.BackedUp}, log {_host.Log.EndIndex} durable {_host.Log.DurableIndex}, held {_writesHeld}";
+
+    /// <summary>A turn of the shipper.</summary>
+    public void Ship()
+    {
+        if (!IsRunning || _machine is not { } machine || !_host.Log.Admits(Epoch)) return;
+        ShardLog log = _host.Log;
+        if (_shipper is null || _shipped != log.History)
+        {
+            (_shipped, _branchesTold) = (log.History, log.Branches.Count);
+            log.Sync(log.Appended);
+            _shipper = new(
+                new(Shard), new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore, log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
+                _settings.Ship);
+            _writesHeld = false;
+            _shipper.Connected(Cluster.NowUs, _shipping);
+        }
+
+        for (int n = 4; n > 0 && _shipInbox.TryDequeue(out Action? message); n--) message();
+        for (; _branchesTold < log.Branches.Count; _branchesTold++) _shipper.Branched(log.Branches[_branchesTold]);
+        _shipper.Appended(log.EndIndex);
+        _shipper.Synced(log.DurableIndex);
+        _shipper.CutRecorded(machine.Committed);
+        _shipper.Tick(Cluster.NowUs, this, _shipping);
+        foreach (ShipperEffect effect in _shipping.ToArray()) Perform(effect);
+        _shipping.Clear();
+        FinishSeed();
+        if (_shipper.State != ShipperState.AwaitsSeed && _seed is { } seed && _shipper.BackedUp >= seed.Base && _shipper.Generation == seed.Generation) _seed = null;
+        // What may be trimmed is, now and then; what a recovery can go back to is not.
+        long keep = Math.Min(_seed?.Base.Offset ?? _seedUnderWay?.Offset ?? long.MaxValue, _shipper.KeepFrom ?? log.DurableIndex.Offset);
+        if (Cluster.Backup!.Dice(30)) _host.TrimmedBefore = Math.Max(_host.TrimmedBefore, Math.Min(keep, _host.CoveredOffset));
+    }
+
+    LogIndex? IShippedLog.EndOfPiece(LogIndex from, LogIndex limit, int bytesMax) =>
+        from.Offset < _host.TrimmedBefore ? null : _host.Log.EndOfPiece(from, limit, bytesMax);
+
+    private void PostShipping(Action message)
+    {
+        if (!IsDead && _shipInbox.Count < ShipInboxMax) _shipInbox.Enqueue(message);
+    }
+
+    private void Perform(ShipperEffect effect)
+    {
+        BackupSite site = Cluster.Backup!;
+        if (site.IsTraced) Cluster.Note($"{Name}: {effect}");
+        switch (effect)
+        {
+            case ShipperEffect.Send { Request: var request }:
+                Payload? payload = request is ShipRequest.Piece { IsHeartbeat: false, IsBranch: false } p ? PayloadOf(p) : null;
+                site.Wires.PostWide(Shard, () =>
+                {
+                    if (site.IsOver) site.Refuse(request, this);
+                    else site.ReceiverOf(Shard)?.Hear(Shard, request, payload, this);
+                });
+                break;
+            case ShipperEffect.Seed seed:
+                site.Count($"seed wanted: {seed.Why[..24]}");
+                site.Wires.PostWide(Shard, () => site.WantSeed(Shard, seed.Generation));
+                break;
+            case ShipperEffect.HoldWrites hold:
+                site.Count("writes held for the backup");
+                _writesHeld = hold.IsHeld;
+                break;
+            case ShipperEffect.Detached:
+                site.Count("backup given up");
+                break;
+            case ShipperEffect.ShardTaken:
+                Cluster.Count("deposed by the backup's word");
+                Die("its shard was taken, says the backup");
+                break;
+            case ShipperEffect.SiteDeposed deposed:
+                Cluster.Count("site deposed by the backup's word");
+                if (!Cluster.Sql.IsDown && CutOffUntil <= Cluster.Tick) Cluster.Sql.DeposedBy(deposed.By.Site);
+                Die("another site is the primary");
+                break;
+        }
+    }
+
+    private Payload PayloadOf(ShipRequest.Piece piece) => new(
+        [.. _host.Log.Bytes.Skip((int)piece.From.Offset).Take((int)(piece.To.Offset - piece.From.Offset))], [.. _host.Log.Entries(piece.From, piece.To)]);
+
+    // The store as it is now, within a version: at which offset that is the store says.
+    private void BeginSeed(long generation)
+    {
+        Store store = _host.Store;
+        bool isSteady = IsOpen && !_isSuspect && _attachedTo != 0 && store.IsUp && store.HistoryId == _attachedTo && store.HistoryId == _host.Log.HistoryId && _host.NotedHistory != store.HistoryId;
+        if (!isSteady || _seedUnderWay?.Generation == generation) return;
+        if (Cluster.IsTraced) Cluster.Note($"{Name} copies its store at {store.History.Count}, for generation {generation}");
+        _seedUnderWay = (generation, store.History.Count, _host.Log.Last.WorldLine, _host.Log.History);
+    }
+
+    // It can be offered once it is known which version is the first that ends behind it.
+    private void FinishSeed()
+    {
+        if (_seedUnderWay is not { } begun) return;
+        ShardLog log = _host.Log;
+        if (log.Last.WorldLine != begun.Line || log.History != begun.History) _seedUnderWay = null;
+        else if (log.FloorAt(begun.Offset) is ({ } before, { } floor))
+        {
+            _seedContent = log.Bytes.GetRange(0, begun.Offset);
+            _seed = new($"{Name} {begun.Generation} {begun.Offset}", begun.Generation, begun.Offset, begun.History, new(begun.Line, begun.Offset, before), new(begun.Line, floor));
+            _seedUnderWay = null;
+            Cluster.Count("seed made");
+        }
+    }
+}

@@ -1,0 +1,412 @@
+// A process of the backup: the real Receiver and SeedSink of some streams, driven as the product drives them.
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation.Sites;
+
+internal sealed class BackupProcess : SiteProcess
+{
+    private const long PollUs = 2 * Cluster.IntervalUs;
+    private const long AskAgainUs = 3 * Cluster.IntervalUs;
+
+    private readonly List<Stream> _streams = [];
+
+    public BackupProcess(BackupSite site, string name, int slot, IEnumerable<StreamHost> streams)
+        : base(site, name)
+    {
+        Slot = slot;
+        foreach (StreamHost disk in streams)
+        {
+            Stream stream = new(disk);
+            _streams.Add(stream);
+            Start(Run(stream));
+        }
+    }
+
+    /// <summary>Which of the site's processes it is, or one after that.</summary>
+    public int Slot { get; }
+
+    public bool Has(int stream) => _streams.Exists(s => s.Disk.Number == stream);
+
+    public string Describe() => $"{Name}{(IsDead ? " (dead)" : "")}: " + string.Join(", ", _streams.Select(s => s.Receiver is { } r
+        ? $"stream {s.Disk.Number} gen {r.Generation} log {s.Disk.Log.EndIndex} held {r.Held} at {r.At} frozen {r.IsFrozen}"
+        : $"stream {s.Disk.Number} without receiver, seed {s.Sink?.HasBytes}"));
+
+    // What a stream has in this process's memory.
+    private sealed class Stream(StreamHost disk)
+    {
+        public StreamHost Disk => disk;
+        public long Epoch { get; set; }
+        public Receiver? Receiver { get; set; }
+        public SeedSink? Sink { get; set; }
+        public ProxyProcess? Peer { get; set; }
+        public Dictionary<(LogIndex, LogIndex), Payload> Kept { get; } = [];
+        public Payload? Brought { get; set; }
+        public (SyncTicket Ticket, int Records)? Syncing { get; set; }
+        public WorldPoint? ApplyTo { get; set; }
+        public bool IsOpening { get; set; }
+        public bool IsReset { get; set; }
+    }
+
+    // ---- What comes ----
+
+    public void Hear(int stream, ShipRequest request, Payload? payload, ProxyProcess from) => Post(() =>
+    {
+        if (Of(stream) is not { Receiver: { } receiver } s) return;
+        (s.Peer, s.Brought) = (from, payload);
+        Do(s, e => receiver.Received(request, e));
+    });
+
+    public void HearSeed(int stream, SeedChunk chunk, Command[] commands) => Post(() =>
+    {
+        if (Of(stream) is not { Sink: { } sink } s || !s.Disk.Log.Admits(s.Epoch)) return;
+        bool isNew = sink.Seed?.Id != chunk.Seed.Id;
+        bool isTaken = sink.Take(chunk);
+        if (isTaken || (isNew && sink.Seed == chunk.Seed)) s.Disk.Write(chunk, commands);
+        if (isTaken && Site.Dice(2)) s.Disk.SyncSeed();
+        if (isTaken) Site.Count("seed: piece taken");
+    });
+
+    public void HearWatermark(WorldPoint watermark) => Post(() =>
+    {
+        foreach (Stream s in _streams)
+            if (s.Receiver is { } receiver) Do(s, e => receiver.WatermarkTold(watermark, e));
+    });
+
+    public void HearFreeze(SiteEpoch number, int stream) => Post(() =>
+    {
+        if (Of(stream) is { Receiver: { } receiver } s) Do(s, e => receiver.Freeze(number, e));
+    });
+
+    /// <summary>Its store has died, or its disk: the stream begins again with what there is.</summary>
+    public void Reset(int stream)
+    {
+        if (Of(stream) is { } s) s.IsReset = true;
+    }
+
+    /// <summary>Disks and stores do something.</summary>
+    public void Work()
+    {
+        if (!IsRunning) return;
+        foreach (Stream s in _streams)
+        {
+            if (s.Receiver is not { } receiver || s.IsReset) continue;
+            Do(s, e => receiver.Tick(Site.NowUs, e));
+            if (s.Syncing is { } sync && Site.Dice(2)) Sync(s, receiver, sync.Ticket, sync.Records);
+            if (s.ApplyTo is { } to && !IsDead) Apply(s, receiver, to);
+        }
+    }
+
+    public override void Die(string why)
+    {
+        base.Die(why);
+        Site.Processes.Remove(this);
+    }
+
+    private Stream? Of(int stream) => _streams.Find(s => s.Disk.Number == stream);
+
+    // ---- A stream's life ----
+
+    private IEnumerable<bool> Run(Stream s)
+    {
+        StreamHost disk = s.Disk;
+        while (!IsDead)
+        {
+            (s.Receiver, s.Sink, s.Syncing, s.ApplyTo, s.IsReset, s.IsOpening) = (null, null, null, null, false, false);
+            s.Kept.Clear();
+            SqlCall take;
+            do
+            {
+                take = Ask("take", () => Site.Sql.TakeStream(disk.Number));
+                while (!take.IsDone) yield return true;
+            }
+            while (take.Result is null);
+            s.Epoch = (long)take.Result;
+            if (!disk.Log.Open(s.Epoch))
+            {
+                Die("its log belongs to a later process");
+                yield break;
+            }
+
+            yield return true;
+            // Read when nobody else can write the log any more: whatever has been decided since is seen, or finds this process frozen.
+            SiteState? state = null;
+            foreach (bool step in Look(r => state = r)) yield return step;
+            if (state!.Role is not (SiteRole.Backup or SiteRole.FailingOver)) yield break;
+            StreamState row = state.Streams[disk.Number];
+            if (row.Phase == StreamPhase.Empty)
+            {
+                foreach (bool step in BeSeeded(s, row.Generation)) yield return step;
+            }
+            else if (disk.LogGeneration != row.Generation)
+            {
+                // The disk is another one.
+                SqlCall reseed = Ask("reseed", () => Site.Sql.Reseed(disk.Number, row.Generation));
+                while (!reseed.IsDone) yield return true;
+            }
+            else
+            {
+                foreach (bool step in Receive(s, state)) yield return step;
+            }
+        }
+    }
+
+    private IEnumerable<bool> Look(Action<SiteState> then)
+    {
+        while (true)
+        {
+            SqlCall look = Ask("look", Site.Sql.Look);
+            while (!look.IsDone) yield return true;
+            if (look.Result is not SiteState state) continue;
+            then(state);
+            yield break;
+        }
+    }
+
+    private IEnumerable<bool> Receive(Stream s, SiteState state)
+    {
+        StreamHost disk = s.Disk;
+        StreamState row = state.Streams[disk.Number];
+        Receiver receiver = s.Receiver = new(
+            new()
+            {
+                Stream = new(disk.Number), Generation = row.Generation, Owner = s.Epoch, History = disk.Log.History, Log = disk.Log.EndIndex, Held = disk.Log.DurableCut,
+                Floor = disk.Log.Floor, Base = disk.Log.BaseOffset, Counts = row.Phase == StreamPhase.Counts, Applied = disk.At, Newest = row.Newest, Site = state.Epoch, IsFrozen = state.Role == SiteRole.FailingOver,
+                StagedBytesMax = 60, ReportUs = 2 * Cluster.IntervalUs,
+            },
+            Site.Mutation);
+        long pollUs = 0;
+        while (!IsDead && !s.IsReset)
+        {
+            if (Site.NowUs < pollUs)
+            {
+                yield return true;
+                continue;
+            }
+
+            pollUs = Site.NowUs + PollUs;
+            foreach (bool step in Look(r => state = r)) yield return step;
+            if (state.Streams[disk.Number].Owner != s.Epoch)
+            {
+                Die("deposed");
+                yield break;
+            }
+
+            if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver) || state.Streams[disk.Number].Generation != receiver.Generation) yield break;
+            if (state.Role == SiteRole.FailingOver && !receiver.IsFrozen && Site.Mutation is not (ShipMutation.FreezeForgotten or ShipMutation.FrozenGoesOn)) Do(s, e => receiver.Freeze(state.Epoch, e));
+            if (state.Final is { } final && receiver.IsSeeded) Do(s, e => receiver.Decided(state.Epoch, final, e));
+        }
+    }
+
+    private IEnumerable<bool> BeSeeded(Stream s, long generation)
+    {
+        StreamHost disk = s.Disk;
+        // A crash can have come between the log's beginning and SQL's hearing of it.
+        if (disk.LogGeneration != generation)
+        {
+            disk.ForgetUnsynced();
+            SeedSink sink = s.Sink = new(generation, disk.Seed, disk.SeedDurable, Site.Mutation);
+            long askUs = 0, pollUs = Site.NowUs + PollUs;
+            while (!sink.IsComplete)
+            {
+                if (Site.NowUs >= askUs)
+                {
+                    askUs = Site.NowUs + (Site.Random.Next(4) * AskAgainUs);
+                    SeedAsk ask = sink.Ask;
+                    Site.Wires.PostWide(disk.Number, () => Site.Primary.Hosts[disk.Number].Newest?.HearSeedAsk(ask, this));
+                }
+
+                yield return true;
+                if (IsDead || s.IsReset) yield break;
+                if (Site.NowUs < pollUs) continue;
+                pollUs = Site.NowUs + PollUs;
+                SiteState? state = null;
+                foreach (bool step in Look(r => state = r)) yield return step;
+                if (state!.Streams[disk.Number].Owner != s.Epoch)
+                {
+                    Die("deposed");
+                    yield break;
+                }
+
+                if (state.Role != SiteRole.Backup || state.Streams[disk.Number].Generation != generation) yield break;
+            }
+
+            disk.SyncSeed();
+            yield return true;
+            if (!disk.Log.Admits(s.Epoch))
+            {
+                Die("its log belongs to a later process");
+                yield break;
+            }
+
+            if (s.IsReset) yield break;
+            s.Sink = null;
+            disk.StoreDies();
+            disk.Log.BeginSeeded(sink.Seed!, [.. disk.SeedContent]);
+            disk.LogGeneration = generation;
+            Site.Count("seeded");
+            if (Site.IsTraced) Site.Note($"{Name}: stream {disk.Number} is seeded: {sink.Seed}");
+            yield return true;
+        }
+
+        SqlCall seeded = Ask("seeded", () => Site.Sql.Seeded(disk.Number, generation));
+        while (!seeded.IsDone) yield return true;
+    }
+
+    // ---- Effects ----
+
+    private void Do(Stream s, Action<List<ReceiverEffect>> input)
+    {
+        if (IsDead || s.Receiver is not { } receiver) return;
+        List<ReceiverEffect> effects = [];
+        input(effects);
+        foreach (ReceiverEffect effect in effects)
+            if (!IsDead) Perform(s, receiver, effect);
+    }
+
+    private void Perform(Stream s, Receiver receiver, ReceiverEffect effect)
+    {
+        ShardLog log = s.Disk.Log;
+        int stream = s.Disk.Number;
+        if (Site.IsTraced) Site.Note($"{Name} stream {stream}: {effect}");
+        switch (effect)
+        {
+            case ReceiverEffect.Reply reply:
+                if (s.Peer is { } peer) Site.Wires.PostWide(stream, () => peer.HearReply(reply.Message));
+                break;
+            case ReceiverEffect.NoteSender note:
+                Start(NoteSender(s, receiver, note.Sender));
+                break;
+            case ReceiverEffect.Keep keep:
+                s.Kept[(keep.Piece.From, keep.Piece.To)] = s.Brought!;
+                break;
+            case ReceiverEffect.Forget:
+                s.Kept.Clear();
+                break;
+            case ReceiverEffect.Append append when MayWrite(s):
+                s.Kept.Remove((append.Piece.From, append.Piece.To), out Payload? payload);
+                Append(s, append.Piece, payload!);
+                break;
+            case ReceiverEffect.NoteCut note when MayWrite(s):
+                if (log.Exactly(note.Cut.Version) is null) throw new SimException($"I7: stream {stream} is said to hold {note.Cut}, its log cannot be brought there");
+                log.NoteCut(note.Cut);
+                break;
+            case ReceiverEffect.Sync sync:
+                s.Syncing = (sync.Ticket, log.Appended);
+                break;
+            case ReceiverEffect.Report report:
+                foreach (WatermarkProcess w in Site.Services) Site.Wires.PostNear(() => w.Hear(report.Message, this));
+                break;
+            case ReceiverEffect.Count:
+                Start(Count(s, receiver));
+                break;
+            case ReceiverEffect.Apply apply:
+                s.ApplyTo = apply.To;
+                break;
+            case ReceiverEffect.Final final:
+                foreach (FailoverProcess m in Site.Managers) Site.Wires.PostNear(() => m.Hear(final.Message));
+                break;
+            case ReceiverEffect.Void v when MayWrite(s):
+                if (log.Last.WorldLine < v.Branch.WorldLine)
+                {
+                    if (log.Exactly(v.Branch.At.Version) is not { } at) throw new SimException($"I7: stream {stream} cannot be brought to {v.Branch.At}, its log is at {log.EndIndex}");
+                    log.BeginWorldLine(at with { WorldLine = v.Branch.WorldLine }, Site.NewHistoryId());
+                }
+
+                Do(s, receiver.Voided);
+                break;
+            case ReceiverEffect.Open open:
+                if (!s.IsOpening) Start(Open(s, open.Number));
+                break;
+        }
+    }
+
+    private bool MayWrite(Stream s)
+    {
+        if (s.Disk.Log.Admits(s.Epoch)) return true;
+        Die("its log belongs to a later process");
+        return false;
+    }
+
+    private void Append(Stream s, ShipRequest.Piece piece, Payload payload)
+    {
+        ShardLog log = s.Disk.Log;
+        Site.Checks.OnAppended(s.Disk, piece);
+        if (piece.IsBranch)
+        {
+            Core.Versions.Version branch = piece.To.Closed;
+            Boundary kept = log.AtOrBelow(branch) ?? throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {branch}, its log cannot be brought there");
+            if (kept.Offset != piece.To.Offset) throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {piece.To}, where its log has {kept}");
+            if (s.Disk.Offset > piece.To.Offset) throw new SimException($"I4: stream {s.Disk.Number}: {piece.To} makes void what the store has applied, up to offset {s.Disk.Offset}");
+            // What is empty up to the branch is so at any version.
+            if (kept.Version < branch && log.Last.Version == kept.Version) log.AppendRun(kept with { Version = branch });
+            log.BeginWorldLine(kept with { WorldLine = piece.To.WorldLine, Version = branch }, Site.NewHistoryId());
+            Site.Count("world-line shipped");
+            return;
+        }
+
+        int taken = 0;
+        foreach (Boundary entry in payload.Entries)
+        {
+            while (log.End < entry.Offset && taken < payload.Commands.Length) log.AppendBytes(payload.Commands[taken++]);
+            if (entry.Offset <= log.Last.Offset && entry.Offset != log.End) log.AppendRun(entry with { Offset = log.Last.Offset });
+            else if (entry.Offset == log.Last.Offset) log.AppendRun(entry);
+            else log.AppendBoundary(entry);
+        }
+
+        while (taken < payload.Commands.Length) log.AppendBytes(payload.Commands[taken++]);
+    }
+
+    private void Sync(Stream s, Receiver receiver, SyncTicket ticket, int records)
+    {
+        s.Syncing = null;
+        if (!MayWrite(s)) return;
+        s.Disk.Log.Sync(records);
+        Do(s, e => receiver.Synced(ticket, e));
+    }
+
+    // Towards the boundary, some commands at a time: readers see the store at its end only.
+    private void Apply(Stream s, Receiver receiver, WorldPoint to)
+    {
+        StreamHost disk = s.Disk;
+        if (!MayWrite(s)) return;
+        Boundary end = disk.Log.Exactly(to.Version) ?? throw new SimException($"I7: stream {disk.Number} cannot be brought to {to}, its log is at {disk.Log.EndIndex}");
+        if (disk.Offset > end.Offset) throw new SimException($"I4: stream {disk.Number} is to be brought to {to} at {end.Offset}, and has applied up to {disk.Offset}");
+        for (int n = Site.Random.Next(1, 8); n > 0 && disk.Offset < end.Offset; n--) disk.Execute(disk.Log.Bytes[(int)disk.Offset]);
+        if (disk.Offset < end.Offset) return;
+        s.ApplyTo = null;
+        disk.At = to;
+        Site.Checks.OnApplied(disk, to);
+        Do(s, e => receiver.Applied(to, e));
+    }
+
+    private IEnumerable<bool> NoteSender(Stream s, Receiver receiver, Sender sender)
+    {
+        SqlCall note = Ask("admit", () => Site.Sql.Admit(s.Disk.Number, sender));
+        while (!note.IsDone) yield return true;
+        if (note.Result is Sender newest && s.Receiver == receiver) Do(s, e => receiver.SenderNoted(sender, newest, e));
+    }
+
+    private IEnumerable<bool> Count(Stream s, Receiver receiver)
+    {
+        while (s.Receiver == receiver)
+        {
+            SqlCall count = Ask("count", () => Site.Sql.Counted(s.Disk.Number, receiver.Generation));
+            while (!count.IsDone) yield return true;
+            if (count.Result is not null) yield break;
+        }
+    }
+
+    private IEnumerable<bool> Open(Stream s, SiteEpoch number)
+    {
+        s.IsOpening = true;
+        while (!IsDead)
+        {
+            SqlCall open = Ask("open", () => Site.Sql.Open(number, s.Disk.Number));
+            while (!open.IsDone) yield return true;
+            if (open.Result is not null) yield break;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// What a stream has at the backup that outlives processes: the disk with its log and the seed that is being copied, and the store that follows.
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation.Sites;
+
+/// <summary>What comes with a piece: commands of the stream, and ends of versions.</summary>
+internal sealed record Payload(Command[] Commands, Boundary[] Entries);
+
+internal sealed class StreamHost(int number, int keys)
+{
+    public int Number => number;
+
+    public ShardLog Log { get; set; } = new(forgetsAtGap: false);
+
+    /// <summary>Which life of the stream the log is of.</summary>
+    public long LogGeneration { get; set; } = 1;
+
+    /// <summary>The seed on the disk, as far as it goes.</summary>
+    public Seed? Seed { get; private set; }
+
+    public List<Command> SeedContent { get; } = [];
+
+    public int SeedDurable { get; private set; }
+
+    // ---- The store ----
+
+    public Op?[] Values { get; } = new Op?[keys];
+
+    /// <summary>Commands of the log that it has executed.</summary>
+    public long Offset { get; private set; }
+
+    /// <summary>The last version whose end it has come to: what readers see.</summary>
+    public WorldPoint At { get; set; }
+
+    public void Execute(in Command command)
+    {
+        if (command.Key >= 0) Values[command.Key] = command.Value;
+        Offset++;
+    }
+
+    public void StoreDies()
+    {
+        Array.Clear(Values);
+        (Offset, At) = (0, default);
+    }
+
+    // ---- The seed ----
+
+    public void Write(in SeedChunk chunk, Command[] commands)
+    {
+        if (chunk.At == 0)
+        {
+            Seed = chunk.Seed;
+            SeedContent.Clear();
+            SeedDurable = 0;
+        }
+
+        SeedContent.AddRange(commands);
+    }
+
+    public void SyncSeed() => SeedDurable = SeedContent.Count;
+
+    /// <summary>Of the seed only what is durable counts for who begins anew.</summary>
+    public void ForgetUnsynced() => SeedContent.RemoveRange(SeedDurable, SeedContent.Count - SeedDurable);
+
+    public void PowerCut(Random random)
+    {
+        StoreDies();
+        Log.PowerCut(random);
+        ForgetUnsynced();
+    }
+
+    /// <summary>The disk is gone, and another one in its place.</summary>
+    public void DiskDies()
+    {
+        StoreDies();
+        long fence = Log.FencedBy;
+        Log = new(forgetsAtGap: false);
+        Log.Open(fence);
+        LogGeneration = 0;
+        (Seed, SeedDurable) = (null, 0);
+        SeedContent.Clear();
+    }
+}

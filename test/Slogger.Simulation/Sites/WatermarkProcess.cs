@@ -1,0 +1,56 @@
+// A watermark service: the real machine. There may be none, one, or two at once.
+using Slogger.Core.Sites;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Simulation.Processes;
+
+namespace Slogger.Simulation.Sites;
+
+internal sealed class WatermarkProcess : SiteProcess
+{
+    private const long ReadUs = 3 * Cluster.IntervalUs;
+
+    private WatermarkService? _service;
+
+    public WatermarkProcess(BackupSite site, string name)
+        : base(site, name) => Start(Run());
+
+    public WorldPoint? Current => _service?.Current;
+
+    public void Hear(WatermarkReport report, BackupProcess from) => Post(() =>
+    {
+        if (_service is not { } service) return;
+        bool hasMoved = service.Report(report);
+        if (service.Current is not { } current) return;
+        if (hasMoved)
+        {
+            Site.Checks.OnWatermark(current, this);
+            Site.Count("watermark");
+        }
+
+        foreach (BackupProcess p in hasMoved ? Site.Processes : [from]) Site.Wires.PostNear(() => p.HearWatermark(current));
+    });
+
+    public override void Die(string why)
+    {
+        base.Die(why);
+        Site.Services.Remove(this);
+    }
+
+    private IEnumerable<bool> Run()
+    {
+        while (!IsDead)
+        {
+            SqlCall look = Ask("look", Site.Sql.Look);
+            while (!look.IsDone) yield return true;
+            if (look.Result is SiteState state)
+            {
+                if (_service is null) _service = new(state.Generations, Site.Mutation);
+                else _service.Members(state.Generations);
+            }
+
+            long nextUs = Site.NowUs + ReadUs;
+            while (Site.NowUs < nextUs) yield return true;
+        }
+    }
+}
