@@ -68,6 +68,9 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
                 Forget();
                 return false;
             }
+            // A world-line that has begun since may have put other bytes in the same place.
+            bool isWhole = to.Closed == from.Closed || (_found.Count > 0 && _found[^1].Version == to.Closed.Number);
+            if (!isWhole || !log.Keeps(to)) { return false; }
         }
         foreach (LogEntry end in _found) { ends.Add(new(end.ToBoundary(from.WorldLine), end.Kind == EntryKind.EmptyRun)); }
         return true;
@@ -81,7 +84,13 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
         Find(from, to.Offset);
         foreach (LogEntry end in _cached)
         {
-            if (end.Version > from.Closed.Number && end.Version <= to.Closed.Number) { _found.Add(end); }
+            if (end.Version <= from.Closed.Number) { continue; }
+            bool isBeyond = end.Version > to.Closed.Number;
+            // The run that ended the piece may have become longer since it was told.
+            bool isCovered = to.Closed == from.Closed || (_found.Count > 0 && _found[^1].Version == to.Closed.Number);
+            if (!isBeyond) { _found.Add(end); }
+            else if (!isCovered && end.Kind == EntryKind.EmptyRun) { _found.Add(end.UpTo(to.Closed)); }
+            if (isBeyond) { break; }
         }
         if (bytes.IsEmpty) { return; }
         if (_reader is null || _reader.Position > from.Offset) { Open(from.Offset); }

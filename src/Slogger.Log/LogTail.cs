@@ -73,6 +73,9 @@ internal sealed class LogTail(int capacityBytes)
         _ring.AsSpan(0, length - first).CopyTo(bytes[first..]);
         long until = FirstAfter(to.Closed);
         for (long n = FirstAfter(from.Closed); n < until; n++) { ends.Add(EndAt(n)); }
+        // The run that ended the piece may have become longer since it was told.
+        bool isCovered = to.Closed == from.Closed || (ends.Count > 0 && ends[^1].Version == to.Closed.Number);
+        if (!isCovered && until < _endCount && EndAt(until).Kind == EntryKind.EmptyRun) { ends.Add(EndAt(until).UpTo(to.Closed)); }
     }
 
     // The number of the first end of a later version.

@@ -133,6 +133,18 @@ public sealed partial class VersionLog
         }
     }
 
+    /// <summary>Whether the log has kept a world-line up to an index of it.</summary>
+    internal bool Keeps(LogIndex index)
+    {
+        SegmentHeader head = Head;
+        if (index.WorldLine == head.WorldLine) { return true; }
+        foreach (WorldLineBranch branch in head.Branches)
+        {
+            if (branch.WorldLine > index.WorldLine) { return index.Offset <= branch.Offset && index.Closed <= branch.Version; }
+        }
+        return false;
+    }
+
     /// <summary>The ends of later versions that a world-line has, and has kept.</summary>
     internal IEnumerable<LogEntry> EndsAfter(WorldLine line, Version version)
     {

@@ -93,6 +93,25 @@ public class LogPiecesTests
         Assert.Equal(LogFixture.Stream(branch.Offset, 60), bytes);
     }
 
+    // Told from memory; read when the files hold, in the same place, what a later world-line has put there.
+    [Fact]
+    public void Piece_WhosePlaceALaterWorldLineHasTaken_IsNotRead()
+    {
+        using VersionLog log = LogFixture.Begun(LogFixture.Options(LogFixture.NewDisk()) with { TailBytes = TailBytes });
+        LogIndex begin = log.End;
+        Boundary branch = LogFixture.Write(log, 100, 10);
+        LogFixture.Write(log, 100, 11);
+        using var pieces = new LogPieces(log);
+        LogIndex told = pieces.EndOfPiece(begin, log.End, 1000)!.Value;
+        LogIndex inside = pieces.EndOfPiece(begin, log.End, 150)!.Value;
+        log.BeginWorldLine(new WorldLine(2), branch, LogFixture.OtherReplicationId);
+        LogFixture.Write(log, 300, 11);
+        log.Sync();
+        Assert.False(pieces.Read(begin, told, new byte[200], []));
+        Assert.False(pieces.Read(begin, inside, new byte[150], []));
+        Assert.True(pieces.Read(begin, new(WorldLine.First, branch.Offset, branch.Version), new byte[100], []));
+    }
+
     [Fact]
     public void Piece_ThatAWorldLineMadeVoidMeanwhile_IsNotRead()
     {
@@ -107,6 +126,28 @@ public class LogPiecesTests
         LogIndex rest = pieces.EndOfPiece(to, log.End, 150)!.Value;
         log.BeginWorldLine(new WorldLine(2), branch, LogFixture.OtherReplicationId);
         Assert.False(pieces.Read(to, rest, new byte[rest.Offset - to.Offset], []));
+    }
+
+    // Consecutive runs become one: what was told of the shorter one still holds.
+    [Theory]
+    [InlineData(0)]
+    [InlineData(TailBytes)]
+    public void Piece_EndingInARunThatHasGrownSince_EndsWhereItWasTold(int tailBytes)
+    {
+        using VersionLog log = LogFixture.Begun(LogFixture.Options(LogFixture.NewDisk()) with { TailBytes = tailBytes });
+        LogIndex begin = log.End;
+        Boundary first = LogFixture.Write(log, 100, 10);
+        log.AppendEmptyRun(new Version(14), HybridTimestamp.Of(14, 0));
+        LogIndex told = log.End;
+        log.AppendEmptyRun(new Version(19), HybridTimestamp.Of(19, 0));
+        log.Sync();
+        using var pieces = new LogPieces(log);
+        List<VersionEnd> ends = [];
+        Assert.True(pieces.Read(begin, told, new byte[100], ends));
+        Assert.Equal([new(first, false), new(first with { Version = new Version(14), Time = HybridTimestamp.Of(19, 0) }, true)], ends);
+        ends.Clear();
+        Assert.True(pieces.Read(told, log.End, [], ends));
+        Assert.Equal([new Version(19)], ends.Select(e => e.Boundary.Version));
     }
 
     [Fact]

@@ -28,7 +28,8 @@ public abstract partial class ConformanceTests
         string spec = await FreshSpecAsync();
         await using IMetadataStore store = await StoreOfAsync(spec);
         await BackupAsync(store);
-        Assert.Null((await store.ChangeSiteAsync("c", s => s.Reseed(new(1)))).Error);
+        await store.ChangeSiteAsync("c", s => new(s.Seeded(new(1), 1).TakeStream(new(0), 4), null));
+        Assert.Null((await store.ChangeSiteAsync("c", s => s.Reseed(new(1), 1))).Error);
         Sender? newest = null;
         await store.ChangeSiteAsync("c", s =>
         {
@@ -39,7 +40,7 @@ public abstract partial class ConformanceTests
         await using IMetadataStore other = await StoreOfAsync(spec);
         SiteState found = await other.SiteAsync("c");
         Assert.Equal((SiteEpoch.First, SiteRole.Backup, null), (found.Epoch, found.Role, found.Final));
-        Assert.Equal([new StreamState(1, true, SomeSender), new StreamState(2, true, default)], found.Streams);
+        Assert.Equal([new StreamState(1, StreamPhase.Empty, SomeSender, Owner: 4), new StreamState(2, StreamPhase.Empty, default)], found.Streams);
     }
 
     [Fact]
@@ -125,6 +126,10 @@ public abstract partial class ConformanceTests
 
     private static async Task SeededAsync(IMetadataStore store)
     {
-        for (int s = 0; s < 2; s++) { Assert.Null((await store.ChangeSiteAsync("c", site => site.Seeded(new(s), 1))).Error); }
+        for (int s = 0; s < 2; s++)
+        {
+            await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1), null));
+            await store.ChangeSiteAsync("c", site => new(site.Count(new(s), 1), null));
+        }
     }
 }

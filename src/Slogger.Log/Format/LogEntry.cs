@@ -37,6 +37,9 @@ internal readonly struct LogEntry
     /// <summary>Whether it ends versions.</summary>
     public bool Closes => Kind != EntryKind.HeldCut;
 
+    /// <summary>A run of empty versions, as far as it goes up to a version.</summary>
+    public LogEntry UpTo(Version version) => new(Kind, ToBoundary(default) with { Version = version });
+
     public WorldPoint ToHeldCut() => new(new WorldLine((long)TimeBits), new Version(Version));
 
     public Boundary ToBoundary(WorldLine worldLine) =>

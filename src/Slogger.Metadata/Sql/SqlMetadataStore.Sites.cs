@@ -75,9 +75,9 @@ internal sealed partial class SqlMetadataStore
             ("@cluster", cluster));
         if (rows.Count == 0) { return SiteState.Alone; }
         List<StreamState> streams = await session.QueryAsync(
-            "SELECT generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open FROM slogger_streams WHERE cluster = @cluster ORDER BY stream",
+            "SELECT generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM slogger_streams WHERE cluster = @cluster ORDER BY stream",
             r => new StreamState(
-                r.GetInt64(0), r.GetInt64(1) != 0, new(new(r.GetInt64(2)), r.GetInt64(3), r.GetInt64(4)), r.GetInt64(5) != 0, r.GetInt64(6) != 0),
+                r.GetInt64(0), (StreamPhase)r.GetInt64(1), new(new(r.GetInt64(2)), r.GetInt64(3), r.GetInt64(4)), r.GetInt64(5), r.GetInt64(6) != 0, r.GetInt64(7) != 0),
             cancellation,
             ("@cluster", cluster));
         return rows[0] with { Streams = [.. streams] };
@@ -99,16 +99,17 @@ internal sealed partial class SqlMetadataStore
         {
             StreamState stream = site.Streams[s];
             await session.ExecuteAsync(
-                "INSERT INTO slogger_streams (cluster, stream, generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open) "
-                + "VALUES (@cluster, @stream, @generation, @seeding, @site, @epoch, @incarnation, @is_lost, @is_open)",
+                "INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) "
+                + "VALUES (@cluster, @stream, @generation, @phase, @site, @epoch, @incarnation, @owner, @is_lost, @is_open)",
                 cancellation,
                 ("@cluster", cluster),
                 ("@stream", (long)s),
                 ("@generation", stream.Generation),
-                ("@seeding", stream.IsSeeding ? 1L : 0L),
+                ("@phase", (long)stream.Phase),
                 ("@site", stream.Newest.Site.Number),
                 ("@epoch", stream.Newest.Epoch),
                 ("@incarnation", stream.Newest.Incarnation),
+                ("@owner", stream.Owner),
                 ("@is_lost", stream.IsLost ? 1L : 0L),
                 ("@is_open", stream.IsOpen ? 1L : 0L));
         }

@@ -6,7 +6,7 @@ internal static partial class SqlSchema
     private static readonly string[] SitesShape =
     [
         "SELECT cluster, epoch, role, final_world_line, final_version FROM slogger_sites WHERE 1 = 0",
-        "SELECT cluster, stream, generation, seeding, sender_site, sender_epoch, sender_incarnation, is_lost, is_open FROM slogger_streams WHERE 1 = 0",
+        "SELECT cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM slogger_streams WHERE 1 = 0",
     ];
 
     // slogger_sites: one row for a cluster of which a second site is known; none: it is alone. role: SiteRole. final_world_line: 0 before a failover is decided.
@@ -27,10 +27,11 @@ internal static partial class SqlSchema
             cluster {dialect.TextType(ClusterLength)} NOT NULL,
             stream BIGINT NOT NULL,
             generation BIGINT NOT NULL,
-            seeding BIGINT NOT NULL,
+            phase BIGINT NOT NULL,
             sender_site BIGINT NOT NULL,
             sender_epoch BIGINT NOT NULL,
             sender_incarnation BIGINT NOT NULL,
+            owner_epoch BIGINT NOT NULL,
             is_lost BIGINT NOT NULL,
             is_open BIGINT NOT NULL,
             PRIMARY KEY (cluster, stream))

@@ -1,0 +1,315 @@
+// Ships one shard's version log to its backup: performs what Core's Shipper decides. One task sends, one reads replies, and both change the machine under its
+// lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut (Wake), so that none of those ever waits for it.
+//
+// It lives as long as the shard's log is one history: when that begins anew, another is made.
+using System.Buffers;
+using System.Diagnostics;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Proxy.Shipping;
+
+/// <summary>Who is told what shipping asks of the shard. Any thread.</summary>
+internal interface IShipperListener
+{
+    /// <summary>The recorded cut.</summary>
+    WorldPoint RecordedCut { get; }
+
+    /// <summary>Writes of clients are to wait, since the log kept for the backup is at its budget; or may go on.</summary>
+    void HoldWrites(bool isHeld);
+
+    /// <summary>The backup has to be seeded.</summary>
+    void OnSeedWanted(long generation, string why);
+
+    /// <summary>Another process, or another site, ships this shard: it is served here no more.</summary>
+    void OnShippingDeposed(Sender by, bool isSite);
+
+    /// <summary>Shipping has ended by an error: of the log, or an invariant that does not hold.</summary>
+    void OnShippingFailed(string why);
+
+    /// <summary>More is durable at the backup, as a whole.</summary>
+    void OnWatermark(WorldPoint watermark);
+}
+
+/// <summary>How far shipping is: for status.</summary>
+/// <param name="State">What it is doing.</param>
+/// <param name="End">Up to where the log goes.</param>
+/// <param name="Received">Up to where the backup has received it.</param>
+/// <param name="BackedUp">Up to where the backup has it durable.</param>
+/// <param name="Watermark">What the backup as a whole has durable.</param>
+/// <param name="BytesSent">Bytes of the log that were sent, again ones included.</param>
+/// <param name="Problem">Why there is no connection; null if there is.</param>
+internal readonly record struct ShipperStatus(
+    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem);
+
+/// <summary>Ships one shard's log.</summary>
+internal sealed class ShardShipper : IAsyncDisposable
+{
+    private const int PeriodMs = 5;
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1);
+
+    private readonly VersionLog _log;
+    private readonly IShipConnector _connector;
+    private readonly IShipperListener _listener;
+    private readonly ILogSink _report;
+    private readonly ShardId _stream;
+    private readonly Shipper _machine;
+    private readonly Lock _lock = new();
+    private readonly LogPieces _pieces;
+    private readonly List<VersionEnd> _ends = [];
+    private readonly List<ShipperEffect> _effects = [], _replied = [];
+    private readonly SemaphoreSlim _wanted = new(0, 1);
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Task _running;
+    private long _bytesSent;
+    private volatile string? _problem = "not connected yet";
+
+    /// <summary>Begins to ship.</summary>
+    /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that what is not durable yet can be shipped.</param>
+    /// <param name="stream">The shard.</param>
+    /// <param name="self">This process of it.</param>
+    /// <param name="options">Bounds.</param>
+    /// <param name="connector">The way to the receiver.</param>
+    /// <param name="listener">Is told what happens.</param>
+    /// <param name="report">For people.</param>
+    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogSink report)
+    {
+        (_log, _stream, _connector, _listener, _report) = (log, stream, connector, listener, report);
+        _pieces = new(log);
+        _machine = new(stream, self, HistoryOf(log), log.Branches.Select(Of), log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
+        _running = Task.Run(RunAsync);
+    }
+
+    /// <summary>What names a log's history: see <see cref="StreamHistory"/>.</summary>
+    public static StreamHistory HistoryOf(VersionLog log) => new(log.Origin.ReplicationId, log.ContiguousFrom(log.Origin.Offset));
+
+    /// <summary>The log is needed from this offset on; null: not for the backup.</summary>
+    public long? KeepFrom
+    {
+        get
+        {
+            lock (_lock) { return _machine.KeepFrom; }
+        }
+    }
+
+    /// <summary>How far it is.</summary>
+    public ShipperStatus Status
+    {
+        get
+        {
+            lock (_lock) { return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem); }
+        }
+    }
+
+    /// <summary>There is more in the log, more of it is durable, or the cut has moved on. Any thread; never waits.</summary>
+    public void Wake()
+    {
+        if (_wanted.CurrentCount > 0) { return; }
+        try
+        {
+            _wanted.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Awake already.
+        }
+    }
+
+    /// <summary>Stops. What was not shipped is in the log.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await _running.ConfigureAwait(false);
+        _pieces.Dispose();
+        _stop.Dispose();
+        _wanted.Dispose();
+    }
+
+    private async Task RunAsync()
+    {
+        TimeSpan pause = ReconnectFirst;
+        while (!_stop.IsCancellationRequested && State is not (ShipperState.Deposed or ShipperState.Detached))
+        {
+            try
+            {
+                await using IShipLink link = await _connector.ConnectAsync(_stop.Token).ConfigureAwait(false);
+                if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
+                _problem = null;
+                pause = ReconnectFirst;
+                await ServeAsync(link).ConfigureAwait(false);
+            }
+            catch (ShipLinkException e)
+            {
+                if (_problem is null) { _report.Warn($"shard {_stream}: shipping to {_connector.Target} has stopped, and is tried again: {e.Message}"); }
+                _problem = e.Message;
+            }
+            catch (OperationCanceledException) when (_stop.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (Exception e)
+            {
+                _problem = e.Message;
+                _listener.OnShippingFailed(e is LogException ? e.Message : e.ToString());
+                return;
+            }
+            await Task.Delay(pause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, ReconnectMax.Ticks));
+        }
+    }
+
+    private ShipperState State
+    {
+        get
+        {
+            lock (_lock) { return _machine.State; }
+        }
+    }
+
+    private async Task ServeAsync(IShipLink link)
+    {
+        using var ended = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
+        Task reading = ReadAsync(link, ended);
+        try
+        {
+            lock (_lock) { _machine.Connected(NowUs, _effects); }
+            bool isOpen = await PerformAsync(link).ConfigureAwait(false);
+            while (isOpen && !ended.IsCancellationRequested)
+            {
+                lock (_lock)
+                {
+                    LookAtLog();
+                    _machine.Tick(NowUs, _pieces, _effects);
+                    _effects.InsertRange(0, _replied);
+                    _replied.Clear();
+                }
+                bool isIdle = _effects.Count == 0;
+                isOpen = await PerformAsync(link).ConfigureAwait(false);
+                if (isIdle) { await ((Task)_wanted.WaitAsync(PeriodMs, ended.Token)).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
+            }
+        }
+        finally
+        {
+            await ended.CancelAsync().ConfigureAwait(false);
+            lock (_lock)
+            {
+                _machine.Disconnected();
+                _effects.Clear();
+                _replied.Clear();
+            }
+        }
+        // It knows why the link has ended.
+        await reading.ConfigureAwait(false);
+    }
+
+    private async Task ReadAsync(IShipLink link, CancellationTokenSource ended)
+    {
+        try
+        {
+            while (true)
+            {
+                ShipReply reply = await link.ReceiveAsync(ended.Token).ConfigureAwait(false);
+                WorldPoint before, after;
+                lock (_lock)
+                {
+                    before = _machine.Watermark;
+                    _machine.Replied(reply, NowUs, _replied);
+                    after = _machine.Watermark;
+                }
+                if (after > before) { _listener.OnWatermark(after); }
+                Wake();
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // As asked.
+        }
+        finally
+        {
+            await ended.CancelAsync().ConfigureAwait(false);
+        }
+    }
+
+    // Under the lock. The two ends are read one after the other: between them a world-line may begin.
+    private void LookAtLog()
+    {
+        LogIndex end, durable;
+        do
+        {
+            (end, durable) = (_log.End, _log.DurableEnd);
+        }
+        while (end.WorldLine != durable.WorldLine);
+        foreach (WorldLineBranch branch in _log.Branches)
+        {
+            if (branch.WorldLine <= end.WorldLine) { _machine.Branched(Of(branch)); }
+        }
+        _machine.Appended(end);
+        _machine.Synced(durable);
+        _machine.CutRecorded(_listener.RecordedCut);
+    }
+
+    private async ValueTask<bool> PerformAsync(IShipLink link)
+    {
+        bool isOpen = true;
+        for (int i = 0; i < _effects.Count && isOpen; i++)
+        {
+            switch (_effects[i])
+            {
+                case ShipperEffect.Send send:
+                    isOpen = await SendAsync(link, send.Request, isLast: i == _effects.Count - 1).ConfigureAwait(false);
+                    break;
+                case ShipperEffect.Seed seed:
+                    _listener.OnSeedWanted(seed.Generation, seed.Why);
+                    break;
+                case ShipperEffect.HoldWrites hold:
+                    _listener.HoldWrites(hold.IsHeld);
+                    break;
+                case ShipperEffect.Warn warn:
+                    _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
+                    break;
+                case ShipperEffect.Detached:
+                    _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at its budget: it has to be seeded again");
+                    break;
+                case ShipperEffect.ShardTaken taken:
+                    _listener.OnShippingDeposed(taken.By, isSite: false);
+                    break;
+                case ShipperEffect.SiteDeposed deposed:
+                    _listener.OnShippingDeposed(deposed.By, isSite: true);
+                    break;
+                default:
+                    throw new UnreachableException();
+            }
+        }
+        _effects.Clear();
+        return isOpen;
+    }
+
+    private async ValueTask<bool> SendAsync(IShipLink link, ShipRequest request, bool isLast)
+    {
+        _ends.Clear();
+        if (request is not ShipRequest.Piece { IsHeartbeat: false, IsBranch: false } piece)
+        {
+            return await link.SendAsync(new(request, default, _ends), isLast).ConfigureAwait(false);
+        }
+        int length = (int)(piece.To.Offset - piece.From.Offset);
+        byte[] bytes = ArrayPool<byte>.Shared.Rent(length);
+        try
+        {
+            // Gone meanwhile: for the machine it was lost on the way.
+            if (!_pieces.Read(piece.From, piece.To, bytes.AsSpan(0, length), _ends)) { return true; }
+            Volatile.Write(ref _bytesSent, _bytesSent + length);
+            return await link.SendAsync(new(request, bytes.AsMemory(0, length), _ends), isLast).ConfigureAwait(false);
+        }
+        finally
+        {
+            ArrayPool<byte>.Shared.Return(bytes);
+        }
+    }
+
+    private static LogBranch Of(WorldLineBranch branch) => new(branch.WorldLine, branch.Version, branch.Offset);
+
+    private static long NowUs => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+}

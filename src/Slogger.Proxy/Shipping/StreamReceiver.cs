@@ -1,0 +1,345 @@
+// Receives one stream at the backup: performs what Core's Receiver decides, on the log of the stream. One task has the machine and the log; links, SQL and the syncing
+// thread give it what they have (Post), and it never waits for any of them: only for the disk, where a world-line begins.
+using System.Buffers;
+using System.Diagnostics;
+using System.Threading.Channels;
+using Slogger.Core.Sessions;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+
+namespace Slogger.Proxy.Shipping;
+
+/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task: what takes time is done elsewhere.</summary>
+internal interface IStreamOwner
+{
+    /// <summary>Tell the watermark service.</summary>
+    void Report(WatermarkReport report);
+
+    /// <summary>Bring the store to exactly the end of this version, and say so (<see cref="StreamReceiver.Applied"/>).</summary>
+    void Apply(WorldPoint to);
+
+    /// <summary>Answer the failover.</summary>
+    void Final(FinalReport report);
+
+    /// <summary>The shard can be opened as a primary's.</summary>
+    void Open(SiteEpoch number);
+
+    /// <summary>The receiver cannot go on.</summary>
+    void OnFailed(string why);
+}
+
+/// <summary>Where replies to a stream's shipper go. Any thread.</summary>
+internal interface IReplyLink
+{
+    /// <summary>Sends, now or later; never waits. A link that is broken, or does not keep up, drops it.</summary>
+    void Reply(ShipReply reply);
+}
+
+/// <summary>The receiver of one stream.</summary>
+internal sealed class StreamReceiver : IAsyncDisposable
+{
+    private const int InputsMax = 4096;
+    private const int PeriodMs = 10;
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(200);
+
+    private readonly VersionLog _log;
+    private readonly IMetadataStore _metadata;
+    private readonly string _cluster;
+    private readonly IStreamOwner _owner;
+    private readonly ILogSink _report;
+    private readonly Receiver _machine;
+    private readonly Channel<Action> _inputs = Channel.CreateBounded<Action>(new BoundedChannelOptions(InputsMax) { SingleReader = true });
+    private readonly Queue<Kept> _kept = new();
+    private readonly List<ReceiverEffect> _effects = [];
+    private readonly CancellationTokenSource _stopping = new();
+    private readonly CancellationToken _stop;
+    private readonly Task _running;
+    private IReplyLink? _link;
+    private ShipMessage _message;
+    private Task _syncing = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
+
+    /// <summary>A piece that waits for its turn.</summary>
+    private readonly record struct Kept(ShipRequest.Piece Piece, byte[] Bytes, VersionEnd[] Ends);
+
+    /// <summary>Begins with what the log and SQL hold.</summary>
+    /// <param name="log">The stream's log, of this process alone; empty if the stream has yet to be seeded.</param>
+    /// <param name="stream">The primary's shard.</param>
+    /// <param name="floor">Of a seeded log the first version that it can be brought to.</param>
+    /// <param name="applied">Where the store is.</param>
+    /// <param name="site">What SQL says of the site, since this process has taken the stream (<see cref="SiteState.TakeStream"/>).</param>
+    /// <param name="metadata">The backup's SQL.</param>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="owner">Performs what is not the log's.</param>
+    /// <param name="report">For people.</param>
+    public StreamReceiver(
+        VersionLog log, ShardId stream, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogSink report)
+    {
+        (_log, _metadata, _cluster, _owner, _report) = (log, metadata, cluster, owner, report);
+        _stop = _stopping.Token;
+        StreamState state = site.Streams[stream.Number];
+        bool isSeeded = !log.IsEmpty && state.Phase != StreamPhase.Empty;
+        _machine = new(new ReceiverStart
+        {
+            Stream = stream,
+            Generation = state.Generation,
+            History = isSeeded ? ShardShipper.HistoryOf(log) : null,
+            Log = isSeeded ? log.DurableEnd : default,
+            Held = isSeeded ? log.HeldCut : default,
+            Base = isSeeded ? log.Origin.Offset : 0,
+            Floor = floor,
+            Counts = state.Phase == StreamPhase.Counts,
+            Owner = state.Owner,
+            Applied = applied,
+            Newest = state.Newest,
+            Site = site.Epoch,
+            IsFrozen = site.Role != SiteRole.Backup,
+        });
+        _running = Task.Run(RunAsync);
+    }
+
+    /// <summary>The newest recorded cut that the stream holds durably. For status.</summary>
+    public WorldPoint Held => _log.IsEmpty ? default : _log.HeldCut;
+
+    /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used again.</summary>
+    public async ValueTask ReceivedAsync(ShipMessage message, IReplyLink link)
+    {
+        var taken = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        await PostAsync(() =>
+        {
+            (_link, _message) = (link, message);
+            _machine.Received(message.Request, _effects);
+            Perform();
+            _message = default;
+            taken.SetResult();
+        }).ConfigureAwait(false);
+        await taken.Task.WaitAsync(_stop).ConfigureAwait(false);
+    }
+
+    /// <summary>The watermark service says how far the backup may go.</summary>
+    public ValueTask WatermarkToldAsync(WorldPoint watermark) => PostAsync(() => _machine.WatermarkTold(watermark, _effects));
+
+    /// <summary>The store is where it was to be brought.</summary>
+    public ValueTask AppliedAsync(WorldPoint at) => PostAsync(() => _machine.Applied(at, _effects));
+
+    /// <summary>A failover has taken this site epoch, in SQL.</summary>
+    public ValueTask FreezeAsync(SiteEpoch number) => PostAsync(() => _machine.Freeze(number, _effects));
+
+    /// <summary>The failover is decided, in SQL.</summary>
+    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => PostAsync(() => _machine.Decided(number, final, _effects));
+
+    /// <summary>Stops. The log is its owner's to close.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stopping.CancelAsync().ConfigureAwait(false);
+        await _running.ConfigureAwait(false);
+        await _syncing.ConfigureAwait(false);
+        await _noting.ConfigureAwait(false);
+        await _counting.ConfigureAwait(false);
+        _stopping.Dispose();
+    }
+
+    private async ValueTask PostAsync(Action input)
+    {
+        try
+        {
+            await _inputs.Writer.WriteAsync(input, _stop).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is OperationCanceledException or ChannelClosedException)
+        {
+            throw new OperationCanceledException("The receiver has stopped.", e, _stop);
+        }
+    }
+
+    private async Task RunAsync()
+    {
+        try
+        {
+            while (!_stop.IsCancellationRequested)
+            {
+                while (_inputs.Reader.TryRead(out Action? input))
+                {
+                    input();
+                    Perform();
+                }
+                _machine.Tick((long)Stopwatch.GetElapsedTime(0).TotalMicroseconds, _effects);
+                Perform();
+                await WaitAsync().ConfigureAwait(false);
+            }
+        }
+        catch (Exception e)
+        {
+            // A broken invariant, or a disk that failed: whoever runs it decides, and nothing more is taken.
+            _inputs.Writer.TryComplete();
+            if (!_stop.IsCancellationRequested) { _owner.OnFailed(e is LogException or MetadataException ? e.Message : e.ToString()); }
+        }
+    }
+
+    private async Task WaitAsync()
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(_stop);
+        limit.CancelAfter(PeriodMs);
+        await ((Task)_inputs.Reader.WaitToReadAsync(limit.Token).AsTask()).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
+    private void Perform()
+    {
+        // What is performed may add to them.
+        for (int i = 0; i < _effects.Count; i++) { Perform(_effects[i]); }
+        _effects.Clear();
+    }
+
+    private void Perform(ReceiverEffect effect)
+    {
+        switch (effect)
+        {
+            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
+            case ReceiverEffect.NoteSender note: _noting = NoteAsync(note.Sender); break;
+            case ReceiverEffect.Count: _counting = CountAsync(); break;
+            case ReceiverEffect.Keep keep: Keep(keep.Piece); break;
+            case ReceiverEffect.Append append: Append(append.Piece); break;
+            case ReceiverEffect.Forget: Forget(); break;
+            case ReceiverEffect.NoteCut note: _log.AppendHeldCut(note.Cut); break;
+            case ReceiverEffect.Sync sync: _syncing = SyncAsync(sync.Ticket); break;
+            case ReceiverEffect.Report report: _owner.Report(report.Message); break;
+            case ReceiverEffect.Apply apply: _owner.Apply(apply.To); break;
+            case ReceiverEffect.Final final: _owner.Final(final.Message); break;
+            case ReceiverEffect.Void branch:
+                Begin(branch.Branch.WorldLine, branch.Branch.At.Version);
+                _machine.Voided(_effects);
+                break;
+            case ReceiverEffect.Open open: _owner.Open(open.Number); break;
+            default: throw new UnreachableException();
+        }
+    }
+
+    private void Keep(ShipRequest.Piece piece)
+    {
+        byte[] bytes = ArrayPool<byte>.Shared.Rent(Math.Max(1, _message.Bytes.Length));
+        _message.Bytes.CopyTo(bytes);
+        _kept.Enqueue(new(piece, bytes, [.. _message.Ends]));
+    }
+
+    private void Append(ShipRequest.Piece piece)
+    {
+        Kept kept = _kept.Dequeue();
+        if (kept.Piece != piece) { throw new UnreachableException($"{piece} is to be appended, {kept.Piece} was kept."); }
+        if (!piece.IsBranch) { Append(kept); }
+        else if (Begin(piece.To.WorldLine, piece.To.Closed) is var offset && offset != piece.To.Offset)
+        {
+            throw new BrokenInvariantException($"I7: world-line {piece.To.WorldLine} begins at {piece.To}, and version {piece.To.Closed} ends at offset {offset} here");
+        }
+        ArrayPool<byte>.Shared.Return(kept.Bytes);
+    }
+
+    private void Append(in Kept kept)
+    {
+        (LogIndex from, LogIndex to) = (kept.Piece.From, kept.Piece.To);
+        ReadOnlySpan<byte> bytes = kept.Bytes.AsSpan(0, (int)(to.Offset - from.Offset));
+        long at = from.Offset;
+        foreach (VersionEnd end in kept.Ends)
+        {
+            if (end.IsEmptyRun)
+            {
+                _log.AppendEmptyRun(end.Boundary.Version, end.Boundary.Time);
+                continue;
+            }
+            int count = (int)(end.Boundary.Offset - at);
+            _log.Append(bytes[..count]);
+            bytes = bytes[count..];
+            at = end.Boundary.Offset;
+            _log.AppendBoundary(end.Boundary);
+        }
+        _log.Append(bytes);
+    }
+
+    // The stream is the same whatever its identity at the primary: here nobody asks for that.
+    private long Begin(WorldLine line, Core.Versions.Version version)
+    {
+        _log.Sync();
+        Boundary branch = _log.BoundaryAtOrBelow(version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {version}, at which world-line {line} begins.");
+        _log.BeginWorldLine(line, branch with { Version = version }, _log.ReplicationId);
+        return branch.Offset;
+    }
+
+    private void Forget()
+    {
+        foreach (Kept kept in _kept) { ArrayPool<byte>.Shared.Return(kept.Bytes); }
+        _kept.Clear();
+    }
+
+    private async Task SyncAsync(SyncTicket ticket)
+    {
+        try
+        {
+            await Task.Run(_log.Sync).ConfigureAwait(false);
+            await PostAsync(() => _machine.Synced(ticket, _effects)).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+        catch (LogException e)
+        {
+            _inputs.Writer.TryComplete();
+            _owner.OnFailed(e.Message);
+        }
+    }
+
+    // If SQL cannot say whether it was noted, the sender says hello again.
+    private async Task NoteAsync(Sender sender)
+    {
+        try
+        {
+            Sender? newest = null;
+            await _metadata.ChangeSiteAsync(
+                _cluster,
+                site =>
+                {
+                    (SiteState after, newest) = site.Admit(_machine.Stream, sender);
+                    return new(after, null);
+                },
+                _stop).ConfigureAwait(false);
+            if (newest is { } known) { await PostAsync(() => _machine.SenderNoted(sender, known, _effects)).ConfigureAwait(false); }
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+        catch (MetadataException e)
+        {
+            _report.Warn($"stream {_machine.Stream}: shipper {sender} has to wait, since the metadata cannot note it: {e.Message}");
+        }
+    }
+
+    // Said once: until SQL has it, it is tried again.
+    private async Task CountAsync()
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            try
+            {
+                await _metadata.ChangeSiteAsync(_cluster, site => new(site.Count(_machine.Stream, _machine.Generation), null), _stop).ConfigureAwait(false);
+                return;
+            }
+            catch (OperationCanceledException)
+            {
+                return;
+            }
+            catch (MetadataUnavailableException)
+            {
+                await Task.Delay(RetryDelay, _stop).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            }
+            catch (MetadataException e)
+            {
+                _owner.OnFailed(e.Message);
+                return;
+            }
+        }
+    }
+}
