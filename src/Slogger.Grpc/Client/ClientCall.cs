@@ -8,7 +8,8 @@ using Slogger.Grpc.Wire;
 
 namespace Slogger.Grpc.Client;
 
-/// <summary>A call under way. To be disposed: before its end, that gives it up.</summary>
+/// <summary>A call under way. To be disposed: before its end, that gives it up. When it is given up otherwise (its time is over, or by its token) the server hears at
+/// once; only after <see cref="CompleteAsync"/> not before somebody reads.</summary>
 public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TRequest : class where TReply : class
 {
     private const int BufferBytes = 64 << 10;
@@ -121,6 +122,8 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         _isOver = true;
         if (_failure is null) { return null; }
         await _stop.CancelAsync().ConfigureAwait(false);
+        // A read that is given up resets nothing by itself.
+        if (_response.IsCompletedSuccessfully) { (await _response.ConfigureAwait(false)).Dispose(); }
         throw _failure;
     }
 
@@ -202,7 +205,8 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         // A server may be a little faster, and reset the stream.
         if (_late.IsCancellationRequested || (ErrorCode(e) == 0x8 && Stopwatch.GetElapsedTime(_begun) >= _options.Timeout)) { return new(StatusCode.DeadlineExceeded, "the time that was set is over", e); }
         if (_stop.IsCancellationRequested) { return new(StatusCode.Cancelled, "the call was given up", e); }
-        return new(ErrorCode(e) is { } code ? RpcException.OfHttp2(code) : StatusCode.Unavailable, (e.InnerException ?? e).Message, e);
+        Exception cause = e.GetBaseException() is OperationCanceledException ? e : e.GetBaseException();
+        return new(ErrorCode(e) is { } code ? RpcException.OfHttp2(code) : StatusCode.Unavailable, cause.Message, e);
     }
 
     private static long? ErrorCode(Exception? e)

@@ -1,11 +1,11 @@
-// gRPC on Kestrel's HTTP/2: takes calls, says what becomes of them. Kestrel is used without a host around it: one endpoint, and every
-// request comes to Answer. The status always goes in real trailers, behind headers of their own, also when there is no reply.
+// gRPC on Kestrel's HTTP/2: takes calls, says what becomes of them. Kestrel is taken out of its builder and run without the host around
+// it: one endpoint, and every request comes to Answer. The status always goes in real trailers, behind headers of their own, also when there is no reply.
 //
 // Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit is reached.
 using System.Net;
 using System.Security.Cryptography;
 using System.Text;
-using Microsoft.AspNetCore.Connections;
+using Microsoft.AspNetCore.Builder;
 using Microsoft.AspNetCore.Connections.Features;
 using Microsoft.AspNetCore.Hosting;
 using Microsoft.AspNetCore.Hosting.Server;
@@ -13,10 +13,9 @@ using Microsoft.AspNetCore.Http;
 using Microsoft.AspNetCore.Http.Features;
 using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.AspNetCore.Server.Kestrel.Https;
-using Microsoft.AspNetCore.Server.Kestrel.Transport.Sockets;
+using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
-using Microsoft.Extensions.Options;
 using Slogger.Grpc.Wire;
 
 namespace Slogger.Grpc.Server;
@@ -27,7 +26,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private const string RefusalKey = "slogger.refusal", OverLimitKey = "slogger.over-limit", Bearer = "Bearer ";
     private readonly GrpcServerOptions _options;
     private readonly ILogger _logger;
-    private readonly KestrelServer _kestrel;
+    private readonly WebApplication _builtIn;
+    private readonly IServer _kestrel;
     private readonly Dictionary<string, Func<HttpContext, CallScope, Task>> _methods = new(StringComparer.Ordinal);
     private readonly CancellationTokenSource _stopping = new();
     private readonly byte[]? _secretHash;
@@ -43,10 +43,16 @@ public sealed partial class GrpcServer : IAsyncDisposable
         loggers ??= NullLoggerFactory.Instance;
         _logger = loggers.CreateLogger<GrpcServer>();
         _secretHash = options.Secret is { } secret ? SHA256.HashData(Encoding.UTF8.GetBytes(secret)) : null;
-        var kestrel = new KestrelServerOptions { ApplicationServices = new OnlyLoggers(loggers), AddServerHeader = false, AllowSynchronousIO = false };
-        SetLimits(kestrel.Limits);
-        kestrel.Listen(options.Listen, Configure);
-        _kestrel = new(Options.Create(kestrel), new SocketTransportFactory(Options.Create(new SocketTransportOptions()), loggers), loggers);
+        WebApplicationBuilder builder = WebApplication.CreateEmptyBuilder(new());
+        builder.Services.AddSingleton(loggers);
+        builder.WebHost.UseKestrelCore().ConfigureKestrel(kestrel =>
+        {
+            kestrel.AddServerHeader = false;
+            SetLimits(kestrel.Limits);
+            kestrel.Listen(options.Listen, Configure);
+        });
+        _builtIn = builder.Build();
+        _kestrel = _builtIn.Services.GetRequiredService<IServer>();
     }
 
     /// <summary>Where it listens, once it does.</summary>
@@ -103,7 +109,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
     public async ValueTask DisposeAsync()
     {
         using (var limit = new CancellationTokenSource(TimeSpan.FromSeconds(2))) { await StopAsync(limit.Token).ConfigureAwait(false); }
-        _kestrel.Dispose();
+        await _builtIn.DisposeAsync().ConfigureAwait(false);
         _stopping.Dispose();
     }
 
@@ -117,7 +123,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
         // One call too many is to get a status, not to wait.
         limits.Http2.MaxStreamsPerConnection = _options.CallsMax + 16;
         limits.Http2.InitialStreamWindowSize = _options.WindowBytes;
-        limits.Http2.InitialConnectionWindowSize = (int)Math.Min(2L * _options.WindowBytes, int.MaxValue);
+        // Kestrel gives room back when half of it is used up: with twice a stream's window, one stream that nobody reads would hold up all others of its connection.
+        limits.Http2.InitialConnectionWindowSize = (int)Math.Min(4L * _options.WindowBytes, int.MaxValue);
         limits.Http2.KeepAlivePingDelay = _options.PingAfter;
         limits.Http2.KeepAlivePingTimeout = _options.PingTimeout;
     }
@@ -234,11 +241,5 @@ public sealed partial class GrpcServer : IAsyncDisposable
         public Task ProcessRequestAsync(HttpContext context) => server.AnswerAsync(context);
 
         public void DisposeContext(HttpContext context, Exception? exception) { }
-    }
-
-    /// <summary>All that Kestrel asks of a container.</summary>
-    private sealed class OnlyLoggers(ILoggerFactory loggers) : IServiceProvider
-    {
-        public object? GetService(Type serviceType) => serviceType == typeof(ILoggerFactory) ? loggers : null;
     }
 }

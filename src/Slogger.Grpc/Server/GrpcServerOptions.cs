@@ -24,8 +24,8 @@ public sealed record GrpcServerOptions
     /// <summary>Connections at a time; calls on one more get RESOURCE_EXHAUSTED. Twice as many are closed without a word. Default: 256.</summary>
     public int ConnectionsMax { get; init; } = 256;
 
-    /// <summary>What a peer may send on one stream, and on all of a connection twice, before a handler has read it. Unit: bytes.
-    /// Default: 8 MiB, what a link of 1 Gbit/s has under way in 64 ms.</summary>
+    /// <summary>What a peer may send on one stream before a handler has read it; on all streams of a connection together four times as much, so that one
+    /// handler that does not read holds up no other. Unit: bytes. Default: 8 MiB, what a link of 1 Gbit/s has under way in 64 ms.</summary>
     public int WindowBytes { get; init; } = 8 << 20;
 
     /// <summary>A connection on which nothing has arrived for so long is asked. Default: 2 s; at least 1 s.</summary>

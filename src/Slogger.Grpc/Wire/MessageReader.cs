@@ -17,6 +17,7 @@ internal sealed class MessageReader<T>(PipeReader pipe, Marshaller<T> marshaller
 {
     public const int PrefixBytes = 5;
     private const long HeldBytesMax = 256 << 10;
+    private const int GzipBytesMin = 18;
     private ReadOnlySequence<byte> _rest;
     private long _taken;
     private bool _isHeld, _isLast;
@@ -103,11 +104,15 @@ internal sealed class MessageReader<T>(PipeReader pipe, Marshaller<T> marshaller
             while (true)
             {
                 int count = gzip.Read(_inflated.GetSpan());
-                if (count == 0) { return new(_inflated.Written); }
+                if (count == 0) { break; }
                 _inflated.Advance(count);
                 // A few bytes may stand for gigabytes.
                 if (_inflated.Length > bytesMax) { throw new RpcException(StatusCode.ResourceExhausted, $"a message is larger than the limit, {bytesMax} bytes, when it is not compressed any more"); }
             }
+            // GZipStream takes what breaks off for the end: the size at the end says whether it is.
+            int sizeAt = (int)body.Length - 4;
+            if (sizeAt < GzipBytesMin - 4 || BinaryPrimitives.ReadUInt32LittleEndian(packed.AsSpan(sizeAt)) != _inflated.Length) { throw new InvalidDataException("it breaks off"); }
+            return new(_inflated.Written);
         }
         catch (InvalidDataException e)
         {
