@@ -8,11 +8,15 @@ internal sealed class CallScope(CancellationToken aborted, CancellationToken sto
 {
     private readonly CancellationTokenSource _either = CancellationTokenSource.CreateLinkedTokenSource(aborted, stopping);
     private CancellationTokenSource? _late, _any;
+    private volatile bool _isAborted;
 
     public CancellationToken Cancellation => (_any ?? _either).Token;
 
     /// <summary>Whether the caller's time is over.</summary>
     public bool IsLate => _late?.IsCancellationRequested == true;
+
+    /// <summary>Whether the caller is gone.</summary>
+    public bool IsAborted => _isAborted || aborted.IsCancellationRequested;
 
     /// <summary>Whether requests may be compressed.</summary>
     public bool IsGzip { get; private set; }
@@ -20,7 +24,7 @@ internal sealed class CallScope(CancellationToken aborted, CancellationToken sto
     /// <summary>Whether replies may be.</summary>
     public bool MayGzip { get; private set; }
 
-    public Metadata Trailers { get; set; } = [];
+    public Metadata Trailers { get; } = [];
 
     /// <exception cref="RpcException">They are not understood.</exception>
     public void Read(IHeaderDictionary headers)
@@ -32,6 +36,17 @@ internal sealed class CallScope(CancellationToken aborted, CancellationToken sto
         if (headers[Headers.Timeout].ToString() is not { Length: > 0 } timeout) { return; }
         _late = new(Headers.ParseTimeout(timeout));
         _any = CancellationTokenSource.CreateLinkedTokenSource(_either.Token, _late.Token);
+    }
+
+    /// <summary>A read or write found the caller gone, maybe before Kestrel's token says so: whoever looks at ours after that is to see it.</summary>
+    public OperationCanceledException Over(Exception e)
+    {
+        if (!Cancellation.IsCancellationRequested)
+        {
+            _isAborted = true;
+            _either.Cancel();
+        }
+        return new("the call is over", e, Cancellation);
     }
 
     public void Dispose()

@@ -68,8 +68,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
     {
         _methods.Add(method.Path, async (http, scope) =>
         {
-            var call = new ServerCall<TRequest, TReply>(http, method, _options.MessageBytesMax, scope.IsGzip, scope.MayGzip, scope.Cancellation);
-            scope.Trailers = call.Trailers;
+            var call = new ServerCall<TRequest, TReply>(http, method, _options.MessageBytesMax, scope);
             try
             {
                 await handler(call).ConfigureAwait(false);
@@ -179,7 +178,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
         {
             Interlocked.Decrement(ref _calls);
         }
-        if (!http.RequestAborted.IsCancellationRequested) { End(http.Response, code, detail, scope.Trailers); }
+        if (!scope.IsAborted) { End(http.Response, code, detail, scope.Trailers); }
     }
 
     private void Admit(HttpContext http, int calls)
@@ -211,7 +210,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
             return (rpc.Code, rpc.Detail);
         }
         if (scope.IsLate) { return (StatusCode.DeadlineExceeded, "the time that the caller has set is over"); }
-        if (http.RequestAborted.IsCancellationRequested) { return (StatusCode.Cancelled, "the caller is gone"); }
+        if (scope.IsAborted) { return (StatusCode.Cancelled, "the caller is gone"); }
         if (e is OperationCanceledException) { return _stopping.IsCancellationRequested ? (StatusCode.Unavailable, "the server stops") : (StatusCode.Cancelled, "the handler has given the call up"); }
         LogFailure(http.Request.Path, e);
         return (StatusCode.Unknown, "the handler has failed");

@@ -31,7 +31,7 @@ internal sealed class MessageReader<T>(PipeReader pipe, Marshaller<T> marshaller
         {
             if (_isHeld)
             {
-                if (TryTake(out bool isCompressed, out ReadOnlySequence<byte> body)) { return Parse(isCompressed ? Inflate(body) : body); }
+                if (TryTake(out bool isCompressed, out ReadOnlySequence<byte> body)) { return Parse(isCompressed && body.Length > 0 ? Inflate(body) : body); }
                 if (_isLast && _rest.IsEmpty) { return null; }
                 if (_isLast) { throw new RpcException(StatusCode.Internal, "the stream ends within a message"); }
                 // Not if all has just been given back.

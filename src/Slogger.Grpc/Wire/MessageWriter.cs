@@ -50,7 +50,8 @@ internal sealed class MessageWriter<T>(PipeWriter pipe, Marshaller<T> marshaller
     {
         int size = marshaller.Size(message);
         ReadOnlySequence<byte> tail = marshaller.Tail is { } tailOf ? tailOf(message) : default;
-        if (isGzip)
+        // Of nothing GZipStream makes nothing, which is no gzip.
+        if (isGzip && size > 0)
         {
             WritePacked(message, size, tail);
             return default;

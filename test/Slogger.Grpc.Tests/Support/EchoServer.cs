@@ -65,9 +65,9 @@ public sealed class EchoServer : IAsyncDisposable
             await call.FlushAsync();
             while (await call.ReadAsync() is { } request)
             {
-                if (request.Wait) { await UntilOverAsync(call.Cancellation); }
                 if (request.FailWith != 0) { throw new RpcException((StatusCode)request.FailWith, request.Text); }
                 for (int i = 0; i < request.Replies; i++) { await call.WriteAsync(new() { Number = i, Payload = request.Payload }, flush: i == request.Replies - 1); }
+                if (request.Wait) { await UntilOverAsync(call.Cancellation); }
                 if (request.Replies == 0) { await call.WriteAsync(request); }
             }
         }

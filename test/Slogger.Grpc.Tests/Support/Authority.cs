@@ -20,14 +20,15 @@ public sealed class Authority : IDisposable
 
     public X509Certificate2 Certificate { get; }
 
-    /// <summary>A certificate with its key, valid for 127.0.0.1 unless said otherwise, and now unless it is over.</summary>
+    /// <summary>A certificate with its key, valid for this machine unless said otherwise, and now unless it is over.</summary>
     public X509Certificate2 Issue(string use, bool isExpired = false, string? name = null)
     {
         using var key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
         var request = new CertificateRequest("CN=of a test", key, HashAlgorithmName.SHA256);
         request.CertificateExtensions.Add(new X509EnhancedKeyUsageExtension([new Oid(use)], false));
         var names = new SubjectAlternativeNameBuilder();
-        if (name is null) { names.AddIpAddress(IPAddress.Loopback); } else { names.AddDnsName(name); }
+        names.AddDnsName(name ?? "localhost");
+        if (name is null) { names.AddIpAddress(IPAddress.Loopback); }
         request.CertificateExtensions.Add(names.Build());
         DateTimeOffset until = DateTimeOffset.UtcNow.AddDays(isExpired ? -1 : 10);
         using X509Certificate2 issued = request.Create(Certificate, until.AddDays(-20), until, RandomNumberGenerator.GetBytes(8));
