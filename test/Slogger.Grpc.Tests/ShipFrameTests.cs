@@ -100,7 +100,7 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
     {
         const int size = 256 << 10, count = 400;
         long sum = 0;
-        await using EchoServer server = await EchoServer.StartAsync(more: s => s.Add(ShippingService.Ship, async call =>
+        await using EchoServer server = await EchoServer.StartAsync(more: s => s.Add(ShippingMethods.Ship, async call =>
         {
             while (await call.ReadAsync() is { } frame)
             {
@@ -109,7 +109,7 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
             }
         }));
         using GrpcChannel channel = server.Channel();
-        await using var call = channel.Open(ShippingService.Ship);
+        await using var call = channel.Open(ShippingMethods.Ship);
         byte[] bytes = new byte[size];
         var request = new ShipRequest { Piece = new() { SentUs = 1 } };
         async Task SendAsync(int messages)
@@ -139,7 +139,7 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
             foreach (ServiceDescriptor service in file.Services) { found.AddRange(service.Methods.Select(m => $"/{service.FullName}/{m.Name} {m.InputType.Name} {m.OutputType.Name}")); }
         }
         var ours = new List<string>();
-        foreach (Type type in (Type[])[typeof(ShippingService), typeof(WatermarkService), typeof(SiteControlService)])
+        foreach (Type type in (Type[])[typeof(ShippingMethods), typeof(WatermarkMethods), typeof(SiteControlMethods)])
         {
             foreach (FieldInfo field in type.GetFields(BindingFlags.Public | BindingFlags.Static))
             {

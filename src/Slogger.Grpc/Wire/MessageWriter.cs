@@ -16,7 +16,7 @@ internal sealed class MessageWriter<T>(PipeWriter pipe, Marshaller<T> marshaller
     private const int UnflushedBytesMax = 64 << 10;
 
     /// <summary>Below it a copy costs less than a write of its own.</summary>
-    private const int TailBytesMin = 4 << 10;
+    private const int TailBytesMin = 16 << 10;
 
     /// <summary>Writes a message. What is not flushed goes with what comes behind it, or when much has gathered.</summary>
     /// <returns>Whether somebody takes it.</returns>

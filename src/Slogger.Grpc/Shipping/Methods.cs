@@ -5,7 +5,7 @@ using Slogger.Grpc.Shipping.V1;
 namespace Slogger.Grpc.Shipping;
 
 /// <summary>A shard's log, from the primary's site to the backup's.</summary>
-public static class ShippingService
+public static class ShippingMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<ShipFrame, ShipReply> Ship = new(Name, "Ship", ShipFrame.Marshaller, Marshaller.Of(ShipReply.Parser));
@@ -14,7 +14,7 @@ public static class ShippingService
 }
 
 /// <summary>Inside the backup's site.</summary>
-public static class WatermarkService
+public static class WatermarkMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<WatermarkReport, WatermarkNotice> Follow =
@@ -22,7 +22,7 @@ public static class WatermarkService
 }
 
 /// <summary>What is asked of a site. One request, one reply.</summary>
-public static class SiteControlService
+public static class SiteControlMethods
 {
     /// <summary>How it is.</summary>
     public static readonly Method<StatusRequest, StatusReply> Status = Of("Status", StatusRequest.Parser, StatusReply.Parser);
