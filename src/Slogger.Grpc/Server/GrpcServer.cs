@@ -36,15 +36,15 @@ public sealed partial class GrpcServer : IAsyncDisposable
 
     /// <summary>Makes a server that does not listen yet.</summary>
     /// <param name="options">Its options.</param>
-    /// <param name="loggers">Is told of handlers that fail, and of what Kestrel warns of; null: nobody is.</param>
+    /// <param name="loggers">Is told of handlers that fail; null: nobody is.</param>
     public GrpcServer(GrpcServerOptions options, ILoggerFactory? loggers = null)
     {
         _options = options;
-        loggers ??= NullLoggerFactory.Instance;
-        _logger = loggers.CreateLogger<GrpcServer>();
+        _logger = (loggers ?? NullLoggerFactory.Instance).CreateLogger<GrpcServer>();
         _secretHash = options.Secret is { } secret ? SHA256.HashData(Encoding.UTF8.GetBytes(secret)) : null;
         WebApplicationBuilder builder = WebApplication.CreateEmptyBuilder(new());
-        builder.Services.AddSingleton(loggers);
+        // It has a line for each call that ends before all of its requests were read.
+        builder.Services.AddSingleton<ILoggerFactory>(NullLoggerFactory.Instance);
         builder.WebHost.UseKestrelCore().ConfigureKestrel(kestrel =>
         {
             kestrel.AddServerHeader = false;
