@@ -1,0 +1,47 @@
+// The methods of Protos/slogger/shipping/v1, for GrpcServer and GrpcChannel.
+using Google.Protobuf;
+using Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Grpc.Shipping;
+
+/// <summary>A shard's log, from the primary's site to the backup's.</summary>
+public static class ShippingMethods
+{
+    /// <summary>Both ways, for as long as it lasts.</summary>
+    public static readonly Method<ShipFrame, ShipReply> Ship = new(Name, "Ship", ShipFrame.Marshaller, Marshaller.Of(ShipReply.Parser));
+
+    private const string Name = "slogger.shipping.v1.Shipping";
+}
+
+/// <summary>Inside the backup's site.</summary>
+public static class WatermarkMethods
+{
+    /// <summary>Both ways, for as long as it lasts.</summary>
+    public static readonly Method<WatermarkReport, WatermarkNotice> Follow =
+        new("slogger.shipping.v1.Watermark", "Follow", Marshaller.Of(WatermarkReport.Parser), Marshaller.Of(WatermarkNotice.Parser));
+}
+
+/// <summary>What is asked of a site. One request, one reply.</summary>
+public static class SiteControlMethods
+{
+    /// <summary>How it is.</summary>
+    public static readonly Method<StatusRequest, StatusReply> Status = Of("Status", StatusRequest.Parser, StatusReply.Parser);
+
+    /// <summary>It becomes the primary.</summary>
+    public static readonly Method<FailoverRequest, FailoverReply> Failover = Of("Failover", FailoverRequest.Parser, FailoverReply.Parser);
+
+    /// <summary>Its receivers stop, and report.</summary>
+    public static readonly Method<FreezeRequest, FreezeReply> Freeze = Of("Freeze", FreezeRequest.Parser, FreezeReply.Parser);
+
+    /// <summary>A failover is decided.</summary>
+    public static readonly Method<FinalRequest, FinalReply> Final = Of("Final", FinalRequest.Parser, FinalReply.Parser);
+
+    /// <summary>It hands over.</summary>
+    public static readonly Method<SwitchOverRequest, SwitchOverReply> SwitchOver = Of("SwitchOver", SwitchOverRequest.Parser, SwitchOverReply.Parser);
+
+    /// <summary>What a failover would come to.</summary>
+    public static readonly Method<DrillRequest, DrillReply> Drill = Of("Drill", DrillRequest.Parser, DrillReply.Parser);
+
+    private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
+        where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new("slogger.shipping.v1.SiteControl", name, Marshaller.Of(request), Marshaller.Of(reply));
+}
