@@ -1,6 +1,9 @@
 // What was appended last, in memory: a ring of the stream's bytes, and the ends of versions in it. Whoever ships the log reads it here before it
 // is durable, and long after that while it keeps up; who has fallen behind reads the files (LogPieces). Only of the present world-line.
 //
+// A piece ends where the log once ended, so that of what is not durable yet it can be said by two numbers what of it has become so: a run of empty versions may be noted
+// behind bytes of the version that is open, and is in no piece that ends before those.
+//
 // All under the log's gate. What falls out is in the files, or will be before anybody may rely on it.
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
@@ -15,6 +18,7 @@ internal sealed class LogTail(int capacityBytes)
 
     private readonly byte[] _ring = GC.AllocateUninitializedArray<byte>(capacityBytes);
     private readonly LogEntry[] _ends = new LogEntry[EndsMax];
+    private readonly long[] _notedAt = new long[EndsMax];       // the end of the stream when each was noted
     private long _start;
     private long _end;
     private long _firstEnd;            // the ends' numbers, from the beginning on
@@ -46,6 +50,7 @@ internal sealed class LogTail(int capacityBytes)
         bool isLonger = entry.Kind == EntryKind.EmptyRun && _endCount > _firstEnd && EndAt(_endCount - 1).Kind == EntryKind.EmptyRun;
         if (!isLonger) { _endCount++; }
         EndAt(_endCount - 1) = entry;
+        _notedAt[(_endCount - 1) % EndsMax] = _end;
         if (_endCount - _firstEnd <= EndsMax - 1) { return; }
         _endsAfter = new Version(EndAt(_firstEnd).Version);
         _firstEnd++;
@@ -59,7 +64,7 @@ internal sealed class LogTail(int capacityBytes)
     {
         long offset = Math.Min(Math.Min(limit.Offset, _end), from.Offset + bytesMax);
         long n = FirstAfter(limit.Closed);
-        while (n > _firstEnd && EndAt(n - 1).Offset > offset) { n--; }
+        while (n > _firstEnd && _notedAt[(n - 1) % EndsMax] > offset) { n--; }
         Version closed = n > _firstEnd ? new(EndAt(n - 1).Version) : from.Closed;
         return new(from.WorldLine, Math.Max(offset, from.Offset), Version.Max(closed, from.Closed));
     }

@@ -36,7 +36,8 @@ public sealed class Relay : IDisposable
     {
         lock (_sockets)
         {
-            foreach (Socket socket in _sockets) { socket.Close(0); }
+            foreach (Socket socket in _sockets) { Abort(socket); }
+            _sockets.Clear();
         }
     }
 
@@ -54,15 +55,36 @@ public sealed class Relay : IDisposable
             while (true)
             {
                 Socket client = await _listener.AcceptSocketAsync(_stop.Token);
-                var server = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
-                client.NoDelay = true;
-                lock (_sockets) { _sockets.Add(client); _sockets.Add(server); }
-                await server.ConnectAsync(IPAddress.Loopback, _to, _stop.Token);
-                _ = CopyAsync(client, server, FromClient, long.MaxValue);
-                _ = CopyAsync(server, client, FromServer, CutAfter);
+                _ = PassAsync(client);
             }
         }
         catch (Exception e) when (e is OperationCanceledException or SocketException or ObjectDisposedException) { }
+    }
+
+    private static void Abort(Socket socket)
+    {
+        try
+        {
+            socket.Close(0);
+        }
+        catch (SocketException)
+        {
+            // It was being connected, or is gone.
+        }
+    }
+
+    private async Task PassAsync(Socket client)
+    {
+        var server = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
+        client.NoDelay = true;
+        lock (_sockets) { _sockets.Add(client); _sockets.Add(server); }
+        try
+        {
+            await server.ConnectAsync(IPAddress.Loopback, _to, _stop.Token);
+            await Task.WhenAll(CopyAsync(client, server, FromClient, long.MaxValue), CopyAsync(server, client, FromServer, CutAfter));
+        }
+        // Cut meanwhile, or nobody there.
+        catch (Exception e) when (e is OperationCanceledException or SocketException or ObjectDisposedException) { Abort(client); }
     }
 
     private async Task CopyAsync(Socket from, Socket to, MemoryStream noted, long limit)

@@ -254,9 +254,9 @@ internal sealed class LogDriver
     {
         ModelEntry[] ends = [.. Model.Entries.Where(e => e.Boundary.WorldLine == Model.WorldLine && e.Boundary.Offset >= Math.Max(_log.StartOffset, _trimmedTo))];
         if (ends.Length == 0) { return; }
-        Boundary begin = ends[_random.Next(ends.Length)].Boundary;
+        ModelEntry begin = ends[_random.Next(ends.Length)];
         LogIndex at = _shipped.WorldLine == Model.WorldLine && _shipped.Offset >= Math.Max(_log.StartOffset, _trimmedTo) && _shipped <= _log.End && _random.Next(2) == 0
-            ? _shipped : new LogIndex(begin.WorldLine, begin.Offset, begin.Version);
+            ? _shipped : new LogIndex(Model.WorldLine, begin.BytesBefore, begin.Boundary.Version);
         using var pieces = new LogPieces(_log);
         LogIndex limit = _log.End;
         while (pieces.EndOfPiece(at, limit, _random.Next(1, 3000)) is { } to && to != at)
@@ -266,6 +266,8 @@ internal sealed class LogDriver
             List<VersionEnd> found = [];
             Assert.True(pieces.Read(at, to, bytes, found));
             Assert.Equal(Model.Bytes.Skip((int)(at.Offset - Model.Origin.Offset)).Take(bytes.Length), bytes);
+            // A log that ends there may be one that this one was, or will be again after a crash: else who ships what is not durable could not say what of it has become so.
+            Assert.True(to.Closed <= _log.DurableEnd.Closed || Model.Entries.First(e => e.Boundary.Version == to.Closed).BytesBefore <= to.Offset, $"the log was never at {to}");
             ModelEntry[] between = [.. Model.Entries.Where(e => e.Boundary.Version > at.Closed && e.Boundary.Version <= to.Closed)];
             Assert.Equal(between.Where(e => !e.IsRun).Select(e => e.Boundary), found.Where(e => !e.IsEmptyRun).Select(e => e.Boundary));
             Assert.All(found.Where(e => e.IsEmptyRun), run => Assert.Contains(run.Boundary, between.Where(e => e.IsRun).Select(e => e.Boundary)));

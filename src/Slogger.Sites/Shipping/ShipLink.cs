@@ -1,16 +1,17 @@
 // What shipping needs of a transport: messages in both directions, in any order and as often as it likes. Both ends are machines that stand every loss
 // (Core's Shipper and Receiver), so a link that fails is thrown away, and another one made.
+using System.Buffers;
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 
-namespace Slogger.Proxy.Shipping;
+namespace Slogger.Sites.Shipping;
 
 /// <summary>A request, with what a piece holds of the log.</summary>
 /// <param name="Request">What the shipper's machine said.</param>
 /// <param name="Bytes">Of a piece the stream's bytes from its beginning to its end; valid until the call that it was given to returns.</param>
 /// <param name="Ends">Of a piece the ends of versions behind its beginning, up to its end.</param>
-internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlyMemory<byte> Bytes, IReadOnlyList<VersionEnd> Ends)
+internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequence<byte> Bytes, IReadOnlyList<VersionEnd> Ends)
 {
     /// <summary>What of it contradicts itself; null: nothing. Asked before a receiver gets it: it may come from anybody.</summary>
     public string? Flaw

@@ -13,7 +13,7 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 
-namespace Slogger.Proxy.Shipping;
+namespace Slogger.Sites.Shipping;
 
 /// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task: what takes time is done elsewhere.</summary>
 internal interface IStreamOwner
@@ -220,7 +220,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
 
     private void Keep(ShipRequest.Piece piece)
     {
-        byte[] bytes = ArrayPool<byte>.Shared.Rent(Math.Max(1, _message.Bytes.Length));
+        byte[] bytes = ArrayPool<byte>.Shared.Rent((int)Math.Max(1, _message.Bytes.Length));
         _message.Bytes.CopyTo(bytes);
         _kept.Enqueue(new(piece, bytes, [.. _message.Ends]));
     }

@@ -1,10 +1,11 @@
 // A way from a shipper to a receiver that loses messages, sends them twice or late, and breaks. By the dice of one seed; who runs when is the machine's affair.
+using System.Buffers;
 using System.Threading.Channels;
 using Slogger.Core.Shipping;
 using Slogger.Log;
-using Slogger.Proxy.Shipping;
+using Slogger.Sites.Shipping;
 
-namespace Slogger.Proxy.Tests.Shipping;
+namespace Slogger.Sites.Tests.Shipping;
 
 /// <summary>Leads to whoever receives now.</summary>
 internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGood = false) : IShipConnector
@@ -41,7 +42,7 @@ internal sealed class BadWay(int seed, Func<StreamReceiver?> receiver, bool isGo
         public ValueTask<bool> SendAsync(ShipMessage message, bool isLast)
         {
             // Its bytes are the shipper's.
-            ShipMessage own = message with { Bytes = message.Bytes.ToArray(), Ends = [.. message.Ends] };
+            ShipMessage own = message with { Bytes = new(message.Bytes.ToArray()), Ends = [.. message.Ends] };
             Assert.True(own.Flaw is null, $"{own.Flaw}: {own.Request}, {own.Bytes.Length} bytes, {string.Join(", ", own.Ends)}");
             switch (_way.Dice(40))
             {

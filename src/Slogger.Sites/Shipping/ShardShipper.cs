@@ -10,7 +10,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Proxy.Configuration;
 
-namespace Slogger.Proxy.Shipping;
+namespace Slogger.Sites.Shipping;
 
 /// <summary>Who is told what shipping asks of the shard. Any thread.</summary>
 internal interface IShipperListener
@@ -301,7 +301,7 @@ internal sealed class ShardShipper : IAsyncDisposable
             // Gone meanwhile: for the machine it was lost on the way.
             if (!_pieces.Read(piece.From, piece.To, bytes.AsSpan(0, length), _ends)) { return true; }
             Volatile.Write(ref _bytesSent, _bytesSent + length);
-            return await link.SendAsync(new(request, bytes.AsMemory(0, length), _ends), isLast).ConfigureAwait(false);
+            return await link.SendAsync(new(request, new(bytes, 0, length), _ends), isLast).ConfigureAwait(false);
         }
         finally
         {

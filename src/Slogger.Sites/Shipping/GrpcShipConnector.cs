@@ -1,0 +1,64 @@
+// The shipper's way to the backup's site: a call for as long as the connection holds.
+using Slogger.Core.Shipping;
+using Slogger.Grpc;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Shipping;
+
+/// <summary>Connects to a receiver's process.</summary>
+internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, bool isGzip) : IShipConnector, IDisposable
+{
+    private readonly GrpcChannel _channel = new(host, port, options);
+
+    public string Target => $"{host}:{port}";
+
+    public async Task<IShipLink> ConnectAsync(CancellationToken stop)
+    {
+        var over = new CancellationTokenSource();
+        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), over);
+        // The headers go out, so that somebody who is not there, or not the right one, is noticed now.
+        if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
+        await using (link.ConfigureAwait(false))
+        {
+            await link.ReceiveAsync(stop).ConfigureAwait(false);
+            throw new ShipLinkException("the receiver has answered, and takes nothing");
+        }
+    }
+
+    public void Dispose() => _channel.Dispose();
+
+    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, CancellationTokenSource over) : IShipLink
+    {
+        public async ValueTask<bool> OpenAsync(CancellationToken stop)
+        {
+            await using CancellationTokenRegistration ends = EndsWith(stop);
+            return await call.FlushAsync().ConfigureAwait(false);
+        }
+
+        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message), isLast);
+
+        public async ValueTask<ShipReply> ReceiveAsync(CancellationToken stop)
+        {
+            await using CancellationTokenRegistration ends = EndsWith(stop);
+            try
+            {
+                return ShipWire.FromWire(await call.ReadAsync().ConfigureAwait(false) ?? throw new ShipLinkException("the receiver has ended the call"));
+            }
+            catch (RpcException e)
+            {
+                stop.ThrowIfCancellationRequested();
+                throw new ShipLinkException(e.Message, e);
+            }
+        }
+
+        public async ValueTask DisposeAsync()
+        {
+            await call.DisposeAsync().ConfigureAwait(false);
+            over.Dispose();
+        }
+
+        private CancellationTokenRegistration EndsWith(CancellationToken stop) => stop.UnsafeRegister(static o => ((CancellationTokenSource)o!).Cancel(), over);
+    }
+}

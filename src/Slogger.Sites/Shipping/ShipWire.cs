@@ -1,0 +1,126 @@
+// Core's messages of shipping as they are on the wire (Protos/slogger/shipping/v1/shipping.proto), and back. What comes may be from anybody: it is refused before a machine
+// sees it.
+using System.Buffers;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc;
+using Slogger.Grpc.Shipping;
+using Slogger.Log;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Shipping;
+
+internal static class ShipWire
+{
+    public static ShipFrame ToWire(in ShipMessage message)
+    {
+        ShipRequest request = message.Request;
+        var wire = new V1.ShipRequest { Shard = request.Stream.Number, Sender = ToWire(request.Sender) };
+        switch (request)
+        {
+            case ShipRequest.Hello hello:
+                wire.Hello = new() { History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset } };
+                break;
+            case ShipRequest.Piece piece:
+                wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable), Cut = ToWire(piece.Cut), SentUs = piece.SentUs };
+                foreach ((Boundary end, bool isEmptyRun) in message.Ends)
+                {
+                    wire.Piece.Entries.Add(new V1.Entry
+                    {
+                        Kind = isEmptyRun ? V1.EntryKind.EmptyRun : V1.EntryKind.Boundary, Version = end.Version.Number, Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
+                    });
+                }
+                break;
+        }
+        return new(wire, message.Bytes);
+    }
+
+    /// <exception cref="RpcException">It contradicts itself, or lacks something.</exception>
+    public static ShipMessage FromWire(ShipFrame frame)
+    {
+        V1.ShipRequest wire = frame.Request;
+        var stream = new ShardId(wire.Shard);
+        Sender sender = FromWire(Required(wire.Sender));
+        ShipMessage message = wire.ItemCase switch
+        {
+            V1.ShipRequest.ItemOneofCase.Hello => new(new ShipRequest.Hello(stream, sender, FromWire(Required(wire.Hello.History))), frame.Data, []),
+            V1.ShipRequest.ItemOneofCase.Piece => Piece(stream, sender, wire.Piece, frame.Data),
+            _ => throw new RpcException(StatusCode.InvalidArgument, $"a request of a kind that is not known here ({wire.ItemCase}): update this site"),
+        };
+        return message.Flaw is { } flaw ? throw new RpcException(StatusCode.InvalidArgument, flaw) : message;
+    }
+
+    public static V1.ShipReply ToWire(ShipReply reply) => new()
+    {
+        Kind = reply.Kind switch
+        {
+            ShipReplyKind.Welcome => V1.ReplyKind.Welcome,
+            ShipReplyKind.Ack => V1.ReplyKind.Ack,
+            ShipReplyKind.Nack => V1.ReplyKind.Nack,
+            ShipReplyKind.WhoAreYou => V1.ReplyKind.WhoAreYou,
+            ShipReplyKind.NotLeader => V1.ReplyKind.NotLeader,
+            _ => V1.ReplyKind.NeedsSeed,
+        },
+        Shard = reply.Stream.Number, Generation = reply.Generation, Received = ToWire(reply.Received), Durable = ToWire(reply.Durable), Held = ToWire(reply.Held),
+        Watermark = ToWire(reply.Watermark), EchoUs = reply.EchoUs, Newest = ToWire(reply.Newest),
+    };
+
+    /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
+    public static ShipReply FromWire(V1.ShipReply wire) => new(
+        wire.Kind switch
+        {
+            V1.ReplyKind.Welcome => ShipReplyKind.Welcome,
+            V1.ReplyKind.Ack => ShipReplyKind.Ack,
+            V1.ReplyKind.Nack => ShipReplyKind.Nack,
+            V1.ReplyKind.WhoAreYou => ShipReplyKind.WhoAreYou,
+            V1.ReplyKind.NotLeader => ShipReplyKind.NotLeader,
+            V1.ReplyKind.NeedsSeed => ShipReplyKind.NeedsSeed,
+            _ => throw new RpcException(StatusCode.InvalidArgument, $"a reply of a kind that is not known here ({wire.Kind}): update this site"),
+        },
+        new(wire.Shard),
+        wire.Generation,
+        FromWire(Required(wire.Received)),
+        FromWire(Required(wire.Durable)),
+        FromWire(Required(wire.Held)),
+        FromWire(Required(wire.Watermark)),
+        wire.EchoUs,
+        FromWire(Required(wire.Newest)));
+
+    private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
+    {
+        LogIndex from = FromWire(Required(wire.From)), to = FromWire(Required(wire.To));
+        var ends = new VersionEnd[wire.Entries.Count];
+        for (int i = 0; i < ends.Length; i++)
+        {
+            V1.Entry entry = wire.Entries[i];
+            bool isEmptyRun = entry.Kind switch
+            {
+                V1.EntryKind.Boundary => false,
+                V1.EntryKind.EmptyRun => true,
+                _ => throw new RpcException(StatusCode.InvalidArgument, $"an end of versions of a kind that is not known here ({entry.Kind}): update this site"),
+            };
+            ends[i] = new(new(from.WorldLine, new(entry.Version), entry.Offset, entry.Database, new HybridTimestamp(entry.Time)), isEmptyRun);
+        }
+        return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)), wire.SentUs), data, ends);
+    }
+
+    private static T Required<T>(T? part)
+        where T : class => part ?? throw new RpcException(StatusCode.InvalidArgument, $"the message has no {typeof(T).Name}");
+
+    private static V1.Sender ToWire(Sender sender) => new() { SiteEpoch = sender.Site.Number, Epoch = sender.Epoch, Incarnation = sender.Incarnation };
+
+    private static Sender FromWire(V1.Sender wire) => new(new SiteEpoch(wire.SiteEpoch), wire.Epoch, wire.Incarnation);
+
+    private static V1.WorldPoint ToWire(WorldPoint point) => new() { WorldLine = point.WorldLine.Number, Version = point.Version.Number };
+
+    private static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
+
+    private static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
+
+    private static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
+
+    private static StreamHistory FromWire(V1.History wire) => new(wire.ReplicationId, wire.Offset);
+}

@@ -1,0 +1,67 @@
+// The backup's end of shipping: calls of shippers, each of them for as long as it lasts, go to the receivers of their streams.
+using System.Threading.Channels;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Grpc;
+using Slogger.Grpc.Server;
+using Slogger.Grpc.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Shipping;
+
+/// <summary>Serves shippers.</summary>
+/// <param name="receiverOf">Who receives a stream in this process; null: nobody.</param>
+internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf)
+{
+    // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
+    private const int RepliesMax = 16;
+
+    /// <summary>Has a server answer.</summary>
+    public void AddTo(GrpcServer server) => server.Add(ShippingMethods.Ship, ServeAsync);
+
+    private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
+    {
+        await call.FlushAsync().ConfigureAwait(false);
+        var link = new Link();
+        Task replying = link.WriteAsync(call);
+        try
+        {
+            while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
+            {
+                ShipMessage message = ShipWire.FromWire(frame);
+                ShardId stream = message.Request.Stream;
+                StreamReceiver receiver = receiverOf(stream) ?? throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here: look where the shipper is to connect to");
+                try
+                {
+                    await receiver.ReceivedAsync(message, link).ConfigureAwait(false);
+                }
+                catch (OperationCanceledException)
+                {
+                    throw new RpcException(StatusCode.Unavailable, $"the receiver of shard {stream} is being stopped");
+                }
+            }
+        }
+        finally
+        {
+            link.Close();
+            await ((Task)replying).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    private sealed class Link : IReplyLink
+    {
+        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
+
+        public void Reply(ShipReply reply) => _replies.Writer.TryWrite(reply);
+
+        public void Close() => _replies.Writer.TryComplete();
+
+        public async Task WriteAsync(ServerCall<ShipFrame, V1.ShipReply> call)
+        {
+            while (await _replies.Reader.WaitToReadAsync().ConfigureAwait(false))
+            {
+                while (_replies.Reader.TryRead(out ShipReply? reply)) { await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false); }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+// The same over gRPC: real connections, cut in the middle and let go silent, and peers that are not who they should be.
+using System.Net;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Server;
+using Slogger.Grpc.Shipping;
+using Slogger.Grpc.Tests.Support;
+using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Tests.Shipping;
+
+public sealed class GrpcShippingTests : ShippingHarness
+{
+    private const string Secret = "between-two-sites";
+
+    [Theory]
+    [InlineData(11, false)]
+    [InlineData(12, true)]
+    public async Task Log_OverConnectionsThatBreakAndThroughCrashesOfEither_IsTheSame(int seed, bool isGzip)
+    {
+        await using GrpcServer server = await ServeAsync();
+        using var relay = new Relay(server.EndPoint.Port);
+        using GrpcShipConnector way = Connector(relay.Port, isGzip: isGzip);
+        await CrashesAsync(
+            seed,
+            () => way,
+            onStep: random =>
+            {
+                if (random.Next(40) == 0) { relay.Cut(); }
+                if (random.Next(8) == 0) { Thread.Sleep(1); }
+            },
+            onCalm: () => { });
+    }
+
+    [Fact]
+    public async Task Shipper_WithAWrongSecret_IsRefusedAndSaysWhy()
+    {
+        await StartReceiverAsync();
+        await using GrpcServer server = await ServeAsync();
+        using GrpcShipConnector way = Connector(server.EndPoint.Port, secret: "guessed");
+        await using ShardShipper shipper = NewShipper(way);
+        await UntilAsync(() => shipper.Status.Problem?.Contains("Unauthenticated", StringComparison.Ordinal) == true);
+        Assert.Equal(1000, BackupLog.EndOffset);
+    }
+
+    [Fact]
+    public async Task Shipper_NobodyIsThere_ShipsWhenSomebodyIs()
+    {
+        await StartReceiverAsync();
+        int port;
+        await using (GrpcServer once = await ServeAsync()) { port = once.EndPoint.Port; }
+        using GrpcShipConnector way = Connector(port);
+        await using ShardShipper shipper = NewShipper(way);
+        Append(1, 100);
+        PrimaryLog.Sync();
+        await UntilAsync(() => shipper.Status.Problem?.Contains("Unavailable", StringComparison.Ordinal) == true);
+        await using GrpcServer server = await ServeAsync(port);
+        await UntilAsync(() => BackupLog.DurableEnd == PrimaryLog.End);
+        Assert.Null(shipper.Status.Problem);
+    }
+
+    [Fact]
+    public async Task Message_ThatContradictsItself_IsAnError()
+    {
+        await StartReceiverAsync();
+        await using GrpcServer server = await ServeAsync();
+        var index = new V1.LogIndex { WorldLine = 1, Offset = 1000 };
+        var sender = new V1.Sender { Epoch = 1 };
+        V1.ShipRequest[] wrong =
+        [
+            new() { Sender = sender },
+            new() { Hello = new() { History = new() } },
+            new() { Sender = sender, Hello = new() },
+            new() { Sender = sender, Piece = new() { From = index, To = index, Durable = index } },
+            new() { Sender = sender, Piece = new() { From = index, To = new() { WorldLine = 1, Offset = 1007 }, Durable = index, Cut = new() } },
+        ];
+        foreach (V1.ShipRequest request in wrong)
+        {
+            Assert.Equal(StatusCode.InvalidArgument, (await AskAsync(server, request)).Code);
+        }
+        Assert.Equal(StatusCode.NotFound, (await AskAsync(server, new() { Shard = 7, Sender = sender, Hello = new() { History = new() { ReplicationId = ReplicationId, Offset = 1000 } } })).Code);
+        Assert.Equal(1000, BackupLog.EndOffset);
+    }
+
+    [Fact]
+    public void Messages_OnTheWireAndBack_AreTheSame()
+    {
+        Sender sender = new(new(3), 5, 2);
+        LogIndex from = new(new(4), 1000, new(9)), to = new(new(4), 1010, new(12));
+        ShipRequest[] requests =
+        [
+            new ShipRequest.Hello(new(2), sender, new(ReplicationId, 55)),
+            new ShipRequest.Piece(new(2), sender, from, from, to, new(new(3), new(8)), 77),
+            new ShipRequest.Piece(new(2), sender, from, new(new(5), 900, new(7)), to, new(new(3), new(8)), 77),
+        ];
+        foreach (ShipRequest request in requests) { Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []))).Request); }
+        ShipMessage piece = new(
+            new ShipRequest.Piece(new(2), sender, from, to, to, new(new(3), new(8)), 77),
+            new(new byte[10]),
+            [new(new(new(4), new(10), 1004, 3, Core.Time.HybridTimestamp.Of(123, 4)), false), new(new(new(4), new(12), 1004, 3, Core.Time.HybridTimestamp.Of(125, 0)), true)]);
+        ShipMessage again = ShipWire.FromWire(ShipWire.ToWire(piece));
+        Assert.Equal((piece.Request, 10), (again.Request, again.Bytes.Length));
+        Assert.Equal(piece.Ends, again.Ends);
+        foreach (ShipReplyKind kind in Enum.GetValues<ShipReplyKind>())
+        {
+            ShipReply reply = new(kind, new(2), 6, to, from, new WorldPoint(new(3), new(8)), new WorldPoint(new(2), new(1)), 99, sender);
+            Assert.Equal(reply, ShipWire.FromWire(ShipWire.ToWire(reply)));
+        }
+    }
+
+    private async Task<GrpcServer> ServeAsync(int port = 0)
+    {
+        var server = new GrpcServer(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
+        new ShippingService(stream => stream.Number == 0 ? Receiver : null).AddTo(server);
+        await server.StartAsync();
+        return server;
+    }
+
+    private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false) => new("127.0.0.1", port, new() { Secret = secret }, isGzip);
+
+    private static async Task<RpcException> AskAsync(GrpcServer server, V1.ShipRequest request)
+    {
+        using var channel = new GrpcChannel("127.0.0.1", server.EndPoint.Port, new() { Secret = Secret });
+        await using ClientCall<ShipFrame, V1.ShipReply> call = channel.Open(ShippingMethods.Ship);
+        await call.WriteAsync(new(request, default));
+        return await Assert.ThrowsAsync<RpcException>(async () =>
+        {
+            while (await call.ReadAsync() is not null) { }
+        });
+    }
+}

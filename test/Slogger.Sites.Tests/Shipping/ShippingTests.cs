@@ -1,0 +1,140 @@
+// A log that is shipped while it is written, over a bad link, from processes and to processes that end at any moment and forget what they had not synced: what the
+// backup's log holds is at any time a beginning of the primary's, and the cuts that it notes are those that were recorded.
+using System.Buffers;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Time;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Shipping;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Sites.Tests.Shipping;
+
+public sealed class ShippingTests : ShippingHarness
+{
+    [Fact]
+    public async Task Log_Shipped_IsAtTheBackupWithItsCuts()
+    {
+        await StartReceiverAsync();
+        await using (ShardShipper shipper = NewShipper(new BadWay(1, () => Receiver, isGood: true)))
+        {
+            Random random = new(1);
+            for (int i = 0; i < 300; i++) { Write(random, shipper); }
+            await CatchUpAsync(shipper);
+            Assert.Equal(ShipperState.Shipping, shipper.Status.State);
+            Assert.Equal(PrimaryLog.End.Point, shipper.Status.BackedUp.Point);
+        }
+        AssertSame();
+        Assert.Equal(Backup.Reported, BackupLog.HeldCut);
+    }
+
+    // What the primary has not synced is shipped, and is in nobody's log.
+    [Fact]
+    public async Task Log_NotDurableAtThePrimary_IsShippedAndNotAppended()
+    {
+        await StartReceiverAsync();
+        await using ShardShipper shipper = NewShipper(new BadWay(1, () => Receiver, isGood: true));
+        Append(1, 500);
+        shipper.Wake();
+        await UntilAsync(() => shipper.Status.Received == PrimaryLog.End);
+        Assert.Equal(1000, BackupLog.EndOffset);
+        PrimaryLog.Sync();
+        shipper.Wake();
+        await UntilAsync(() => BackupLog.End == PrimaryLog.End);
+    }
+
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    [InlineData(3)]
+    [InlineData(4)]
+    public Task Log_OverABadLinkAndThroughCrashesOfEither_IsTheSame(int seed)
+    {
+        var way = new BadWay(seed, () => Receiver);
+        return CrashesAsync(seed, () => way, onStep: _ => { }, onCalm: () => way.IsGood = true);
+    }
+
+    // Another process owns the shard by then: one that wakes up ships nothing any more, and hears of it.
+    [Fact]
+    public async Task Shipper_OfAnOlderProcess_IsDeposed()
+    {
+        await StartReceiverAsync();
+        var way = new BadWay(1, () => Receiver, isGood: true);
+        await using ShardShipper old = NewShipper(way);
+        await UntilAsync(() => old.Status.State == ShipperState.Shipping);
+        await using ShardShipper young = NewShipper(way);
+        await UntilAsync(() => young.Status.State == ShipperState.Shipping);
+        Append(1, 100);
+        PrimaryLog.Sync();
+        old.Wake();
+        await UntilAsync(() => Shard.Deposed is not null);
+        Assert.Equal((2L, false), (Shard.Deposed!.Value.By.Epoch, Shard.Deposed.Value.IsSite));
+        young.Wake();
+        await UntilAsync(() => BackupLog.End == PrimaryLog.End);
+
+        // For good: a receiver that starts knows it from SQL.
+        await Receiver!.DisposeAsync();
+        Receiver = null;
+        await StartReceiverAsync();
+        Shard.Deposed = null;
+        await using ShardShipper again = NewShipper(way, epoch: 1);
+        await UntilAsync(() => again.Status.State == ShipperState.Deposed);
+        Assert.NotNull(Shard.Deposed);
+    }
+
+    [Fact]
+    public async Task Failover_Frozen_NothingIsTakenAndTheLogEndsAtTheFinalWatermark()
+    {
+        await StartReceiverAsync();
+        await using ShardShipper shipper = NewShipper(new BadWay(1, () => Receiver, isGood: true));
+        for (int v = 1; v <= 20; v++) { Append(v, 50); }
+        PrimaryLog.Sync();
+        Shard.RecordedCut = new(WorldLine.First, new(15));
+        shipper.Wake();
+        await UntilAsync(() => BackupLog.HeldCut == Shard.RecordedCut && BackupLog.DurableEnd == PrimaryLog.End);
+        await UntilAsync(() => Metadata.SiteAsync("c").GetAwaiter().GetResult().Streams[0].Phase == StreamPhase.Counts);
+        SiteEpoch number = (await Metadata.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
+        await Receiver!.FreezeAsync(number);
+        await UntilAsync(() => Backup.FinalOf is not null);
+        Assert.Equal(new FinalReport(number, new(0), 1, 1, Shard.RecordedCut), Backup.FinalOf);
+        Append(21, 50);
+        PrimaryLog.Sync();
+        shipper.Wake();
+        await UntilAsync(() => Shard.Deposed is { IsSite: true });
+        WorldPoint final = Backup.FinalOf!.Value.Held;
+        await Metadata.DecideFailoverAsync("c", number, final, []);
+        await Receiver.DecidedAsync(number, final);
+        await UntilAsync(() => Backup.Opened == number);
+        Assert.Equal(final, Backup.AppliedTo);
+        Assert.Equal((number.FirstWorldLine, new Version(15), 1000 + (15 * 50)), (BackupLog.WorldLine, BackupLog.DurableBoundary!.Value.Version, BackupLog.EndOffset));
+    }
+
+    [Fact]
+    public void Message_ThatContradictsItself_IsFlawed()
+    {
+        LogIndex from = new(WorldLine.First, 1000, new(5)), to = new(WorldLine.First, 1010, new(7));
+        ShipRequest.Piece piece = new(new(0), default, from, to, from, default, 1);
+        VersionEnd End(long version, long offset, bool isRun = false) => new(new(WorldLine.First, new(version), offset, 0, default), isRun);
+        Assert.Null(new ShipMessage(piece, Bytes(10), [End(6, 1005), End(7, 1005, isRun: true)]).Flaw);
+        ShipMessage[] flawed =
+        [
+            new(piece, Bytes(9), [End(6, 1005), End(7, 1010)]),
+            new(piece, Bytes(10), [End(6, 1005)]),
+            new(piece, Bytes(10), [End(7, 1005), End(6, 1006)]),
+            new(piece, Bytes(10), [End(6, 1006), End(7, 1005)]),
+            new(piece, Bytes(10), [End(6, 999), End(7, 1005)]),
+            new(piece, Bytes(10), [End(6, 1005), End(7, 1011)]),
+            new(piece with { To = from, From = to }, default, []),
+            new(piece with { To = from }, Bytes(1), []),
+            new(new ShipRequest.Hello(new(0), default, new(ReplicationId, 1000)), Bytes(1), []),
+        ];
+        Assert.All(flawed, m => Assert.NotNull(m.Flaw));
+    }
+
+    private static ReadOnlySequence<byte> Bytes(int count) => new(new byte[count]);
+}
