@@ -44,6 +44,7 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
             if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
+            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration)) throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
             if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
         }
@@ -70,13 +71,26 @@ internal sealed class SiteChecks(BackupSite site)
 
     // ---- I6 ----
 
-    public void OnAppended(StreamHost stream, ShipRequest.Piece piece)
+    public void OnAppended(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
     {
+        CheckSame(stream, piece, payload);
         _newest.TryGetValue(stream.Number, out Sender newest);
         if (piece.Sender < newest) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
         _newest[stream.Number] = piece.Sender;
         if (site.Sql.State.Final is { } final) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the final watermark is {final}");
         site.Count("piece appended");
+    }
+
+    // What the primary has not got durable it may lose, and go on otherwise: then its log and the backup's would differ below a cut.
+    private void CheckSame(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
+    {
+        ShardLog log = site.Primary.Hosts[stream.Number].Log;
+        if (piece.To > log.DurableIndex) throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
+        // What a world-line has made void since is so here, too, when that arrives.
+        if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
+        bool isSame = payload.Commands.SequenceEqual(log.Bytes.Skip((int)piece.From.Offset).Take(payload.Commands.Length))
+            && payload.Entries.Select(e => (e.Version, e.Offset)).SequenceEqual(log.Entries(piece.From, piece.To).Select(e => (e.Version, e.Offset)));
+        if (!isSame) throw new SimException($"I7: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the primary's log is another there");
     }
 
     // ---- I7 ----

@@ -57,9 +57,11 @@ internal sealed partial class ProxyProcess : IShippedLog
     /// <summary>A turn of the shipper.</summary>
     public void Ship()
     {
-        if (!IsRunning || _machine is not { } machine || !_host.Log.Admits(Epoch)) return;
+        if (!IsRunning || _machine is not { } machine) return;
         ShardLog log = _host.Log;
-        if (_shipper is null || _shipped != log.History)
+        // One that was deposed, and does not know, ships on what it has.
+        bool isOwner = log.Admits(Epoch);
+        if (isOwner && (_shipper is null || _shipped != log.History))
         {
             (_shipped, _branchesTold) = (log.History, log.Branches.Count);
             log.Sync(log.Appended);
@@ -70,14 +72,20 @@ internal sealed partial class ProxyProcess : IShippedLog
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
 
+        if (_shipper is null) return;
         for (int n = 4; n > 0 && _shipInbox.TryDequeue(out Action? message); n--) message();
-        for (; _branchesTold < log.Branches.Count; _branchesTold++) _shipper.Branched(log.Branches[_branchesTold]);
-        _shipper.Appended(log.EndIndex);
-        _shipper.Synced(log.DurableIndex);
-        _shipper.CutRecorded(machine.Committed);
+        if (isOwner)
+        {
+            for (; _branchesTold < log.Branches.Count; _branchesTold++) _shipper.Branched(log.Branches[_branchesTold]);
+            _shipper.Appended(log.EndIndex);
+            _shipper.Synced(log.DurableIndex);
+            _shipper.CutRecorded(machine.Committed);
+        }
+
         _shipper.Tick(Cluster.NowUs, this, _shipping);
         foreach (ShipperEffect effect in _shipping.ToArray()) Perform(effect);
         _shipping.Clear();
+        if (!isOwner) return;
         FinishSeed();
         if (_shipper.State != ShipperState.AwaitsSeed && _seed is { } seed && _shipper.BackedUp >= seed.Base && _shipper.Generation == seed.Generation) _seed = null;
         // What may be trimmed is, now and then; what a recovery can go back to is not.
@@ -86,7 +94,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     }
 
     LogIndex? IShippedLog.EndOfPiece(LogIndex from, LogIndex limit, int bytesMax) =>
-        from.Offset < _host.TrimmedBefore ? null : _host.Log.EndOfPiece(from, limit, bytesMax);
+        from.Offset < _host.TrimmedBefore || limit.Offset > _host.Log.End ? null : _host.Log.EndOfPiece(from, limit, bytesMax);
 
     private void PostShipping(Action message)
     {

@@ -58,7 +58,7 @@ internal sealed class BackupSite
         _slots = Random.Next(1, Streams.Length + 1);
         _calm = 1 << Random.Next(CalmMax);
         _disaster = !settings.Faults ? Disaster.None : settings.Disaster ?? (Random.Next(5) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, _ => Disaster.None });
-        _disasterAt = primary.Tick + Random.Next(settings.Steps / 4, settings.Steps);
+        _disasterAt = primary.Tick + Random.Next(settings.Steps / 3, settings.Steps);
         ShipperOptions = new()
         {
             PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs, HeartbeatUs = 2 * Cluster.IntervalUs,
@@ -136,7 +136,7 @@ internal sealed class BackupSite
     public void Turn()
     {
         Wires.Deliver();
-        if (!Primary.IsLost) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
+        for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
         if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host) host.Proxies[Random.Next(host.Proxies.Count)].Ship();
         if (IsOver) return;
         foreach (SiteProcess p in Everybody())
