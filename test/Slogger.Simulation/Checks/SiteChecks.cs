@@ -14,6 +14,7 @@ internal sealed class SiteChecks(BackupSite site)
     // For each recorded cut what each of the primary's shards held there, by key.
     private readonly Dictionary<WorldPoint, Op?[][]> _recorded = [];
     private readonly Dictionary<int, Sender> _newest = [];
+    private readonly Dictionary<int, Sender> _welcomed = [];
     private WorldPoint _told;          // the newest watermark that anybody was told
 
     /// <summary>The primary's SQL has recorded a cut, or a world-line's branch.</summary>
@@ -79,6 +80,14 @@ internal sealed class SiteChecks(BackupSite site)
         _newest[stream.Number] = piece.Sender;
         if (site.Sql.State.Final is { } final) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the final watermark is {final}");
         site.Count("piece appended");
+    }
+
+    /// <summary>A sender is let in: none that came before one that was let in is, whatever has died since.</summary>
+    public void OnWelcomed(StreamHost stream, Sender sender)
+    {
+        _welcomed.TryGetValue(stream.Number, out Sender newest);
+        if (sender < newest) throw new SimException($"I6: stream {stream.Number} welcomes {sender}, and welcomed {newest} before");
+        _welcomed[stream.Number] = sender;
     }
 
     // What the primary has not got durable it may lose, and go on otherwise: then its log and the backup's would differ below a cut.
