@@ -166,7 +166,11 @@ public class ShipperTests
         shipper.Synced(Index("1:1@1000"));
         Assert.Equal("warn 1000, detached", Budget(shipper, "1:1@1000"));
         Assert.Equal((ShipperState.Detached, null), (shipper.State, shipper.KeepFrom));
+        // The connection has been another one since.
+        shipper.Disconnected();
+        shipper.Connected(2, _effects);
         shipper.Attach(2, _effects);
+        Assert.Equal(ShipperState.Greeting, shipper.State);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:0@0"), 2, _effects);
         Assert.Equal(ShipperState.AwaitsSeed, shipper.State);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:1@1000", generation: 2), 3, _effects);
