@@ -274,7 +274,8 @@ internal sealed class BackupProcess : SiteProcess
         switch (effect)
         {
             case ReceiverEffect.Reply reply:
-                if (reply.Message.Kind == ShipReplyKind.Welcome) Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
+                // A receiver that was deposed can write nothing of what it is sent.
+                if (reply.Message.Kind == ShipReplyKind.Welcome && log.Admits(s.Epoch)) Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
                 if (s.Peer is { } peer) Site.Wires.PostWide(stream, () => peer.HearReply(reply.Message));
                 break;
             case ReceiverEffect.NoteSender note:
