@@ -126,6 +126,7 @@ internal sealed partial class Cluster
     {
         for (int i = Grows ? -Settings.Steps : 0; i < Settings.Steps; i++) Step();
         foreach (SessionClient s in Sessions) s.CheckAll();
+        Backup?.FinishSwitch();
         if (Backup is { IsWanted: true, IsOver: false } site) site.Finish();
         if (Successor is { } next) next.Run();
         else if (Settings.ChecksProgress && !IsLost && Backup?.Refusal is null) Settle();

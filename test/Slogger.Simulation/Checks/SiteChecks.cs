@@ -154,6 +154,12 @@ internal sealed class SiteChecks(BackupSite site)
             }
         }
 
+        if (site.IsSwitched)
+        {
+            foreach (Op op in site.Primary.Checks.AnsweredAll)
+                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op)) throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
+        }
+
         if (last is null || !site.Primary.Checks.IsRealTime) return;
         foreach (Op op in site.Primary.Checks.AnsweredAll)
         {

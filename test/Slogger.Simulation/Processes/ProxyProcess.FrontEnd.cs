@@ -240,7 +240,7 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (IsDue(now) || MustWait(batch.Ops) || _writesHeld) return;
+        if (IsDue(now) || MustWait(batch.Ops) || _writesHeld || _handsOver) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
@@ -288,7 +288,7 @@ internal sealed partial class ProxyProcess
     private void Serve(PlainLink link, Random random)
     {
         if (!MayForward || link.IsClosed || link.ToProxy.Count == 0) return;
-        if (IsDue(Now()) || _writesHeld) return;
+        if (IsDue(Now()) || _writesHeld || _handsOver) return;
         bool isDedicated = link.Own is not null;
         // Dedicated connections wait for the marker, and for its answer.
         if (isDedicated && (_holding || _awaitsMarker) && !Is(SimMutation.DedicatedNotHeld)) return;

@@ -17,6 +17,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private long _incarnation;
     private int _branchesTold;
     private bool _writesHeld;
+    private bool _handsOver;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
     private (long Generation, int Offset, WorldLine Line, StreamHistory History)? _seedUnderWay;
