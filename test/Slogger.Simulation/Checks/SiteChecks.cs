@@ -102,6 +102,13 @@ internal sealed class SiteChecks(BackupSite site)
         if (!isSame) throw new SimException($"I7: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the primary's log is another there");
     }
 
+    /// <summary>The primary, under a lease, is about to report a commit: no failover has been decided without it.</summary>
+    public void OnCommitTold(WorldPoint cut)
+    {
+        if (site.Sql.State.Final is { } final && cut > final) throw new SimException($"I6: the primary reports {cut} as committed, and the backup has taken over at {final}");
+        site.Count("commit told under a lease");
+    }
+
     // ---- I7 ----
 
     public void OnApplied(StreamHost stream, WorldPoint at)

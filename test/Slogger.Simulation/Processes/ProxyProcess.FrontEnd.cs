@@ -135,7 +135,7 @@ internal sealed partial class ProxyProcess
         SessionLink link = batch.Link!;
         link.InFlight--;
         VersionRun[] runs = [.. batch.Ops.Select(op => new VersionRun(1, op.Label))];
-        WorldPoint cut = new(_view!.Line, _view.Cut.Versions.ToArray().Min());
+        WorldPoint cut = ToTell(new(_view!.Line, _view.Cut.Versions.ToArray().Min()));
         BatchReply reply = BatchGate.ReplyFor(batch.Header, runs, cut);
         Hold(batch.Ops[^1].Label, () => link.ToClient.Add(new() { Batch = batch, Reply = reply }));
     }
@@ -266,7 +266,7 @@ internal sealed partial class ProxyProcess
     private SessionMessage CutMessage() => new()
     {
         Line = _view!.Line,
-        ByShard = _view.Cut.Versions.ToArray(),
+        ByShard = HasLease ? [ToTell(CutOf(_view)).Version] : _view.Cut.Versions.ToArray(),
         IsUniform = _settings.Finder == FinderKind.Approximate,
     };
 
@@ -327,6 +327,7 @@ internal sealed partial class ProxyProcess
 
     private void OnCommitted(WorldPoint point)
     {
+        point = ToTell(point);
         foreach (PlainLink link in _plains)
         {
             Sequence committed = link.Progress.OnCommitted(point);

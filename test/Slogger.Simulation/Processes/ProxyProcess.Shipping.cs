@@ -1,5 +1,6 @@
 // A proxy's part in disaster recovery: the real Shipper over its shard's log, and the seeds that it makes for the backup.
 using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Sites;
 using Version = Slogger.Core.Versions.Version;
@@ -17,12 +18,18 @@ internal sealed partial class ProxyProcess : IShippedLog
     private long _incarnation;
     private int _branchesTold;
     private bool _writesHeld;
+    private SiteLease? _lease;
+    private WorldPoint _told;
     private bool _handsOver;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
     private (long Generation, int Offset, WorldLine Line, StreamHistory History)? _seedUnderWay;
 
-    public void HearReply(ShipReply reply) => PostShipping(() => _shipper?.Replied(reply, Cluster.NowUs, _shipping));
+    public void HearReply(ShipReply reply) => PostShipping(() =>
+    {
+        if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_lease ??= new(term, _settings.Ship)).Granted(reply.EchoUs, Cluster.NowUs);
+        _shipper?.Replied(reply, Cluster.NowUs, _shipping);
+    });
 
     public void HearSeedAsk(SeedAsk ask, BackupProcess from) => PostShipping(() =>
     {
@@ -39,6 +46,21 @@ internal sealed partial class ProxyProcess : IShippedLog
         Command[] commands = [.. _seedContent.Skip((int)chunk.At).Take(chunk.Bytes)];
         Cluster.Backup!.Wires.PostWide(Shard, () => from.HearSeed(Shard, chunk, commands));
     });
+
+    private bool HasLease => Cluster.Backup is { LeaseTermUs: > 0 };
+
+    // Where the backup grants leases commits are reported under one only: else what was reported before.
+    private WorldPoint ToTell(WorldPoint cut)
+    {
+        if (!HasLease) return cut;
+        if (_lease?.Holds(Cluster.NowUs) == true && cut > _told)
+        {
+            _told = cut;
+            Cluster.Backup!.Checks.OnCommitTold(cut);
+        }
+
+        return _told.WorldLine == cut.WorldLine ? _told : new(cut.WorldLine, Version.Zero);
+    }
 
     /// <summary>The connection to the backup breaks, and another one is made.</summary>
     public void LoseBackup()

@@ -67,6 +67,7 @@ internal sealed class BackupSite
             PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs, HeartbeatUs = 2 * Cluster.IntervalUs,
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall : BudgetChoice.Detach,
         };
+        LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
     }
 
@@ -100,7 +101,10 @@ internal sealed class BackupSite
 
     public bool IsTraced => Primary.IsTraced;
 
-    public long LeaseWaitUs => 0;
+    /// <summary>How long a shard of the primary may report commits after a reply; 0: for ever.</summary>
+    public long LeaseTermUs { get; }
+
+    public long LeaseWaitUs => LeaseTermUs == 0 ? 0 : SiteLease.WaitUs(LeaseTermUs, 0);
 
     /// <summary>Whether messages get lost, and the like.</summary>
     public bool MayFail => Primary.Settings.Faults && _mayFail;

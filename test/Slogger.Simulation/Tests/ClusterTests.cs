@@ -42,9 +42,9 @@ public class ClusterTests
     private static readonly string[] OfBackups =
     [
         "applied", "backup disk lost", "backup given up", "backup power cut everywhere", "backup process died", "backup process paused", "backup process replaced", "backup store died",
-        "backup SQL outage", "deposed by the backup's word", "disaster during a recovery", "disaster while a stream is seeded", "disaster: CutOff", "disaster: Mistaken", "disaster: Total",
+        "backup SQL outage", "deposed by the backup's word", "disaster during a recovery", "disaster while a stream is seeded", "disaster: CutOff", "disaster: Mistaken", "disaster: Planned", "disaster: Total", "commit told under a lease",
         "failover begun", "failover command died", "failover complete", "failover refused", "second failover command", "second watermark service", "seed made", "seeded",
-        "site deposed by its beat", "site deposed by the backup's word", "sites cut off", "stream cut off", "stream to be seeded anew", "watermark", "watermark service died",
+        "site deposed by its beat", "site deposed by the backup's word", "sites cut off", "stream cut off", "switched over", "switch-over: Resume", "switch-over command died", "second switch-over command", "stream to be seeded anew", "watermark", "watermark service died",
         "wide-area message lost", "world-line shipped", "writes held for the backup",
     ];
 

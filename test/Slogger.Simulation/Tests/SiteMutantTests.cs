@@ -1,5 +1,5 @@
 // Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs coincidences that few seeds show (the final
-// report of a receiver that was deposed, chunks of two seeds) has a test of its own in Slogger.Core.Tests.
+// report of a receiver that was deposed, chunks of two seeds, a lease that is counted from a reply that was late, a switch-over called off by nobody) has a test of its own in Slogger.Core.Tests.
 using Slogger.Core.Shipping;
 
 namespace Slogger.Simulation.Tests;
@@ -39,6 +39,8 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.FrozenGoesOn, "I4|I6|I8", 200)]
     [InlineData((int)ShipMutation.FreezeForgotten, "I4|I6|I8", 400)]
     [InlineData((int)ShipMutation.NothingVoided, "I7", 200)]
+    [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
+    [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     private static void AssertCaught(int mutation, string by, int seeds) =>
