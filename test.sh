@@ -94,6 +94,8 @@ install_missing() {
   command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
   compgen -G '/usr/lib/*/libsqlite3.so.0' >/dev/null || compgen -G '/lib/*/libsqlite3.so.0' >/dev/null || missing+=(libsqlite3-0)
   compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
+  command -v spin >/dev/null || missing+=(spin)             # a model that is checked, as C
+  command -v gcc >/dev/null || missing+=(gcc libc6-dev)
   [ ${#missing[@]} -eq 0 ] && return
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "warning: missing ${missing[*]}; install them, or run this as root on Debian. Tests that need them will fail or be skipped."

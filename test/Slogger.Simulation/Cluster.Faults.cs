@@ -58,6 +58,12 @@ internal sealed partial class Cluster
         Happens("proxy died", host);
         if (!p.IsOpen) Count("proxy died during a recovery");
         p.Die("killed");
+        // What it had not synced was in its memory yet, or in the system's. Its store lives, and the next process reads the stream from there on again.
+        if (Backup is { } site && host.Proxies.Count == 0 && site.Dice(2))
+        {
+            host.Log.PowerCut(site.Random);
+            Checks.OnPowerCut(host);
+        }
     }
 
     /// <summary>The machine fails: its processes, its store, and what its disk had not got yet.</summary>

@@ -67,7 +67,7 @@ internal sealed partial class Cluster
         Plains = [.. Enumerable.Range(1, 3).Select(i => new PlainClient(this, i, isDedicated: i == 3))];
         if (HasCoordinators) Coordinators.Add(new(this, "coordinator 1"));
         if (settings.Backup ?? (settings.Faults && settings.Finder == FinderKind.Approximate && settings.Seed % 3 == 1))
-            Backup = new(this, Sql.Site.Epoch, isFresh: from is null && settings.Seed % 2 == 0);
+            Backup = new(this, Sql.Site.Epoch, isFresh: from is null && settings.Seed % 4 != 0);
         Backup?.Checks.OnRecorded(new(Sql.Line, Sql.Cut.Versions[0]));
     }
 
@@ -126,6 +126,7 @@ internal sealed partial class Cluster
     {
         for (int i = Grows ? -Settings.Steps : 0; i < Settings.Steps; i++) Step();
         foreach (SessionClient s in Sessions) s.CheckAll();
+        Backup?.FinishSwitch();
         if (Backup is { IsWanted: true, IsOver: false } site) site.Finish();
         if (Successor is { } next) next.Run();
         else if (Settings.ChecksProgress && !IsLost && Backup?.Refusal is null) Settle();

@@ -25,7 +25,7 @@ internal static class SimulationCommand
           --members yes|no  whether shards join and leave (default: by the seed, in some cases in which slots move)
           --in-place yes|no whether stores that are alive go back in place (default: by the seed)
           --backup always|never  whether there is a backup site (default: by the seed, in a third of the cases of the approximate finder)
-          --disaster NAME   what befalls the primary: none, total, cutoff, mistaken (default: by the seed; with a backup only)
+          --disaster NAME   what befalls the primary: none, total, cutoff, mistaken, planned (default: by the seed; with a backup only)
           --ship NAME       switch off one rule of disaster recovery
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --help            this text

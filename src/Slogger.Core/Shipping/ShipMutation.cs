@@ -81,6 +81,12 @@ internal enum ShipMutation
     /// <summary>Failover: begins although a stream is being seeded.</summary>
     SeedingIgnored,
 
+    /// <summary>Switch-over: the primary goes on without asking the backup whether that has taken over.</summary>
+    ResumesUnasked,
+
+    /// <summary>Switch-over: the backup is offered to take over before it holds everything.</summary>
+    OffersEarly,
+
     /// <summary>Lease: counted from when the grant arrives.</summary>
     LeaseFromArrival,
 

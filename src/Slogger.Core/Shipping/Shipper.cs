@@ -134,9 +134,8 @@ public sealed class Shipper
     /// <summary>There is a connection to the receiver, a new one.</summary>
     public void Connected(long nowUs, List<ShipperEffect> effects)
     {
-        if (State is ShipperState.Deposed or ShipperState.Detached) return;
         _isConnected = true;
-        Greet(nowUs, effects);
+        if (State is not (ShipperState.Deposed or ShipperState.Detached)) Greet(nowUs, effects);
     }
 
     /// <summary>The connection is gone. What was sent may have arrived.</summary>

@@ -22,6 +22,9 @@ public enum SiteRole : byte
     /// <summary>It was a backup, follows nobody any more, and is becoming the primary.</summary>
     FailingOver,
 
+    /// <summary>It is the primary, and about to be no more: clients' operations are held (<see cref="SwitchOver"/>).</summary>
+    HandingOver,
+
     /// <summary>It was the primary; the other site is, or will be. Nothing is served or committed here, and no process starts but as a backup.</summary>
     Deposed,
 }
@@ -48,6 +51,12 @@ public enum StreamPhase : byte
 /// <param name="IsOpen">Its shard is ready to be opened as a primary's.</param>
 public readonly record struct StreamState(long Generation, StreamPhase Phase, Sender Newest, long Owner = 0, bool IsLost = false, bool IsOpen = false);
 
+/// <summary>A switch-over that a primary has begun.</summary>
+/// <param name="Number">Counted, at this primary.</param>
+/// <param name="Cut">Set: everything that was ever answered is in this cut, the backup holds it, and has been offered to take over. Only its word that it will not lets the primary
+/// go on.</param>
+public readonly record struct HandOver(long Number, WorldPoint? Cut);
+
 /// <summary>What becomes of a change: the state after it, or why it is refused.</summary>
 /// <param name="After">Null: refused.</param>
 /// <param name="Error">For a person; null: done.</param>
@@ -60,6 +69,12 @@ public readonly record struct SiteChange(SiteState? After, string? Error);
 /// <param name="Final">The final watermark of the failover that has taken the epoch; null before it is decided.</param>
 public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<StreamState> Streams, WorldPoint? Final)
 {
+    /// <summary>The last switch-over that was begun, while it is the primary.</summary>
+    public HandOver HandOver { get; init; }
+
+    /// <summary>At a backup: switch-overs up to this one were called off.</summary>
+    public long CalledOff { get; init; }
+
     /// <summary>A cluster that no other site is concerned with.</summary>
     public static readonly SiteState Alone = new(SiteEpoch.First, SiteRole.Primary, [], null);
 
@@ -165,11 +180,50 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
 
     private SiteState With(ShardId stream, StreamState state) => this with { Streams = Streams.SetItem(stream.Number, state) };
 
+    // ---- Switching over ----
+
+    /// <summary>At the primary: begins a switch-over. From now on clients' operations are held: by each process that reads this, and by each that starts.</summary>
+    /// <param name="after">The last one, <see cref="HandOver.Number"/>, as it was read: an order that is late begins nothing that nobody manages.</param>
+    public SiteChange Hold(long after) => Role switch
+    {
+        _ when HandOver.Number != after => new(null, $"switch-over {HandOver.Number} was begun since"),
+        SiteRole.Primary => new(this with { Role = SiteRole.HandingOver, HandOver = new(HandOver.Number + 1, null) }, null),
+        SiteRole.HandingOver => new(this, null),
+        _ => new(null, $"it is {Text(Role)}: only a primary can be switched over"),
+    };
+
+    /// <summary>At the primary: the backup is about to be offered to take over.</summary>
+    public SiteChange Offer(long number, WorldPoint cut) =>
+        Role != SiteRole.HandingOver || HandOver.Number != number ? new(null, $"switch-over {number} is over: the site is {Text(Role)}")
+        : new(HandOver.Cut is null ? this with { HandOver = HandOver with { Cut = cut } } : this, null);
+
+    /// <summary>At the primary: goes on as before.</summary>
+    /// <param name="number">The switch-over that has come to nothing.</param>
+    /// <param name="isCalledOff">Whether the backup's SQL has said that it will not take over any more (<see cref="CallOff"/>).</param>
+    public SiteChange Resume(long number, bool isCalledOff) => Resume(number, isCalledOff, ShipMutation.None);
+
+    internal SiteChange Resume(long number, bool isCalledOff, ShipMutation mutation)
+    {
+        if (Role == SiteRole.Primary && HandOver.Number == number) return new(this, null);
+        if (Role != SiteRole.HandingOver || HandOver.Number != number) return new(null, $"switch-over {number} is over: the site is {Text(Role)}");
+        bool mayBeTaken = HandOver.Cut is not null && !isCalledOff && mutation != ShipMutation.ResumesUnasked;
+        return mayBeTaken ? new(null, "the backup was offered to take over, and may have: ask it first") : new(this with { Role = SiteRole.Primary, HandOver = HandOver with { Cut = null } }, null);
+    }
+
+    /// <summary>At the backup: this switch-over, and all before, will not take place.</summary>
+    public SiteChange CallOff(long number) =>
+        Role == SiteRole.Backup ? new(this with { CalledOff = Math.Max(CalledOff, number) }, null) : new(null, $"the site is {Text(Role)}: it is too late to call the switch-over off");
+
+    /// <summary>At the backup: takes over as offered. Again: nothing changes.</summary>
+    public SiteChange TakeOffered(long number) =>
+        Role == SiteRole.Backup && number <= CalledOff ? new(null, $"switch-over {number} was called off") : Take([]);
+
     private static string Text(SiteRole role) => role switch
     {
         SiteRole.Primary => "the primary",
         SiteRole.Backup => "a backup",
         SiteRole.FailingOver => "taking over",
+        SiteRole.HandingOver => "handing over",
         _ => "deposed",
     };
 }

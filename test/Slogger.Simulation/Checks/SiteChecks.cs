@@ -14,6 +14,7 @@ internal sealed class SiteChecks(BackupSite site)
     // For each recorded cut what each of the primary's shards held there, by key.
     private readonly Dictionary<WorldPoint, Op?[][]> _recorded = [];
     private readonly Dictionary<int, Sender> _newest = [];
+    private readonly Dictionary<int, Sender> _welcomed = [];
     private WorldPoint _told;          // the newest watermark that anybody was told
 
     /// <summary>The primary's SQL has recorded a cut, or a world-line's branch.</summary>
@@ -44,6 +45,7 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
             if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
+            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration)) throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
             if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
         }
@@ -70,13 +72,41 @@ internal sealed class SiteChecks(BackupSite site)
 
     // ---- I6 ----
 
-    public void OnAppended(StreamHost stream, ShipRequest.Piece piece)
+    public void OnAppended(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
     {
+        CheckSame(stream, piece, payload);
         _newest.TryGetValue(stream.Number, out Sender newest);
         if (piece.Sender < newest) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
         _newest[stream.Number] = piece.Sender;
         if (site.Sql.State.Final is { } final) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the final watermark is {final}");
         site.Count("piece appended");
+    }
+
+    /// <summary>A sender is let in: none that came before one that was let in is, whatever has died since.</summary>
+    public void OnWelcomed(StreamHost stream, Sender sender)
+    {
+        _welcomed.TryGetValue(stream.Number, out Sender newest);
+        if (sender < newest) throw new SimException($"I6: stream {stream.Number} welcomes {sender}, and welcomed {newest} before");
+        _welcomed[stream.Number] = sender;
+    }
+
+    // What the primary has not got durable it may lose, and go on otherwise: then its log and the backup's would differ below a cut.
+    private void CheckSame(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
+    {
+        ShardLog log = site.Primary.Hosts[stream.Number].Log;
+        if (piece.To > log.DurableIndex) throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
+        // What a world-line has made void since is so here, too, when that arrives.
+        if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
+        bool isSame = payload.Commands.SequenceEqual(log.Bytes.Skip((int)piece.From.Offset).Take(payload.Commands.Length))
+            && payload.Entries.Select(e => (e.Version, e.Offset)).SequenceEqual(log.Entries(piece.From, piece.To).Select(e => (e.Version, e.Offset)));
+        if (!isSame) throw new SimException($"I7: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the primary's log is another there");
+    }
+
+    /// <summary>The primary, under a lease, is about to report a commit: no failover has been decided without it.</summary>
+    public void OnCommitTold(WorldPoint cut)
+    {
+        if (site.Sql.State.Final is { } final && cut > final) throw new SimException($"I6: the primary reports {cut} as committed, and the backup has taken over at {final}");
+        site.Count("commit told under a lease");
     }
 
     // ---- I7 ----
@@ -118,13 +148,23 @@ internal sealed class SiteChecks(BackupSite site)
             Boundary end = s.Log.Last;
             if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine) throw new SimException($"I5: stream {s.Number} is opened, and its log is in world-line {end.WorldLine}");
             if (end.Version != final.Version || s.Log.End != end.Offset) throw new SimException($"I7: stream {s.Number} is opened at {s.Log.EndIndex}, the final watermark is {final}");
-            OnApplied(s, final);
+            // A store that has died since is filled from the log, like any.
+            if (s.At == final) OnApplied(s, final);
+            for (int key = 0; key < s.Values.Length; key++)
+                if (s.Log.ValueAt(key, end.Offset) is var value && value != _recorded[final][s.Number][key])
+                    throw new SimException($"I7: stream {s.Number} is opened at {final} with ({Text(value)}) for key {key}, at the primary it was ({Text(_recorded[final][s.Number][key])})");
             foreach (Command c in s.Log.Bytes)
             {
                 if (c.Op is not { } op) continue;
                 inside.Add(op);
                 if (last is null || op.Begun > last.Begun) last = op;
             }
+        }
+
+        if (site.IsSwitched)
+        {
+            foreach (Op op in site.Primary.Checks.AnsweredAll)
+                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op)) throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
         }
 
         if (last is null || !site.Primary.Checks.IsRealTime) return;

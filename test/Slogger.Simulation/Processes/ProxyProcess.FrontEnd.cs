@@ -135,7 +135,7 @@ internal sealed partial class ProxyProcess
         SessionLink link = batch.Link!;
         link.InFlight--;
         VersionRun[] runs = [.. batch.Ops.Select(op => new VersionRun(1, op.Label))];
-        WorldPoint cut = new(_view!.Line, _view.Cut.Versions.ToArray().Min());
+        WorldPoint cut = ToTell(new(_view!.Line, _view.Cut.Versions.ToArray().Min()));
         BatchReply reply = BatchGate.ReplyFor(batch.Header, runs, cut);
         Hold(batch.Ops[^1].Label, () => link.ToClient.Add(new() { Batch = batch, Reply = reply }));
     }
@@ -240,7 +240,7 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (IsDue(now) || MustWait(batch.Ops) || _writesHeld) return;
+        if (IsDue(now) || MustWait(batch.Ops) || _writesHeld || _handsOver) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
@@ -266,7 +266,7 @@ internal sealed partial class ProxyProcess
     private SessionMessage CutMessage() => new()
     {
         Line = _view!.Line,
-        ByShard = _view.Cut.Versions.ToArray(),
+        ByShard = HasLease ? [ToTell(CutOf(_view)).Version] : _view.Cut.Versions.ToArray(),
         IsUniform = _settings.Finder == FinderKind.Approximate,
     };
 
@@ -288,7 +288,7 @@ internal sealed partial class ProxyProcess
     private void Serve(PlainLink link, Random random)
     {
         if (!MayForward || link.IsClosed || link.ToProxy.Count == 0) return;
-        if (IsDue(Now()) || _writesHeld) return;
+        if (IsDue(Now()) || _writesHeld || _handsOver) return;
         bool isDedicated = link.Own is not null;
         // Dedicated connections wait for the marker, and for its answer.
         if (isDedicated && (_holding || _awaitsMarker) && !Is(SimMutation.DedicatedNotHeld)) return;
@@ -327,6 +327,7 @@ internal sealed partial class ProxyProcess
 
     private void OnCommitted(WorldPoint point)
     {
+        point = ToTell(point);
         foreach (PlainLink link in _plains)
         {
             Sequence committed = link.Progress.OnCommitted(point);

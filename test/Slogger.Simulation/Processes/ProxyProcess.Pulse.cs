@@ -2,6 +2,7 @@
 // shard is to leave. And the ordered end of a process: nothing more is forwarded, the last version is closed and recorded.
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Version = Slogger.Core.Versions.Version;
 
@@ -45,7 +46,8 @@ internal sealed partial class ProxyProcess
             while (!look.IsDone) yield return true;
             if (look.Result is SqlBeat beat)
             {
-                if (beat.IsDeposed)
+                _handsOver = beat.Site == SiteRole.HandingOver;
+                if (beat.Site == SiteRole.Deposed)
                 {
                     Cluster.Count("site deposed by its beat");
                     Die("another site is the primary");
@@ -57,6 +59,7 @@ internal sealed partial class ProxyProcess
                     if (beat.State == MemberState.Leaving)
                         foreach (bool step in LeaveCluster()) yield return step;
                     foreach (bool step in FollowGrid(beat.ChangeUs)) yield return step;
+                    foreach (bool step in NoteHeld()) yield return step;
                 }
                 else if (Cluster.Dice(16))
                 {
@@ -69,6 +72,17 @@ internal sealed partial class ProxyProcess
 
             while (Cluster.NowUs < nextUs) yield return true;
         }
+    }
+
+    // In a switch-over: nothing is under way, and all that was ever done here is in durable versions.
+    private IEnumerable<bool> NoteHeld()
+    {
+        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_busy && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
+            && _sessions.TrueForAll(l => l.InFlight == 0) && _plains.TrueForAll(l => l is { ExactInFlight: 0, BlockedInFlight: 0 });
+        if (!isQuiet) yield break;
+        Core.WorldLines.WorldPoint held = _machine!.LastBoundary.Point;
+        SqlCall note = Ask("held", () => Cluster.Sql.NoteHeld(Shard, held, Epoch));
+        while (!note.IsDone) yield return true;
     }
 
     private IEnumerable<bool> FollowGrid(long proposedUs)

@@ -119,6 +119,8 @@ internal sealed partial class ProxyProcess
                 yield break;
             }
 
+            // Read since the shard was taken: a switch-over that begins later hears from this process before it goes on.
+            _handsOver |= view.Site == Core.Sites.SiteRole.HandingOver;
             // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
             WorldLine entered = default;
             if (Cluster.EntersEarly && _machine is not null && view.Line > _machine.WorldLine)

@@ -1,5 +1,6 @@
 // A proxy's part in disaster recovery: the real Shipper over its shard's log, and the seeds that it makes for the backup.
 using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Sites;
 using Version = Slogger.Core.Versions.Version;
@@ -17,11 +18,18 @@ internal sealed partial class ProxyProcess : IShippedLog
     private long _incarnation;
     private int _branchesTold;
     private bool _writesHeld;
+    private SiteLease? _lease;
+    private WorldPoint _told;
+    private bool _handsOver;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
     private (long Generation, int Offset, WorldLine Line, StreamHistory History)? _seedUnderWay;
 
-    public void HearReply(ShipReply reply) => PostShipping(() => _shipper?.Replied(reply, Cluster.NowUs, _shipping));
+    public void HearReply(ShipReply reply) => PostShipping(() =>
+    {
+        if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_lease ??= new(term, _settings.Ship)).Granted(reply.EchoUs, Cluster.NowUs);
+        _shipper?.Replied(reply, Cluster.NowUs, _shipping);
+    });
 
     public void HearSeedAsk(SeedAsk ask, BackupProcess from) => PostShipping(() =>
     {
@@ -38,6 +46,21 @@ internal sealed partial class ProxyProcess : IShippedLog
         Command[] commands = [.. _seedContent.Skip((int)chunk.At).Take(chunk.Bytes)];
         Cluster.Backup!.Wires.PostWide(Shard, () => from.HearSeed(Shard, chunk, commands));
     });
+
+    private bool HasLease => Cluster.Backup is { LeaseTermUs: > 0 };
+
+    // Where the backup grants leases commits are reported under one only: else what was reported before.
+    private WorldPoint ToTell(WorldPoint cut)
+    {
+        if (!HasLease) return cut;
+        if (_lease?.Holds(Cluster.NowUs) == true && cut > _told)
+        {
+            _told = cut;
+            Cluster.Backup!.Checks.OnCommitTold(cut);
+        }
+
+        return _told.WorldLine == cut.WorldLine ? _told : new(cut.WorldLine, Version.Zero);
+    }
 
     /// <summary>The connection to the backup breaks, and another one is made.</summary>
     public void LoseBackup()
@@ -57,9 +80,11 @@ internal sealed partial class ProxyProcess : IShippedLog
     /// <summary>A turn of the shipper.</summary>
     public void Ship()
     {
-        if (!IsRunning || _machine is not { } machine || !_host.Log.Admits(Epoch)) return;
+        if (!IsRunning || _machine is not { } machine) return;
         ShardLog log = _host.Log;
-        if (_shipper is null || _shipped != log.History)
+        // One that was deposed, and does not know, ships on what it has.
+        bool isOwner = log.Admits(Epoch);
+        if (isOwner && (_shipper is null || _shipped != log.History))
         {
             (_shipped, _branchesTold) = (log.History, log.Branches.Count);
             log.Sync(log.Appended);
@@ -70,14 +95,20 @@ internal sealed partial class ProxyProcess : IShippedLog
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
 
+        if (_shipper is null) return;
         for (int n = 4; n > 0 && _shipInbox.TryDequeue(out Action? message); n--) message();
-        for (; _branchesTold < log.Branches.Count; _branchesTold++) _shipper.Branched(log.Branches[_branchesTold]);
-        _shipper.Appended(log.EndIndex);
-        _shipper.Synced(log.DurableIndex);
-        _shipper.CutRecorded(machine.Committed);
+        if (isOwner)
+        {
+            for (; _branchesTold < log.Branches.Count; _branchesTold++) _shipper.Branched(log.Branches[_branchesTold]);
+            _shipper.Appended(log.EndIndex);
+            _shipper.Synced(log.DurableIndex);
+            _shipper.CutRecorded(machine.Committed);
+        }
+
         _shipper.Tick(Cluster.NowUs, this, _shipping);
         foreach (ShipperEffect effect in _shipping.ToArray()) Perform(effect);
         _shipping.Clear();
+        if (!isOwner) return;
         FinishSeed();
         if (_shipper.State != ShipperState.AwaitsSeed && _seed is { } seed && _shipper.BackedUp >= seed.Base && _shipper.Generation == seed.Generation) _seed = null;
         // What may be trimmed is, now and then; what a recovery can go back to is not.
@@ -86,7 +117,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     }
 
     LogIndex? IShippedLog.EndOfPiece(LogIndex from, LogIndex limit, int bytesMax) =>
-        from.Offset < _host.TrimmedBefore ? null : _host.Log.EndOfPiece(from, limit, bytesMax);
+        from.Offset < _host.TrimmedBefore || limit.Offset > _host.Log.End ? null : _host.Log.EndOfPiece(from, limit, bytesMax);
 
     private void PostShipping(Action message)
     {

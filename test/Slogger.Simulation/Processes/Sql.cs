@@ -30,7 +30,7 @@ internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch)
 
 /// <summary>What a reader sees: all of one moment.</summary>
 internal sealed record SqlView(
-    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered)
+    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered, SiteRole Site)
 {
     public WorldLine Line => Cut.WorldLine;
 
@@ -54,6 +54,9 @@ internal sealed class SqlShard
     public DurableClaim Claim { get; set; } = DurableClaim.Of(new(WorldLine.First, Version.Zero));
     public long Epoch { get; set; }
     public WorldLine Entered { get; set; } = WorldLine.First;
+
+    /// <summary>In a switch-over: its owner, who holds all operations, and what everything that was ever done is in.</summary>
+    public (long Epoch, WorldPoint Point)? Held { get; set; }
 
     /// <summary>The change of the interval that its owner has agreed to last.</summary>
     public long AgreedUs { get; set; }
@@ -101,12 +104,6 @@ internal sealed partial class Sql
 
     public Cut Cut { get; private set; }
 
-    /// <summary>What the site is.</summary>
-    public SiteState Site { get; private set; } = SiteState.Alone;
-
-    /// <summary>Another site is the primary.</summary>
-    public void DeposedBy(SiteEpoch by) => Site = Site.DeposedBy(by);
-
     /// <summary>The metadata of a site that has taken over: all is at the final watermark, in the world-line of its epoch.</summary>
     public void BeginAt(SiteState site)
     {
@@ -123,7 +120,7 @@ internal sealed partial class Sql
     public IReadOnlyList<SqlLine> Lines => _lines;
 
     public SqlView Look() => _view ??= new(
-        Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members, !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any());
+        Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members, !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any(), Site.Role);
 
     /// <summary>Takes a shard; 0 if it has left, or another site is the primary.</summary>
     public object TakeEpoch(int shard)

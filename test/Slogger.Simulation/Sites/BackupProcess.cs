@@ -274,6 +274,8 @@ internal sealed class BackupProcess : SiteProcess
         switch (effect)
         {
             case ReceiverEffect.Reply reply:
+                // A receiver that was deposed can write nothing of what it is sent.
+                if (reply.Message.Kind == ShipReplyKind.Welcome && log.Admits(s.Epoch)) Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
                 if (s.Peer is { } peer) Site.Wires.PostWide(stream, () => peer.HearReply(reply.Message));
                 break;
             case ReceiverEffect.NoteSender note:
@@ -287,7 +289,7 @@ internal sealed class BackupProcess : SiteProcess
                 break;
             case ReceiverEffect.Append append when MayWrite(s):
                 s.Kept.Remove((append.Piece.From, append.Piece.To), out Payload? payload);
-                Append(s, append.Piece, payload!);
+                Append(s, append.Piece, payload);
                 break;
             case ReceiverEffect.NoteCut note when MayWrite(s):
                 if (log.Exactly(note.Cut.Version) is null) throw new SimException($"I7: stream {stream} is said to hold {note.Cut}, its log cannot be brought there");
@@ -298,6 +300,8 @@ internal sealed class BackupProcess : SiteProcess
                 break;
             case ReceiverEffect.Report report:
                 foreach (WatermarkProcess w in Site.Services) Site.Wires.PostNear(() => w.Hear(report.Message, this));
+                // Who manages a failover hears it too: it is no final one.
+                foreach (FailoverProcess m in Site.Managers) Site.Wires.PostNear(() => m.Hear(new(default, report.Message.Stream, report.Message.Generation, s.Epoch, report.Message.Held)));
                 break;
             case ReceiverEffect.Count:
                 Start(Count(s, receiver));
@@ -330,10 +334,10 @@ internal sealed class BackupProcess : SiteProcess
         return false;
     }
 
-    private void Append(Stream s, ShipRequest.Piece piece, Payload payload)
+    private void Append(Stream s, ShipRequest.Piece piece, Payload? payload)
     {
         ShardLog log = s.Disk.Log;
-        Site.Checks.OnAppended(s.Disk, piece);
+        Site.Checks.OnAppended(s.Disk, piece, payload);
         if (piece.IsBranch)
         {
             Core.Versions.Version branch = piece.To.Closed;
@@ -348,7 +352,7 @@ internal sealed class BackupProcess : SiteProcess
         }
 
         int taken = 0;
-        foreach (Boundary entry in payload.Entries)
+        foreach (Boundary entry in payload!.Entries)
         {
             while (log.End < entry.Offset && taken < payload.Commands.Length) log.AppendBytes(payload.Commands[taken++]);
             if (entry.Offset <= log.Last.Offset && entry.Offset != log.End) log.AppendRun(entry with { Offset = log.Last.Offset });

@@ -22,6 +22,9 @@ internal enum Disaster
 
     /// <summary>It is well, and somebody has the backup take over all the same.</summary>
     Mistaken,
+
+    /// <summary>A switch-over is ordered: nothing is to be lost.</summary>
+    Planned,
 }
 
 internal sealed class BackupSite
@@ -57,13 +60,14 @@ internal sealed class BackupSite
         Checks = new(this);
         _slots = Random.Next(1, Streams.Length + 1);
         _calm = 1 << Random.Next(CalmMax);
-        _disaster = !settings.Faults ? Disaster.None : settings.Disaster ?? (Random.Next(5) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, _ => Disaster.None });
-        _disasterAt = primary.Tick + Random.Next(settings.Steps / 4, settings.Steps);
+        _disaster = !settings.Faults ? Disaster.None : settings.Disaster ?? (Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 => Disaster.Planned, _ => Disaster.None });
+        _disasterAt = primary.Tick + Random.Next(settings.Steps / 3, settings.Steps);
         ShipperOptions = new()
         {
             PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs, HeartbeatUs = 2 * Cluster.IntervalUs,
             BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall : BudgetChoice.Detach,
         };
+        LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
     }
 
@@ -87,6 +91,8 @@ internal sealed class BackupSite
 
     public List<FailoverProcess> Managers { get; } = [];
 
+    public List<SwitchOverProcess> Switchers { get; } = [];
+
     public List<SqlCall> Calls { get; } = [];
 
     public ShipMutation Mutation => Primary.Settings.Ship;
@@ -95,10 +101,16 @@ internal sealed class BackupSite
 
     public bool IsTraced => Primary.IsTraced;
 
-    public long LeaseWaitUs => 0;
+    /// <summary>How long a shard of the primary may report commits after a reply; 0: for ever.</summary>
+    public long LeaseTermUs { get; }
+
+    public long LeaseWaitUs => LeaseTermUs == 0 ? 0 : SiteLease.WaitUs(LeaseTermUs, 0);
 
     /// <summary>Whether messages get lost, and the like.</summary>
     public bool MayFail => Primary.Settings.Faults && _mayFail;
+
+    /// <summary>It takes over as the primary has offered.</summary>
+    public bool IsSwitched { get; private set; }
 
     /// <summary>Why it cannot take over, if somebody has wanted it to.</summary>
     public string? Refusal { get; private set; }
@@ -136,7 +148,7 @@ internal sealed class BackupSite
     public void Turn()
     {
         Wires.Deliver();
-        if (!Primary.IsLost) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
+        for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
         if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host) host.Proxies[Random.Next(host.Proxies.Count)].Ship();
         if (IsOver) return;
         foreach (SiteProcess p in Everybody())
@@ -180,7 +192,14 @@ internal sealed class BackupSite
 
     /// <summary>Long after the last failure: the backup has what the cut was then.</summary>
     public bool IsSettled(WorldPoint before) =>
-        !IsOver && Streams.All(s => s.At >= before && Sql.State.Streams[s.Number].Phase == StreamPhase.Counts);
+        !IsOver && Primary.Sql.Site.Role != SiteRole.HandingOver && Streams.All(s => s.At >= before && Sql.State.Streams[s.Number].Phase == StreamPhase.Counts);
+
+    /// <summary>I8: a switch-over that was begun comes to its end, one or the other.</summary>
+    public void FinishSwitch()
+    {
+        for (int n = 0; n < FinishRoundsMax && !IsOver && !Primary.IsLost && (Switchers.Count > 0 || Primary.Sql.Site.Role == SiteRole.HandingOver); n++) Primary.RestRound();
+        if (Primary.Sql.Site.Role == SiteRole.HandingOver && !Primary.IsLost && !IsOver) throw new SimException($"I8: long after the last failure the sites are changing roles: {Primary.Sql.Site}; {Describe()}");
+    }
 
     /// <summary>I8: a failover that was begun ends, if enough processes live.</summary>
     public void Finish()
@@ -207,7 +226,7 @@ internal sealed class BackupSite
     /// <summary>Whether a failover was ordered.</summary>
     public bool IsWanted => _isWanted || Sql.State.Role == SiteRole.FailingOver;
 
-    private IEnumerable<SiteProcess> Everybody() => [.. Processes, .. Services, .. Managers];
+    private IEnumerable<SiteProcess> Everybody() => [.. Processes, .. Services, .. Managers, .. Switchers];
 
     private void SqlTurn()
     {
@@ -247,6 +266,8 @@ internal sealed class BackupSite
         }
 
         if (Services.Count == 0) Services.Add(new(this, $"watermarks {++_names}"));
+        // Whoever has ordered a switch-over sees to it that it ends, one way or the other.
+        if (Switchers.Count == 0 && !Primary.IsLost && Primary.Sql.Site.Role == SiteRole.HandingOver) Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(20) * Cluster.IntervalUs)));
         bool isBegun = Sql.State.Role == SiteRole.FailingOver;
         if (Managers.Count == 0 && (isBegun || (_isWanted && Refusal is null))) Managers.Add(new(this, $"failover {++_names}", begins: true));
     }
@@ -275,6 +296,10 @@ internal sealed class BackupSite
             case 12: Happens("sites cut off", () => Wires.CutUntilUs[-1] = NowUs + Random.Next(1, 15) * Cluster.IntervalUs); break;
             case 13: if (!Primary.IsLost) Happens("shipping connection lost", () => Primary.Hosts[stream.Number].Newest?.LoseBackup()); break;
             case 14: if (Managers.Count > 0) Happens("failover command died", () => Managers[0].Die("killed")); break;
+            case 15 when Switchers.Count > 0:
+                if (Dice(2)) Happens("switch-over command died", () => Switchers[0].Die("killed"));
+                else if (Switchers.Count < 3) Happens("second switch-over command", () => Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(60) * Cluster.IntervalUs))));
+                break;
             case 15: if (IsWanted && Refusal is null && Managers.Count < 3) Happens("second failover command", () => Managers.Add(new(this, $"failover {++_names}", begins: true))); break;
             case 16:
                 if (Dice(4) && !IsWanted) Happens("backup disk lost", () => { foreach (BackupProcess p in Processes.Where(p => p.Has(stream.Number)).ToArray()) p.Die("its disk is gone"); stream.DiskDies(); });
@@ -323,7 +348,8 @@ internal sealed class BackupSite
         if (Primary.Hosts.Any(h => h.Newest is null or { IsOpen: false })) Count("disaster during a recovery");
         if (_disaster == Disaster.Total) Primary.Lose();
         if (_disaster == Disaster.CutOff) Wires.CutUntilUs[-1] = NowUs + (Random.Next(5, 60) * Cluster.IntervalUs);
-        _isWanted = true;
+        if (_disaster != Disaster.Planned) _isWanted = true;
+        else Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(10, 120) * Cluster.IntervalUs)));
     }
 
     /// <summary>The primary's SQL is asked, not awaited, to say that the site is deposed.</summary>
@@ -335,6 +361,9 @@ internal sealed class BackupSite
     public void OnTaken(SiteEpoch epoch)
     {
         Count("failover begun");
+        // Whatever was answered is in the cut that was offered, and nothing is any more.
+        IsSwitched = Primary.Sql.Site is { Role: SiteRole.HandingOver, HandOver.Cut: not null };
+        if (IsSwitched) Count("switched over");
         if (IsTraced) Note($"the backup takes site epoch {epoch}");
     }
 

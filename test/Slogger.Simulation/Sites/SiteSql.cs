@@ -66,6 +66,26 @@ internal sealed class SiteSql(BackupSite site, SiteState state)
         return change;
     }
 
+    /// <summary>The primary has offered to hand over.</summary>
+    public object TakeOffered(long number)
+    {
+        SiteChange change = State.TakeOffered(number);
+        if (change.After is { } after)
+        {
+            if (after.Epoch != State.Epoch) site.OnTaken(after.Epoch);
+            State = after;
+        }
+
+        return change;
+    }
+
+    public object CallOff(long number)
+    {
+        SiteChange change = State.CallOff(number);
+        if (change.After is { } after) State = after;
+        return change;
+    }
+
     public object Decide(SiteEpoch number, WorldPoint final)
     {
         if (State.Decide(number, final).After is { } after)

@@ -1,4 +1,5 @@
 // A watermark service: the real machine. There may be none, one, or two at once.
+using System.Collections.Immutable;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
@@ -11,11 +12,15 @@ internal sealed class WatermarkProcess : SiteProcess
     private const long ReadUs = 3 * Cluster.IntervalUs;
 
     private WatermarkService? _service;
+    private ImmutableArray<long> _generations = [];
 
     public WatermarkProcess(BackupSite site, string name)
         : base(site, name) => Start(Run());
 
     public WorldPoint? Current => _service?.Current;
+
+    /// <summary>Whether it goes by this life of a stream.</summary>
+    public bool Counts(int stream, long generation) => _generations[stream] == generation;
 
     public void Hear(WatermarkReport report, BackupProcess from) => Post(() =>
     {
@@ -45,6 +50,7 @@ internal sealed class WatermarkProcess : SiteProcess
             while (!look.IsDone) yield return true;
             if (look.Result is SiteState state)
             {
+                _generations = state.Generations;
                 if (_service is null) _service = new(state.Generations, Site.Mutation);
                 else _service.Members(state.Generations);
             }

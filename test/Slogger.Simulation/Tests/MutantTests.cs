@@ -102,7 +102,7 @@ public class MutantTests
 
     internal static void AssertCaught(string name, string by, int seeds, SimSettings settings, bool checksProgress = false)
     {
-        settings = settings with { ChecksProgress = checksProgress, Moves = settings.Moves ?? false, Members = settings.Members ?? false, InPlace = settings.InPlace ?? false };
+        settings = settings with { ChecksProgress = checksProgress, Moves = settings.Moves ?? false, Members = settings.Members ?? false, InPlace = settings.InPlace ?? false, Backup = settings.Backup ?? false };
         for (int seed = 1; seed <= seeds; seed++)
         {
             if (SimRun.Try(settings with { Seed = seed }, out _) is not { } failure) continue;

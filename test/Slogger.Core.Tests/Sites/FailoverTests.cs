@@ -1,0 +1,165 @@
+// A failover as its manager performs it (the paper, section 5.6), and what the site's SQL says of it, each rule by itself.
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using static Slogger.Core.Tests.Shipping.ShipKit;
+
+namespace Slogger.Core.Tests.Sites;
+
+public class FailoverTests
+{
+    private static readonly SiteState Following = SiteState.BackupOf(2, SiteEpoch.First) with
+    {
+        Streams = [new(1, StreamPhase.Counts, Sender(3), Owner: 5), new(1, StreamPhase.Counts, Sender(4), Owner: 6)],
+    };
+
+    private static readonly SiteState Taken = Following.Take([]).After!;
+
+    // "Triggering recovery at the backup site leads to a number of steps": the whole way.
+    [Fact]
+    public void Failover_NothingFails_GoesThroughItsSteps()
+    {
+        SiteState state = Following;
+        Failover failover = new(state, 0);
+        Assert.IsType<FailoverStep.Take>(failover.Next(0));
+        failover.Read(state = state.Take([]).After!);
+        Assert.Equal((SiteRole.FailingOver, new SiteEpoch(1)), (state.Role, state.Epoch));
+        Assert.Equal([new(0), new(1)], Assert.IsType<FailoverStep.AskFinals>(failover.Next(0)).Of);
+        failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
+        Assert.Equal([new(1)], Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
+        failover.Reported(new(new(1), new(1), 1, 6, Point("1:7")), 2);
+        // "The watermark service thus receives final messages from all backup shards, and broadcasts the final global watermark".
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:7")), failover.Next(2));
+        failover.Read(state = state.Decide(new(1), Point("1:7")).After!);
+        Assert.IsType<FailoverStep.AwaitOpen>(failover.Next(3));
+        state = state.Open(new(1), new(0)).After!;
+        Assert.Equal(SiteRole.FailingOver, state.Role);
+        // "Once the watermark service receives recovery completion messages from all shards, the backup is designated to have recovered."
+        failover.Read(state = state.Open(new(1), new(1)).After!);
+        Assert.Equal(SiteRole.Primary, state.Role);
+        Assert.IsType<FailoverStep.Done>(failover.Next(4));
+    }
+
+    // Another failover's, of another life of the stream, no final one at all, or of a receiver that was deposed.
+    [Theory]
+    [InlineData(0, 1, 5)]
+    [InlineData(2, 1, 5)]
+    [InlineData(1, 2, 5)]
+    [InlineData(1, 1, 4)]
+    public void Report_ThatIsNotThisOnes_DoesNotCount(long number, long generation, long owner)
+    {
+        Failover failover = new(Taken, 0);
+        failover.Reported(new(new(number), new(0), generation, owner, Point("1:3")), 1);
+        Assert.Contains(new(0), Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
+    }
+
+    [Theory]
+    [InlineData((int)ShipMutation.StaleFinalCounts, 0, 5)]
+    [InlineData((int)ShipMutation.DeposedFinalCounts, 1, 4)]
+    public void Report_RuleIsOff_Counts(int mutation, long number, long owner)
+    {
+        Failover failover = new(Taken, 0, (ShipMutation)mutation);
+        failover.Reported(new(new(number), new(0), 1, owner, Point("1:3")), 1);
+        Assert.DoesNotContain(new(0), Assert.IsType<FailoverStep.AskFinals>(failover.Next(1)).Of);
+    }
+
+    // Who takes a stream while the failover is under way is frozen from its start: it and the one before say the same.
+    [Fact]
+    public void Report_OfAReceiverThatStartedSince_Counts()
+    {
+        Failover failover = new(Taken.TakeStream(new(0), 9), 0);
+        failover.Reported(new(new(1), new(0), 1, 9, Point("1:8")), 1);
+        failover.Reported(new(new(1), new(1), 1, 6, Point("1:9")), 1);
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), failover.Next(1));
+    }
+
+    [Fact]
+    public void Lease_IsAwaitedFromTheLastFinalReport()
+    {
+        Failover failover = new(Taken, 100);
+        failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 10);
+        failover.Reported(new(new(1), new(1), 1, 6, Point("1:9")), 30);
+        Assert.Equal(new FailoverStep.AwaitLease(130), failover.Next(40));
+        Assert.IsType<FailoverStep.Decide>(failover.Next(130));
+    }
+
+    [Fact]
+    public void Failover_AllIsLost_IsRefused() => Assert.IsType<FailoverStep.Refused>(new Failover(Following.Take([0, 1]).After!, 0).Next(0));
+
+    // The command dies at any step, and is given again.
+    [Fact]
+    public void Failover_GivenAgain_GoesOnWithTheSame()
+    {
+        Assert.Same(Taken, Taken.Take([0]).After);
+        SiteState decided = Taken.Decide(new(1), Point("1:8")).After!;
+        Assert.Equal(Point("1:8"), decided.Decide(new(1), Point("1:5")).After!.Final);
+        Assert.IsType<FailoverStep.AwaitOpen>(new Failover(decided, 0).Next(0));
+        Assert.Null(Taken.Decide(new(2), Point("1:8")).After);
+        Assert.Null(Taken.Open(new(1), new(0)).After);
+    }
+
+    [Theory]
+    [InlineData(StreamPhase.Empty)]
+    [InlineData(StreamPhase.Follows)]
+    public void Take_AStreamIsBeingSeeded_IsRefusedUnlessItIsNamed(StreamPhase phase)
+    {
+        SiteState state = Following with { Streams = Following.Streams.SetItem(1, Following.Streams[1] with { Phase = phase }) };
+        Assert.Contains("shard 1 is being seeded", state.Take([]).Error, StringComparison.Ordinal);
+        SiteState taken = state.Take([1]).After!;
+        Failover failover = new(taken, 0);
+        failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
+        Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), failover.Next(1));
+        taken = taken.Decide(new(1), Point("1:8")).After!;
+        Assert.Equal(SiteRole.Primary, taken.Open(new(1), new(0)).After!.Role);
+    }
+
+    [Fact]
+    public void Lose_ADiskIsGoneDuringTheFailover_ItGoesOnWithout()
+    {
+        Assert.Null(Following.Lose(new(1)).After);
+        Failover failover = new(Taken.Lose(new(1)).After!, 0);
+        failover.Reported(new(new(1), new(0), 1, 5, Point("1:8")), 1);
+        Assert.IsType<FailoverStep.Decide>(failover.Next(1));
+        Assert.Null(Taken.Decide(new(1), Point("1:8")).After!.Lose(new(1)).After);
+    }
+
+    [Fact]
+    public void Take_OfNoBackup_IsRefused()
+    {
+        Assert.NotNull(SiteState.Alone.Take([]).Error);
+        Assert.IsType<FailoverStep.Refused>(new Failover(SiteState.Alone, 0).Next(0));
+        SiteState deposed = SiteState.Alone.DeposedBy(new(1));
+        Assert.Equal((SiteRole.Deposed, new SiteEpoch(1)), (deposed.Role, deposed.Epoch));
+        Assert.NotNull(deposed.Take([]).Error);
+        Assert.Same(deposed, deposed.DeposedBy(new(1)));
+    }
+
+    // A deposed sender is refused for good: what SQL has noted outlives every process.
+    [Fact]
+    public void Admit_OnlyTheNewestSender()
+    {
+        (SiteState state, Sender? newest) = Following.Admit(new(0), Sender(8));
+        Assert.Equal(Sender(8), newest);
+        Assert.Equal(Sender(8), state.Admit(new(0), Sender(7)).Newest);
+        Assert.Equal(Sender(8), state.Admit(new(0), Sender(8)).Newest);
+        Assert.Equal(new Sender(new(1), 0, 0), Taken.Admit(new(0), Sender(9)).Newest);
+        // The other site has taken over from this one's primary before: its epoch comes with its senders.
+        (state, newest) = Following.Admit(new(0), Sender(1, site: 2));
+        Assert.Equal((Sender(1, site: 2), new SiteEpoch(2)), (newest!.Value, state.Epoch));
+        Assert.Equal(new Sender(new(2), 0, 0), state.Admit(new(1), Sender(99)).Newest);
+    }
+
+    [Fact]
+    public void Seeding_LateWords_ChangeNothing()
+    {
+        SiteState again = Following.Reseed(new(0), 1).After!;
+        Assert.Equal((2, StreamPhase.Empty), (again.Streams[0].Generation, again.Streams[0].Phase));
+        Assert.Same(again, again.Reseed(new(0), 1).After);
+        Assert.Same(again, again.Reseed(new(0), 2).After);
+        Assert.Same(again, again.Seeded(new(0), 1));
+        Assert.Equal(StreamPhase.Follows, again.Seeded(new(0), 2).Streams[0].Phase);
+        Assert.Same(again, again.Count(new(0), 1));
+        Assert.Equal(StreamPhase.Counts, again.Seeded(new(0), 2).Count(new(0), 2).Streams[0].Phase);
+        Assert.NotNull(Taken.Reseed(new(0), 1).Error);
+    }
+}

@@ -1,0 +1,48 @@
+// Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs coincidences that few seeds show (the final
+// report of a receiver that was deposed, chunks of two seeds, a lease that is counted from a reply that was late, a switch-over called off by nobody) has a test of its own in Slogger.Core.Tests.
+using Slogger.Core.Shipping;
+
+namespace Slogger.Simulation.Tests;
+
+public class SiteMutantTests
+{
+    [Theory]
+    [InlineData((int)ShipMutation.OwnDurableIsCut, "I4", 100)]
+    [InlineData((int)ShipMutation.EndIsDurable, "I4|I7", 100)]
+    public void Shipper_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    [Theory]
+    [InlineData((int)ShipMutation.AppendsUnconfirmed, "I4|I7", 100)]
+    [InlineData((int)ShipMutation.StagedOutlivesSender, "I7", 8000)]
+    [InlineData((int)ShipMutation.OlderSenderAccepted, "I6", 6000)]
+    [InlineData((int)ShipMutation.SenderNotRecorded, "I6", 6000)]
+    [InlineData((int)ShipMutation.GapsAccepted, "I1|I4|I5|I7", 100)]
+    [InlineData((int)ShipMutation.AckBeforeSync, "I4", 100)]
+    [InlineData((int)ShipMutation.HeldByReceipt, "I4", 100)]
+    [InlineData((int)ShipMutation.HeldWithoutWorldLine, "I4|I7", 1500)]
+    [InlineData((int)ShipMutation.AppliesBeforeWatermark, "I4", 100)]
+    [InlineData((int)ShipMutation.SeedCountsAtOnce, "I7", 500)]
+    public void Receiver_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    [Theory]
+    [InlineData((int)ShipMutation.WatermarkBeforeAll, "I4|I7", 100)]
+    [InlineData((int)ShipMutation.WatermarkByVersion, "I4", 200)]
+    [InlineData((int)ShipMutation.WatermarkIsMax, "I4", 100)]
+    [InlineData((int)ShipMutation.FloorsNotCompared, "I7", 400)]
+    [InlineData((int)ShipMutation.OldGenerationCounts, "I4|I7", 2000)]
+    public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    [Theory]
+    [InlineData((int)ShipMutation.StaleFinalCounts, "I4", 5000)]
+    [InlineData((int)ShipMutation.FinalBeforeAll, "I4", 400)]
+    [InlineData((int)ShipMutation.SeedingIgnored, "I4|I7", 100)]
+    [InlineData((int)ShipMutation.FrozenGoesOn, "I4|I6|I8", 200)]
+    [InlineData((int)ShipMutation.FreezeForgotten, "I4|I6|I8", 400)]
+    [InlineData((int)ShipMutation.NothingVoided, "I7", 200)]
+    [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
+    [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
+    public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    private static void AssertCaught(int mutation, string by, int seeds) =>
+        MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation });
+}
