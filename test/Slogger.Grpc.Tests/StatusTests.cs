@@ -95,7 +95,10 @@ public sealed class StatusTests
     {
         await using EchoServer server = await EchoServer.StartAsync();
         using GrpcChannel channel = server.Channel();
-        Assert.Equal(StatusCode.DeadlineExceeded, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new(), new() { Timeout = TimeSpan.Zero }))).Code);
+        for (int i = 0; i < 300; i++)
+        {
+            Assert.Equal(StatusCode.DeadlineExceeded, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new(), new() { Timeout = TimeSpan.Zero }))).Code);
+        }
     }
 
     [Fact]

@@ -17,7 +17,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     private readonly int _messageBytesMax;
     private readonly CallOptions _options;
     private readonly long _begun = Stopwatch.GetTimestamp();
-    private readonly CancellationTokenSource _late = new(), _stop;
+    private readonly CancellationTokenSource _late, _stop;
     private readonly CallContent _content;
     private readonly Task<HttpResponseMessage> _response;
     private MessageWriter<TRequest>? _requests;
@@ -29,8 +29,8 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     internal ClientCall(HttpMessageInvoker http, HttpRequestMessage request, Method<TRequest, TReply> method, int messageBytesMax, in CallOptions options)
     {
         (_method, _messageBytesMax, _options) = (method, messageBytesMax, options);
+        _late = options.Timeout is { } timeout ? new(TimeSpan.FromTicks(Math.Clamp(timeout.Ticks, 0, Headers.TimeoutMax.Ticks))) : new();
         _stop = CancellationTokenSource.CreateLinkedTokenSource(options.Cancellation, _late.Token);
-        if (options.Timeout is { } timeout) { _late.CancelAfter(TimeSpan.FromTicks(Math.Clamp(timeout.Ticks, 0, Headers.TimeoutMax.Ticks))); }
         request.Content = _content = new(_stop.Token);
         _response = SendAsync(http, request);
     }
