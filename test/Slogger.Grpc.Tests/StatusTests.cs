@@ -173,6 +173,25 @@ public sealed class StatusTests
     }
 
     [Fact]
+    public async Task Disposal_UnderAReaderAndAWriter_TellsThem()
+    {
+        await using EchoServer server = await EchoServer.StartAsync();
+        using GrpcChannel channel = server.Channel();
+        for (int i = 0; i < 200; i++)
+        {
+            var call = channel.Open(EchoServer.Chat);
+            await call.HeadersAsync();
+            Task reading = Task.Run(async () => { while (await call.ReadAsync() is not null) { } });
+            Task writing = Task.Run(async () => { while (await call.WriteAsync(new() { Number = i })) { } });
+            if (i % 2 == 0) { await Task.Yield(); }
+            await call.DisposeAsync();
+            await call.DisposeAsync();
+            Assert.Equal(StatusCode.Cancelled, (await FailsAsync(() => reading)).Code);
+            await writing.WaitAsync(EchoServer.Guard);
+        }
+    }
+
+    [Fact]
     public async Task Cancellation_ByTheServer_IsCancelled()
     {
         await using EchoServer server = await EchoServer.StartAsync();

@@ -56,7 +56,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         catch
         {
             // Half a message may be on its way.
-            await _stop.CancelAsync().ConfigureAwait(false);
+            await GiveUpAsync().ConfigureAwait(false);
             throw;
         }
     }
@@ -121,7 +121,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         }
         _isOver = true;
         if (_failure is null) { return null; }
-        await _stop.CancelAsync().ConfigureAwait(false);
+        await GiveUpAsync().ConfigureAwait(false);
         // A read that is given up resets nothing by itself.
         if (_response.IsCompletedSuccessfully) { (await _response.ConfigureAwait(false)).Dispose(); }
         throw _failure;
@@ -132,7 +132,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     {
         if (_isDisposed) { return; }
         _isDisposed = true;
-        if (!_isOver) { await _stop.CancelAsync().ConfigureAwait(false); }
+        if (!_isOver) { await GiveUpAsync().ConfigureAwait(false); }
         _content.End();
         try
         {
@@ -146,6 +146,18 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         }
         _stop.Dispose();
         _late.Dispose();
+    }
+
+    private async Task GiveUpAsync()
+    {
+        try
+        {
+            await _stop.CancelAsync().ConfigureAwait(false);
+        }
+        catch (ObjectDisposedException)
+        {
+            // The call was disposed under its reader or writer.
+        }
     }
 
     private async Task<HttpResponseMessage> SendAsync(HttpMessageInvoker http, HttpRequestMessage request)
