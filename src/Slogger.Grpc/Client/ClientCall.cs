@@ -24,7 +24,8 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     private PipeReader? _pipe;
     private MessageReader<TReply>? _replies;
     private RpcException? _failure;
-    private bool _isOver, _isDisposed;
+    private bool _isOver;
+    private volatile bool _isDisposed;
 
     internal ClientCall(HttpMessageInvoker http, HttpRequestMessage request, Method<TRequest, TReply> method, int messageBytesMax, in CallOptions options)
     {
@@ -209,7 +210,9 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         return metadata;
     }
 
-    private static bool IsOfConnection(Exception e) => e is IOException or HttpRequestException or OperationCanceledException or ObjectDisposedException;
+    // Whoever has a call disposed under him may get anything of HttpClient.
+    private bool IsOfConnection(Exception e) =>
+        e is IOException or HttpRequestException or OperationCanceledException or ObjectDisposedException || (_isDisposed && e is InvalidOperationException);
 
     private RpcException FailureOf(Exception e)
     {
