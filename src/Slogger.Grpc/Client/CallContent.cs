@@ -35,11 +35,22 @@ internal sealed class CallContent : HttpContent
 
     protected override async Task SerializeToStreamAsync(Stream stream, TransportContext? context, CancellationToken cancellationToken)
     {
-        // Asked a second time when the first connection would not take the call: what was written to it is not there any more.
-        if (!_stream.TrySetResult(stream)) { throw new IOException("the connection was lost before the call began"); }
-        using var either = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, _stop);
-        // A body that ends with an exception resets the stream: so the server hears at once of a call that is given up.
-        await _end.Task.WaitAsync(either.Token).ConfigureAwait(false);
+        try
+        {
+            // HttpClient lets a call's headers lie until something follows them; who waits for the server to speak first would wait for the next ping.
+            await stream.FlushAsync(cancellationToken).ConfigureAwait(false);
+            // Asked a second time when the first connection would not take the call: what was written to it is not there any more.
+            if (!_stream.TrySetResult(stream)) { throw new IOException("the connection was lost before the call began"); }
+            using var either = CancellationTokenSource.CreateLinkedTokenSource(cancellationToken, _stop);
+            // A body that ends with an exception resets the stream: so the server hears at once of a call that is given up.
+            await _end.Task.WaitAsync(either.Token).ConfigureAwait(false);
+        }
+        catch (Exception e)
+        {
+            // The server may have answered already, and wants no body: then nobody else tells the writer.
+            Fail(e);
+            throw;
+        }
     }
 
     protected override bool TryComputeLength(out long length)

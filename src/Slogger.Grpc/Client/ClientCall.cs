@@ -17,20 +17,21 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     private readonly int _messageBytesMax;
     private readonly CallOptions _options;
     private readonly long _begun = Stopwatch.GetTimestamp();
-    private readonly CancellationTokenSource _late = new(), _stop;
+    private readonly CancellationTokenSource _late, _stop;
     private readonly CallContent _content;
     private readonly Task<HttpResponseMessage> _response;
     private MessageWriter<TRequest>? _requests;
     private PipeReader? _pipe;
     private MessageReader<TReply>? _replies;
     private RpcException? _failure;
-    private bool _isOver, _isDisposed;
+    private bool _isOver;
+    private volatile bool _isDisposed;
 
     internal ClientCall(HttpMessageInvoker http, HttpRequestMessage request, Method<TRequest, TReply> method, int messageBytesMax, in CallOptions options)
     {
         (_method, _messageBytesMax, _options) = (method, messageBytesMax, options);
+        _late = options.Timeout is { } timeout ? new(TimeSpan.FromTicks(Math.Clamp(timeout.Ticks, 0, Headers.TimeoutMax.Ticks))) : new();
         _stop = CancellationTokenSource.CreateLinkedTokenSource(options.Cancellation, _late.Token);
-        if (options.Timeout is { } timeout) { _late.CancelAfter(TimeSpan.FromTicks(Math.Clamp(timeout.Ticks, 0, Headers.TimeoutMax.Ticks))); }
         request.Content = _content = new(_stop.Token);
         _response = SendAsync(http, request);
     }
@@ -56,7 +57,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         catch
         {
             // Half a message may be on its way.
-            await _stop.CancelAsync().ConfigureAwait(false);
+            await GiveUpAsync().ConfigureAwait(false);
             throw;
         }
     }
@@ -121,7 +122,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         }
         _isOver = true;
         if (_failure is null) { return null; }
-        await _stop.CancelAsync().ConfigureAwait(false);
+        await GiveUpAsync().ConfigureAwait(false);
         // A read that is given up resets nothing by itself.
         if (_response.IsCompletedSuccessfully) { (await _response.ConfigureAwait(false)).Dispose(); }
         throw _failure;
@@ -132,7 +133,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
     {
         if (_isDisposed) { return; }
         _isDisposed = true;
-        if (!_isOver) { await _stop.CancelAsync().ConfigureAwait(false); }
+        if (!_isOver) { await GiveUpAsync().ConfigureAwait(false); }
         _content.End();
         try
         {
@@ -146,6 +147,18 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         }
         _stop.Dispose();
         _late.Dispose();
+    }
+
+    private async Task GiveUpAsync()
+    {
+        try
+        {
+            await _stop.CancelAsync().ConfigureAwait(false);
+        }
+        catch (ObjectDisposedException)
+        {
+            // The call was disposed under its reader or writer.
+        }
     }
 
     private async Task<HttpResponseMessage> SendAsync(HttpMessageInvoker http, HttpRequestMessage request)
@@ -197,7 +210,9 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         return metadata;
     }
 
-    private static bool IsOfConnection(Exception e) => e is IOException or HttpRequestException or OperationCanceledException or ObjectDisposedException;
+    // Whoever has a call disposed under him may get anything of HttpClient.
+    private bool IsOfConnection(Exception e) =>
+        e is IOException or HttpRequestException or OperationCanceledException or ObjectDisposedException || (_isDisposed && e is InvalidOperationException);
 
     private RpcException FailureOf(Exception e)
     {

@@ -39,6 +39,12 @@ public static class SiteControlMethods
     /// <summary>It hands over.</summary>
     public static readonly Method<SwitchOverRequest, SwitchOverReply> SwitchOver = Of("SwitchOver", SwitchOverRequest.Parser, SwitchOverReply.Parser);
 
+    /// <summary>It takes over as it was offered to.</summary>
+    public static readonly Method<TakeOfferedRequest, FailoverReply> TakeOffered = Of("TakeOffered", TakeOfferedRequest.Parser, FailoverReply.Parser);
+
+    /// <summary>It will not take over as it was offered to.</summary>
+    public static readonly Method<CallOffRequest, CallOffReply> CallOff = Of("CallOff", CallOffRequest.Parser, CallOffReply.Parser);
+
     /// <summary>What a failover would come to.</summary>
     public static readonly Method<DrillRequest, DrillReply> Drill = Of("Drill", DrillRequest.Parser, DrillReply.Parser);
 

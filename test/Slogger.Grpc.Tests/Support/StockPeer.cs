@@ -50,9 +50,11 @@ public static class StockPeer
         using (await AloneAsync(directory + ".lock"))
         {
             if (!File.Exists(Path.Combine(directory, ".installed"))) { await InstallAsync(script, directory); }
-            string link = Path.Combine(script, "node_modules");
-            if (Directory.Exists(link) || new FileInfo(link).LinkTarget is not null) { Directory.Delete(link); }
-            Directory.CreateSymbolicLink(link, Path.Combine(directory, "node_modules"));
+            // The link may be of another cache, which may be gone.
+            string link = Path.Combine(script, "node_modules"), target = Path.Combine(directory, "node_modules");
+            string? old = new FileInfo(link).LinkTarget;
+            if (old is not null && old != target) { File.Delete(link); }
+            if (old != target) { Directory.CreateSymbolicLink(link, target); }
         }
         return script;
     }
