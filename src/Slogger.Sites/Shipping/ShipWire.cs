@@ -107,16 +107,16 @@ internal static class ShipWire
         return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)), wire.SentUs), data, ends);
     }
 
-    private static T Required<T>(T? part)
+    public static T Required<T>(T? part)
         where T : class => part ?? throw new RpcException(StatusCode.InvalidArgument, $"the message has no {typeof(T).Name}");
 
     private static V1.Sender ToWire(Sender sender) => new() { SiteEpoch = sender.Site.Number, Epoch = sender.Epoch, Incarnation = sender.Incarnation };
 
     private static Sender FromWire(V1.Sender wire) => new(new SiteEpoch(wire.SiteEpoch), wire.Epoch, wire.Incarnation);
 
-    private static V1.WorldPoint ToWire(WorldPoint point) => new() { WorldLine = point.WorldLine.Number, Version = point.Version.Number };
+    public static V1.WorldPoint ToWire(WorldPoint point) => new() { WorldLine = point.WorldLine.Number, Version = point.Version.Number };
 
-    private static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
+    public static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
 
     private static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
 

@@ -1,0 +1,173 @@
+// One stream of the primary in a backup process: its log and receiver, and the store that follows it. What the receiver asks for is done here, one after the other, on a task
+// of its own.
+using System.Threading.Channels;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Shipping;
+
+namespace Slogger.Sites.Backup;
+
+/// <summary>The store of a stream.</summary>
+internal interface IBackupStore
+{
+    /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
+    Task BringToAsync(Boundary end, CancellationToken stop);
+}
+
+/// <summary>One stream.</summary>
+internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
+{
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+
+    private readonly VersionLog _log;
+    private readonly IBackupStore _store;
+    private readonly IMetadataStore _metadata;
+    private readonly string _cluster;
+    private readonly ILogSink _report;
+    private readonly Action<WatermarkReport> _onHeld;
+    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Lock _lock = new();
+    private readonly Task _applying;
+    private TaskCompletionSource<FinalReport> _final = NewFinal();
+    private Task _opening = Task.CompletedTask;
+
+    /// <summary>Begins, or goes on.</summary>
+    /// <param name="log">The stream's log.</param>
+    /// <param name="stream">The primary's shard.</param>
+    /// <param name="store">What follows it.</param>
+    /// <param name="floor">Of a seeded log the first version that it can be brought to.</param>
+    /// <param name="applied">Where the store is.</param>
+    /// <param name="site">What SQL says since this process has taken the stream.</param>
+    /// <param name="metadata">The backup's SQL.</param>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="onHeld">Is told what the stream holds.</param>
+    /// <param name="report">For people.</param>
+    public BackupStream(
+        VersionLog log, ShardId stream, IBackupStore store, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+    {
+        (_log, _store, _metadata, _cluster, _onHeld, _report, Stream) = (log, store, metadata, cluster, onHeld, report, stream);
+        Receiver = new(log, stream, floor, applied, site, metadata, cluster, this, report);
+        _applying = Task.Run(ApplyAsync);
+    }
+
+    /// <summary>The primary's shard.</summary>
+    public ShardId Stream { get; }
+
+    /// <summary>Its receiver.</summary>
+    public StreamReceiver Receiver { get; }
+
+    /// <summary>Why it cannot go on; null: it can.</summary>
+    public string? Failure { get; private set; }
+
+    /// <summary>The world-lines of its log, each with the version at which it branched off.</summary>
+    public IReadOnlyList<WorldPoint> Lineage => _log.IsEmpty ? [] : [.. _log.Branches.Select(b => new WorldPoint(b.WorldLine, b.Version))];
+
+    /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
+    public async Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
+    {
+        Task<FinalReport> final;
+        lock (_lock)
+        {
+            if (_final.Task is { IsCompletedSuccessfully: true, Result.Number: var said } && said != number) { _final = NewFinal(); }
+            final = _final.Task;
+        }
+        await Receiver.FreezeAsync(number).ConfigureAwait(false);
+        return await final.WaitAsync(stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Stops. The log is its owner's to close.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await Receiver.DisposeAsync().ConfigureAwait(false);
+        await _applying.ConfigureAwait(false);
+        await _opening.ConfigureAwait(false);
+        _stop.Dispose();
+    }
+
+    void IStreamOwner.Report(WatermarkReport report) => _onHeld(report);
+
+    void IStreamOwner.Apply(WorldPoint to) => _targets.Writer.TryWrite(to);
+
+    void IStreamOwner.Final(FinalReport report)
+    {
+        lock (_lock)
+        {
+            if (!_final.TrySetResult(report) && _final.Task.Result.Number < report.Number) { (_final = NewFinal()).SetResult(report); }
+        }
+    }
+
+    void IStreamOwner.Open(SiteEpoch number) => _opening = OpenAsync(number);
+
+    void IStreamOwner.OnFailed(string why)
+    {
+        Failure = why;
+        _report.Error($"stream {Stream}: cannot be received any more: {why}");
+    }
+
+    private async Task ApplyAsync()
+    {
+        try
+        {
+            await foreach (WorldPoint to in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            {
+                while (!await BroughtAsync(to).ConfigureAwait(false)) { await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false); }
+                await Receiver.AppliedAsync(to).ConfigureAwait(false);
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+    }
+
+    private async Task<bool> BroughtAsync(WorldPoint to)
+    {
+        try
+        {
+            Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
+            return true;
+        }
+        catch (Exception e) when (e is not OperationCanceledException)
+        {
+            _report.Warn($"stream {Stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+            return false;
+        }
+    }
+
+    private async Task OpenAsync(SiteEpoch number)
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            try
+            {
+                SiteAnswer answer = await _metadata.ChangeSiteAsync(_cluster, site => site.Open(number, Stream), _stop.Token).ConfigureAwait(false);
+                if (answer.Error is { } error) { _report.Error($"stream {Stream}: {error}"); }
+                return;
+            }
+            catch (OperationCanceledException)
+            {
+                return;
+            }
+            catch (MetadataUnavailableException)
+            {
+                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            }
+            catch (MetadataException e)
+            {
+                _report.Error($"stream {Stream}: cannot be opened: {e.Message}");
+                return;
+            }
+        }
+    }
+
+    private static TaskCompletionSource<FinalReport> NewFinal() => new(TaskCreationOptions.RunContinuationsAsynchronously);
+}

@@ -1,0 +1,134 @@
+// Performs a failover as Core's Failover decides: the command of a person, or a process that goes on with one that was begun. It may end at any moment; the next one goes on.
+using System.Diagnostics;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Shipping;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Failovers;
+
+/// <summary>What a failover came to.</summary>
+/// <param name="Site">The site after it; null: it was refused.</param>
+/// <param name="Error">Why it was; null: it was done.</param>
+internal readonly record struct FailoverOutcome(SiteState? Site, string? Error);
+
+/// <summary>Manages a failover.</summary>
+/// <param name="metadata">The backup's SQL.</param>
+/// <param name="cluster">The cluster.</param>
+/// <param name="processes">The backup's processes.</param>
+/// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: the operator attests that the primary is down.</param>
+/// <param name="report">For people.</param>
+internal sealed class FailoverManager(IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report)
+{
+    private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), OpenPause = TimeSpan.FromMilliseconds(1);
+    private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
+
+    /// <summary>Has the site take over, and returns when it has, or when that is refused.</summary>
+    /// <param name="losing">Streams that the operator gives up.</param>
+    /// <param name="stop">Gives up; what was begun is gone on with by whoever does this next.</param>
+    public async Task<FailoverOutcome> RunAsync(IReadOnlyList<int> losing, CancellationToken stop)
+    {
+        var machine = new Failover(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false), leaseWaitUs);
+        while (true)
+        {
+            switch (machine.Next(NowUs))
+            {
+                case FailoverStep.Take:
+                    SiteAnswer taken = await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => site.Take([.. losing]), stop), stop).ConfigureAwait(false);
+                    if (taken.Error is { } refused) { return new(null, refused); }
+                    report.Info($"site epoch {taken.Site.Epoch} is taken: nothing of the primary is received any more");
+                    machine.Read(taken.Site);
+                    break;
+                case FailoverStep.AskFinals ask:
+                    await AskAsync(machine, ask, stop).ConfigureAwait(false);
+                    break;
+                case FailoverStep.AwaitLease lease:
+                    await Task.Delay(TimeSpan.FromMicroseconds(Math.Max(1000, lease.UntilUs - NowUs)), stop).ConfigureAwait(false);
+                    break;
+                case FailoverStep.Decide decide:
+                    SiteAnswer decided = await TryAsync(() => metadata.DecideFailoverAsync(cluster, decide.Number, decide.Final, [.. _lineage.Values], stop), stop).ConfigureAwait(false);
+                    if (decided.Error is { } over) { return new(null, over); }
+                    report.Info($"the final watermark is {decided.Site.Final}: world-line {decide.Number.FirstWorldLine} begins there");
+                    machine.Read(decided.Site);
+                    break;
+                case FailoverStep.AwaitOpen:
+                    await TellFinalAsync(machine, stop).ConfigureAwait(false);
+                    break;
+                case FailoverStep.Done:
+                    return new(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false), null);
+                case FailoverStep.Refused refusal:
+                    return new(null, refusal.Why);
+                default:
+                    throw new UnreachableException();
+            }
+        }
+    }
+
+    // All at once: the slowest one's answer is awaited, not the sum.
+    private async Task AskAsync(Failover machine, FailoverStep.AskFinals ask, CancellationToken stop)
+    {
+        var request = new V1.FreezeRequest { SiteEpoch = ask.Number.Number };
+        request.Shards.AddRange(ask.Of.Select(s => s.Number));
+        V1.FreezeReply?[] replies = await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, request, stop))).ConfigureAwait(false);
+        bool isNews = false;
+        foreach (V1.FinalReport final in replies.Where(r => r is not null).SelectMany(r => r!.Reports))
+        {
+            foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
+            machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(ShipWire.Required(final.Held))), NowUs);
+            isNews = true;
+        }
+        if (isNews) { return; }
+        report.Warn($"streams {string.Join(", ", ask.Of)} have not said what they hold: are all processes of the backup running?");
+        await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+        machine.Read(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
+    }
+
+    private async Task TellFinalAsync(Failover machine, CancellationToken stop)
+    {
+        SiteState site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
+        machine.Read(site);
+        if (site.Role != SiteRole.FailingOver) { return; }
+        var request = new V1.FinalRequest { SiteEpoch = site.Epoch.Number };
+        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
+        await Task.Delay(OpenPause, stop).ConfigureAwait(false);
+    }
+
+    // Null: it does not answer now.
+    private static async Task<TReply?> AskAsync<TRequest, TReply>(GrpcChannel process, Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
+        where TRequest : class
+        where TReply : class
+    {
+        try
+        {
+            return await process.CallAsync(method, request, new CallOptions { Timeout = AskLimit, Cancellation = stop }).ConfigureAwait(false);
+        }
+        catch (RpcException)
+        {
+            stop.ThrowIfCancellationRequested();
+            return null;
+        }
+    }
+
+    private async Task<T> TryAsync<T>(Func<Task<T>> call, CancellationToken stop)
+    {
+        while (true)
+        {
+            try
+            {
+                return await call().ConfigureAwait(false);
+            }
+            catch (MetadataUnavailableException e)
+            {
+                report.Warn($"the site's metadata cannot be used, and is tried again: {e.Message}");
+                await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private static long NowUs => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+}

@@ -1,0 +1,109 @@
+// A backup process's connection to the watermark service: says what its streams hold, and hears how far the stores may go.
+using System.Collections.Concurrent;
+using Slogger.Core.Shards;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Shipping;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Watermarks;
+
+/// <summary>Follows the watermark.</summary>
+internal sealed class WatermarkFollower : IAsyncDisposable
+{
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50);
+
+    private readonly GrpcChannel _channel;
+    private readonly string _target;
+    private readonly Action<WorldPoint> _onWatermark;
+    private readonly ILogSink _report;
+    private readonly ConcurrentDictionary<ShardId, WatermarkReport> _reports = [];
+    private readonly SemaphoreSlim _wanted = new(0, 1);
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Task _running;
+    private bool _isTold;
+
+    /// <summary>Begins to follow.</summary>
+    /// <param name="host">Where the role is.</param>
+    /// <param name="port">And its port.</param>
+    /// <param name="options">How to connect.</param>
+    /// <param name="onWatermark">Is told the watermark, again and again.</param>
+    /// <param name="report">For people.</param>
+    public WatermarkFollower(string host, int port, GrpcChannelOptions options, Action<WorldPoint> onWatermark, ILogSink report)
+    {
+        (_channel, _target, _onWatermark, _report) = (new(host, port, options), $"{host}:{port}", onWatermark, report);
+        _running = Task.Run(RunAsync);
+    }
+
+    /// <summary>A stream says what it holds. Any thread; never waits.</summary>
+    public void Report(WatermarkReport report)
+    {
+        _reports[report.Stream] = report;
+        if (_wanted.CurrentCount > 0) { return; }
+        try
+        {
+            _wanted.Release();
+        }
+        catch (SemaphoreFullException)
+        {
+            // Awake already.
+        }
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await _running.ConfigureAwait(false);
+        _channel.Dispose();
+        _wanted.Dispose();
+        _stop.Dispose();
+    }
+
+    private async Task RunAsync()
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            using var over = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
+            Task reporting = Task.CompletedTask;
+            try
+            {
+                await using var call = _channel.Open(WatermarkMethods.Follow, new CallOptions { Cancellation = over.Token });
+                reporting = ReportAllAsync(call, over);
+                while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
+                {
+                    _isTold = false;
+                    if (notice.Watermark is { } watermark) { _onWatermark(ShipWire.FromWire(watermark)); }
+                }
+            }
+            catch (RpcException e)
+            {
+                if (!_isTold && !_stop.IsCancellationRequested) { _report.Warn($"the watermark service at {_target} cannot be reached, and is tried again; the stores stay where they are: {e.Message}"); }
+                _isTold = true;
+            }
+            await over.CancelAsync().ConfigureAwait(false);
+            await reporting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await Task.Delay(ReconnectPause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    // All at first, since the service may be another one; then what is new.
+    private async Task ReportAllAsync(ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call, CancellationTokenSource over)
+    {
+        var told = new Dictionary<ShardId, WatermarkReport>();
+        while (!over.IsCancellationRequested)
+        {
+            foreach ((ShardId stream, WatermarkReport report) in _reports)
+            {
+                if (told.TryGetValue(stream, out WatermarkReport before) && before == report) { continue; }
+                var wire = new V1.WatermarkReport { Shard = stream.Number, Generation = report.Generation, Floor = ShipWire.ToWire(report.Floor), Held = ShipWire.ToWire(report.Held) };
+                if (!await call.WriteAsync(wire).ConfigureAwait(false)) { return; }
+                told[stream] = report;
+            }
+            await _wanted.WaitAsync(over.Token).ConfigureAwait(false);
+        }
+    }
+}

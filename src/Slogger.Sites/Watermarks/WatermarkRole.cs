@@ -1,0 +1,125 @@
+// The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two at once do no harm, and nothing is lost
+// with one: whoever follows says all again to the next.
+using System.Collections.Immutable;
+using System.Threading.Channels;
+using Slogger.Core.Sites;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Server;
+using Slogger.Grpc.Shipping;
+using Slogger.Metadata;
+using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Sites.Watermarks;
+
+/// <summary>Serves who follows the watermark.</summary>
+internal sealed class WatermarkRole : IAsyncDisposable
+{
+    private static readonly TimeSpan MembersPeriod = TimeSpan.FromMilliseconds(200);
+
+    private readonly IMetadataStore _metadata;
+    private readonly string _cluster;
+    private readonly Lock _lock = new();
+    private readonly WatermarkService _machine;
+    private readonly List<Channel<WorldPoint>> _followers = [];
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Task _watching;
+    private bool _isMine = true;
+
+    /// <summary>Begins: nobody has reported.</summary>
+    /// <param name="metadata">The backup's SQL, which says what the members are.</param>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="site">What it says now.</param>
+    public WatermarkRole(IMetadataStore metadata, string cluster, SiteState site)
+    {
+        (_metadata, _cluster) = (metadata, cluster);
+        _machine = new(MembersOf(site));
+        _watching = WatchAsync();
+    }
+
+    /// <summary>The watermark; null before every stream has reported.</summary>
+    public WorldPoint? Current
+    {
+        get
+        {
+            lock (_lock) { return _machine.Current; }
+        }
+    }
+
+    /// <summary>Has a server answer.</summary>
+    public void AddTo(GrpcServer server) => server.Add(WatermarkMethods.Follow, ServeAsync);
+
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await _watching.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        _stop.Dispose();
+    }
+
+    private async Task ServeAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call)
+    {
+        await call.FlushAsync().ConfigureAwait(false);
+        // The newest is all that there is to say.
+        Channel<WorldPoint> notices = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+        Task telling = TellAsync(call, notices.Reader);
+        lock (_lock)
+        {
+            _followers.Add(notices);
+            if (_machine.Current is { } known) { notices.Writer.TryWrite(known); }
+        }
+        try
+        {
+            while (await call.ReadAsync().ConfigureAwait(false) is { } wire) { Take(wire); }
+        }
+        finally
+        {
+            lock (_lock) { _followers.Remove(notices); }
+            notices.Writer.TryComplete();
+            await telling.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    private void Take(V1.WatermarkReport wire)
+    {
+        var report = new WatermarkReport(
+            new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held)));
+        lock (_lock)
+        {
+            if (!_isMine || !_machine.Report(report)) { return; }
+            foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(_machine.Current!.Value); }
+        }
+    }
+
+    private static async Task TellAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call, ChannelReader<WorldPoint> notices)
+    {
+        await foreach (WorldPoint watermark in notices.ReadAllAsync().ConfigureAwait(false))
+        {
+            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark) }).ConfigureAwait(false);
+        }
+    }
+
+    // Streams that are seeded anew, and the end of the site's being a backup.
+    private async Task WatchAsync()
+    {
+        while (true)
+        {
+            await Task.Delay(MembersPeriod, _stop.Token).ConfigureAwait(false);
+            try
+            {
+                SiteState site = await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
+                lock (_lock)
+                {
+                    _isMine = site.Role == SiteRole.Backup;
+                    _machine.Members(MembersOf(site));
+                }
+            }
+            catch (MetadataException)
+            {
+                // What was known last goes on: a stream that is seeded anew reports under another generation, which does not count until it is read here.
+            }
+        }
+    }
+
+    private static ImmutableArray<long> MembersOf(SiteState site) => site.Generations;
+}

@@ -1,0 +1,392 @@
+// A whole backup site, but for its Redis servers: three streams in two processes, a watermark service, SQL and connections that break; primaries that write and record cuts all the
+// time. A failover at any moment finds all of them at one recorded cut, and nothing that was a watermark is missing.
+using System.Net;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Server;
+using Slogger.Grpc.Tests.Support;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Backup;
+using Slogger.Sites.Failovers;
+using Slogger.Sites.Shipping;
+using Slogger.Sites.Watermarks;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Sites.Tests;
+
+public sealed class BackupSiteTests : IAsyncLifetime
+{
+    private const int Streams = 3;
+    private const string Secret = "between-two-sites", ReplicationId = "0123456789abcdef0123456789abcdef01234567";
+    private static readonly GrpcChannelOptions s_channel = new() { Secret = Secret };
+    private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
+    private readonly string _directory = Directory.CreateTempSubdirectory("slogger-site").FullName;
+    private readonly Primary[] _primaries = new Primary[Streams];
+    private readonly BackupProcess?[] _processes = new BackupProcess?[2];
+    private readonly Cuts _cuts = new();
+    private readonly Store?[] _stores = new Store?[Streams];
+    private IMetadataStore _metadata = null!;
+
+    public async ValueTask InitializeAsync()
+    {
+        _metadata = MetadataStoreFactory.Create(Spec);
+        await _metadata.InitializeAsync();
+        await _metadata.GetOrCreateClusterAsync("c", new() { ShardCount = Streams, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
+        await _metadata.ChangeSiteAsync("c", _ => new(SiteState.BackupOf(Streams, SiteEpoch.First), null));
+        for (int s = 0; s < Streams; s++)
+        {
+            // As when they have been seeded with empty stores.
+            using VersionLog empty = OpenBackup(s);
+            empty.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
+            await _metadata.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1), null));
+        }
+        for (int p = 0; p < _processes.Length; p++) { await StartAsync(p); }
+        for (int s = 0; s < Streams; s++) { _primaries[s] = new(this, s); }
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (Primary primary in _primaries) { await primary.DisposeAsync(); }
+        foreach (BackupProcess? process in _processes)
+        {
+            if (process is not null) { await process.DisposeAsync(); }
+        }
+        await _metadata.DisposeAsync();
+        Directory.Delete(_directory, recursive: true);
+    }
+
+    [Theory]
+    [InlineData(1)]
+    [InlineData(2)]
+    [InlineData(3)]
+    public async Task Failover_AtAnyMoment_FindsAllStreamsAtOneRecordedCut(int seed)
+    {
+        Random random = new(seed);
+        await WriteAsync(random, 400);
+        Assert.True(_processes.All(p => p!.Watermark > default(WorldPoint)));
+        WorldPoint told = _processes.Max(p => p!.Watermark), recorded = _cuts.Recorded;
+        SiteState site = await FailOverAsync();
+        AssertTakenOver(site, told, recorded);
+    }
+
+    // Managers and processes die on the way: whoever comes next goes on.
+    [Theory]
+    [InlineData(4)]
+    [InlineData(5)]
+    public async Task Failover_CutShortAtAnyStep_IsGoneOnWithByTheNext(int seed)
+    {
+        Random random = new(seed);
+        await WriteAsync(random, 300);
+        WorldPoint told = _processes.Max(p => p!.Watermark);
+        for (int i = 0; i < 6; i++)
+        {
+            using var cutShort = new CancellationTokenSource(TimeSpan.FromMilliseconds(random.Next(1, 30)));
+            try
+            {
+                await NewManager(out List<GrpcChannel> channels).RunAsync([], cutShort.Token);
+                channels.ForEach(c => c.Dispose());
+            }
+            catch (OperationCanceledException)
+            {
+                // As meant.
+            }
+            int p = random.Next(_processes.Length);
+            await _processes[p]!.DisposeAsync();
+            await StartAsync(p);
+        }
+        AssertTakenOver(await FailOverAsync(), told, _cuts.Recorded);
+    }
+
+    [Fact]
+    public async Task Failover_OfASiteThatIsBeingSeeded_IsRefusedAndTheBackupGoesOn()
+    {
+        await WriteAsync(new Random(6), 100);
+        await _metadata.ChangeSiteAsync("c", s => s.Reseed(new(1), 1));
+        FailoverOutcome refused = await NewManager(out List<GrpcChannel> channels).RunAsync([], CancellationToken.None);
+        channels.ForEach(c => c.Dispose());
+        Assert.Contains("being seeded", refused.Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
+    }
+
+    // What it had told before is known again from what the streams say, and the stores go on from there.
+    [Fact]
+    public async Task WatermarkService_Restarted_GoesOn()
+    {
+        Random random = new(7);
+        await WriteAsync(random, 100);
+        WorldPoint before = _processes[1]!.Watermark;
+        await _processes[0]!.DisposeAsync();
+        await StartAsync(0);
+        await WriteAsync(random, 100);
+        await UntilAsync(() => _processes.All(p => p!.Watermark == _cuts.Recorded && p.Stores.All(s => s.At == _cuts.Recorded)));
+        Assert.True(_cuts.Recorded > before);
+    }
+
+    private string Spec => $"sqlite:{Path.Combine(_directory, "backup.db")}";
+
+    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(_directory, $"backup{stream}"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+
+    // The first process has the watermark service. Its port stays when it is started again.
+    private async Task StartAsync(int process)
+    {
+        int[] streams = process == 0 ? [0, 1] : [2];
+        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _ports[0]);
+        _ports[process] = _processes[process]!.Port;
+    }
+
+    private readonly int[] _ports = new int[2];
+
+    private async Task WriteAsync(Random random, int steps)
+    {
+        for (int i = 0; i < steps; i++)
+        {
+            Primary primary = _primaries[random.Next(Streams)];
+            switch (random.Next(60))
+            {
+                case 0: primary.Relay.Cut(); break;
+                case < 4: await Task.Delay(1); break;
+                default: primary.Write(random); break;
+            }
+            if (random.Next(3) == 0) { RecordCut(); }
+        }
+        foreach (Primary primary in _primaries) { primary.Log.Sync(); }
+        RecordCut();
+        await UntilAsync(() => _processes.All(p => p!.Watermark > default(WorldPoint)) && _primaries.All(p => p.Shipper.Status.BackedUp == p.Log.End));
+    }
+
+    // Every shard closes every version: the cut is what all have durable.
+    private void RecordCut()
+    {
+        Version cut = _primaries.Min(p => p.Log.DurableEnd.Closed)!;
+        if (cut > _cuts.Recorded.Version && cut > Version.Zero) { _cuts.Recorded = new(WorldLine.First, cut); }
+        foreach (Primary primary in _primaries) { primary.Shipper.Wake(); }
+    }
+
+    private FailoverManager NewManager(out List<GrpcChannel> channels)
+    {
+        channels = [.. _processes.Select(p => new GrpcChannel("127.0.0.1", p!.Port, s_channel))];
+        return new(_metadata, "c", channels, leaseWaitUs: 0, NoLog.Instance);
+    }
+
+    private async Task<SiteState> FailOverAsync()
+    {
+        using var limit = new CancellationTokenSource(Limit);
+        FailoverOutcome outcome = await NewManager(out List<GrpcChannel> channels).RunAsync([], limit.Token);
+        channels.ForEach(c => c.Dispose());
+        Assert.Null(outcome.Error);
+        return outcome.Site!;
+    }
+
+    private void AssertTakenOver(SiteState site, WorldPoint told, WorldPoint recorded)
+    {
+        Assert.Equal((new SiteEpoch(1), SiteRole.Primary), (site.Epoch, site.Role));
+        WorldPoint final = site.Final!.Value;
+        Assert.True(final >= told && final <= recorded, $"{final} is not between the watermark {told} and the recorded cut {recorded}");
+        foreach (BackupProcess process in _processes.OfType<BackupProcess>())
+        {
+            foreach ((int stream, VersionLog log) in process.Logs)
+            {
+                Boundary end = _primaries[stream].Log.BoundaryAtOrBelow(final.Version)!.Value;
+                Assert.Equal((site.Epoch.FirstWorldLine, final.Version, end.Offset), (log.WorldLine, log.DurableEnd.Closed, log.EndOffset));
+                byte[] there = new byte[end.Offset - 1000], here = new byte[there.Length];
+                Read(_primaries[stream].Log, there);
+                Read(log, here);
+                Assert.Equal(there, here);
+            }
+            Assert.All(process.Stores, s => Assert.Equal(final, s.At));
+        }
+
+        static void Read(VersionLog log, byte[] bytes)
+        {
+            using LogReader reader = log.OpenReader(1000);
+            for (int at = 0; at < bytes.Length;) { at += reader.Read(bytes.AsSpan(at)); }
+        }
+    }
+
+    private static async Task UntilAsync(Func<bool> condition)
+    {
+        DateTime end = DateTime.UtcNow + Limit;
+        while (!condition())
+        {
+            Assert.True(DateTime.UtcNow < end, "it does not come to that");
+            await Task.Delay(2);
+        }
+    }
+
+    private sealed class Cuts
+    {
+        private readonly Lock _lock = new();
+        private WorldPoint _recorded;
+
+        public WorldPoint Recorded
+        {
+            get { lock (_lock) { return _recorded; } }
+            set { lock (_lock) { _recorded = value; } }
+        }
+    }
+
+    /// <summary>A shard of the primary.</summary>
+    private sealed class Primary : IShipperListener, IAsyncDisposable
+    {
+        private readonly BackupSiteTests _site;
+        private readonly GrpcShipConnector _way;
+        private long _time;
+
+        public Primary(BackupSiteTests site, int shard)
+        {
+            _site = site;
+            Log = VersionLog.Open(new() { Directory = Path.Combine(site._directory, $"primary{shard}"), Shard = new(shard), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
+            Log.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
+            Relay = new(site._processes[shard == 2 ? 1 : 0]!.Port);
+            _way = new("127.0.0.1", Relay.Port, s_channel, isGzip: false);
+            Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NoLog.Instance);
+        }
+
+        public VersionLog Log { get; }
+
+        public Relay Relay { get; }
+
+        public ShardShipper Shipper { get; }
+
+        public WorldPoint RecordedCut => _site._cuts.Recorded;
+
+        public void Write(Random random)
+        {
+            byte[] bytes = new byte[random.Next(400)];
+            random.NextBytes(bytes);
+            Log.Append(bytes);
+            if (random.Next(3) > 0) { Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0))); }
+            if (random.Next(3) == 0) { Log.Sync(); }
+            Shipper.Wake();
+        }
+
+        public void HoldWrites(bool isHeld)
+        {
+        }
+
+        public void OnSeedWanted(long generation, string why)
+        {
+        }
+
+        public void OnShippingDeposed(Sender by, bool isSite)
+        {
+        }
+
+        public void OnShippingFailed(string why) => Assert.Fail(why);
+
+        public void OnWatermark(WorldPoint watermark)
+        {
+        }
+
+        public async ValueTask DisposeAsync()
+        {
+            await Shipper.DisposeAsync();
+            Relay.Dispose();
+            _way.Dispose();
+            Log.Dispose();
+        }
+    }
+
+    /// <summary>A process of the backup.</summary>
+    private sealed class BackupProcess : IAsyncDisposable
+    {
+        private readonly List<BackupStream> _streams = [];
+        private readonly IMetadataStore _metadata;
+        private GrpcServer _server = null!;
+        private WatermarkRole? _role;
+        private WatermarkFollower _follower = null!;
+        private readonly Cuts _watermark = new();
+
+        private BackupProcess(IMetadataStore metadata) => _metadata = metadata;
+
+        public int Port => _server.EndPoint.Port;
+
+        public WorldPoint Watermark => _watermark.Recorded;
+
+        public List<(int Stream, VersionLog Log)> Logs { get; } = [];
+
+        public List<Store> Stores { get; } = [];
+
+        public static async Task<BackupProcess> StartAsync(BackupSiteTests site, int number, int[] streams, int port, int watermarkPort)
+        {
+            var process = new BackupProcess(MetadataStoreFactory.Create(site.Spec));
+            await process._metadata.InitializeAsync();
+            SiteState state = await process._metadata.SiteAsync("c");
+            process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
+            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams).AddTo(process._server);
+            if (number == 0)
+            {
+                process._role = new(process._metadata, "c", state);
+                process._role.AddTo(process._server);
+            }
+            await process._server.StartAsync();
+            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, process.OnWatermark, NoLog.Instance);
+            foreach (int s in streams)
+            {
+                VersionLog log = site.OpenBackup(s);
+                state = (await process._metadata.ChangeSiteAsync("c", x => new(x.TakeStream(new(s), x.Streams[s].Owner + 1), null))).Site;
+                Store store = site._stores[s] ??= new();
+                store.Log = log;
+                process.Logs.Add((s, log));
+                process.Stores.Add(store);
+                process._streams.Add(new(log, new(s), store, default, store.At, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
+            }
+            return process;
+        }
+
+        public async ValueTask DisposeAsync()
+        {
+            await _server.DisposeAsync();
+            await _follower.DisposeAsync();
+            if (_role is not null) { await _role.DisposeAsync(); }
+            foreach (BackupStream stream in _streams)
+            {
+                Assert.Null(stream.Failure);
+                await stream.DisposeAsync();
+            }
+            foreach ((_, VersionLog log) in Logs) { log.Dispose(); }
+            await _metadata.DisposeAsync();
+        }
+
+        private void OnWatermark(WorldPoint watermark)
+        {
+            if (watermark > _watermark.Recorded) { _watermark.Recorded = watermark; }
+            foreach (BackupStream stream in _streams.ToArray()) { _ = stream.Receiver.WatermarkToldAsync(watermark).AsTask(); }
+        }
+    }
+
+    /// <summary>A store that is only told where to go. It lives on when its process ends, as a Redis does.</summary>
+    private sealed class Store : IBackupStore
+    {
+        private readonly Cuts _at = new();
+
+        public VersionLog? Log { get; set; }
+
+        public WorldPoint At => _at.Recorded;
+
+        public Task BringToAsync(Boundary end, CancellationToken stop)
+        {
+            Assert.True(end.Point >= At, $"I4: {end.Point} is to be applied, and {At} has been");
+            Assert.True(end.Point <= Log!.HeldCut, $"I4: {end.Point} is to be applied, and the log holds {Log.HeldCut}");
+            _at.Recorded = end.Point;
+            return Task.CompletedTask;
+        }
+    }
+
+    private sealed class NoLog : ILogSink
+    {
+        public static readonly NoLog Instance = new();
+
+        public bool IsEnabled(LogLevel level) => false;
+
+        public void Write(LogLevel level, string message)
+        {
+        }
+    }
+}
