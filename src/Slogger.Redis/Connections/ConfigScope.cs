@@ -70,8 +70,8 @@ public sealed class ConfigScope
     private static async Task ApplyAsync(
         RedisConnection connection, Dictionary<string, string> values, string? undoFile, CancellationToken cancellation)
     {
-        foreach ((string name, string value) in values)
-            await connection.ExpectAsync(["CONFIG", "SET", name, value], cancellation).ConfigureAwait(false);
+        if (values.Count > 0)
+            await connection.ExpectAsync(["CONFIG", "SET", .. values.SelectMany(v => new[] { v.Key, v.Value })], cancellation).ConfigureAwait(false);
         if (undoFile is not null)
             File.Delete(undoFile);
     }
