@@ -69,7 +69,8 @@ internal sealed class CuttingRelay : IAsyncDisposable
             try
             {
                 using Socket redis = await _listener.AcceptSocketAsync(_stop.Token);
-                using var feed = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
+                // Little is kept on the way: the feed is still sending what Redis has executed in part.
+                using var feed = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveBufferSize = 4096 };
                 redis.NoDelay = true;
                 _redis = redis;
                 await feed.ConnectAsync(IPAddress.Loopback, Port, _stop.Token);
