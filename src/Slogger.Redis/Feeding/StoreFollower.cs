@@ -8,7 +8,7 @@
 // reached. Before PromoteAsync the caller keeps the offset of the promotion, too: a Redis that is a master again, and branched off that id there,
 // has been promoted.
 //
-// Nobody else feeds this Redis (the caller has shut out former proxies). A Redis that was restarted, promoted by somebody or made another one's
+// Nobody else feeds this Redis: the caller has shut out former proxies, and the control connection is one that is proved (RedisEndpoint.Admission). A Redis that was restarted, promoted by somebody or made another one's
 // replica has to begin from a base; Lost tells so as soon as it can be known, and Redis is never made to load a base again without being asked.
 using System.Diagnostics;
 using System.Globalization;
@@ -77,7 +77,8 @@ public sealed class StoreFollower : IAsyncDisposable
     /// <summary>Completes, with the reason, when Redis does not hold the history any more: nobody may read there, and it has to begin from a base.</summary>
     public Task<string> Lost => _lost.Task;
 
-    /// <summary>Makes Redis load the plan's base and executes history up to the plan's target. What it held is lost.</summary>
+    /// <summary>Makes Redis load the plan's base and executes history up to the plan's target. What it held is lost. If it fails then, Redis is left as
+    /// a replica without its master, its settings changed: begin again, or resume.</summary>
     /// <param name="control">A control connection to it; the follower uses it for as long as it lives.</param>
     /// <param name="plan">Base, history and target. Its replication id is durably kept.</param>
     /// <param name="options">As for a restore. Settings are changed until promotion: give an undo file.</param>
@@ -114,13 +115,14 @@ public sealed class StoreFollower : IAsyncDisposable
     {
         ReplicationFeed? feed = null;
         ConfigScope? scope = null;
-        bool started = false;
+        bool started = false, untouched = false;
         try
         {
             ProbeResult probe = await RedisProbe.InspectAsync(control, cancellation).ConfigureAwait(false);
             if (!probe.IsUsable && !(probe.Problem == RedisProblem.NotMaster && options.AllowReplica))
                 return new FollowStart(null, probe.Problem, probe.Message);
             feed = ReplicationFeed.Start(plan(probe.Facts!), options.Feed);
+            untouched = probe.Facts!.IsMaster;
             Dictionary<string, string> wanted = RedisRestore.Wanted(feed, options);
             wanted["replica-serve-stale-data"] = "yes";
             wanted["repl-timeout"] = SilenceSeconds;
@@ -128,11 +130,12 @@ public sealed class StoreFollower : IAsyncDisposable
             if (!RedisRestore.HasSecret(scope, options) || !s_needed.All(scope.IsSet))
                 return new FollowStart(null, RedisProblem.NoPermission,
                     $"Redis at {control.Endpoint} does not let the proxy set what a backup needs ({string.Join("; ", scope.Refused)}). Allow CONFIG SET to the proxy's user.");
+            untouched = false;
             await RedisRestore.PointAsync(control, feed, options, cancellation).ConfigureAwait(false);
             await RedisRestore.WaitForTargetAsync(control, feed, feed.TargetOffset, options, cancellation).ConfigureAwait(false);
             feed.EndBase();
             started = true;
-            return new FollowStart(new StoreFollower(control, feed, scope, options, probe.Facts!.RunId), RedisProblem.None, "");
+            return new FollowStart(new StoreFollower(control, feed, scope, options, probe.Facts.RunId), RedisProblem.None, "");
         }
         catch (RedisException e)
         {
@@ -148,8 +151,8 @@ public sealed class StoreFollower : IAsyncDisposable
         }
         finally
         {
-            // A replica without a master is what is left; it accepts no writes.
-            if (!started && scope is not null)
+            // A replica without its master stays one that keeps what it has: it may be resumed.
+            if (untouched && scope is not null)
                 await RedisRestore.TryLeaveAsync(scope, control).ConfigureAwait(false);
             if (!started && feed is not null)
                 await feed.DisposeAsync().ConfigureAwait(false);
@@ -266,7 +269,11 @@ public sealed class StoreFollower : IAsyncDisposable
         _stop.Dispose();
     }
 
-    private bool IsLinked(in RedisRole role) => !role.IsMaster && role.LinkState == "connected" && role.MasterPort == _feed.LocalEndPoint.Port;
+    private string FeedHost => _options.FeedHost ?? _feed.LocalEndPoint.Address.ToString();
+
+    private bool IsLinked(in RedisRole role) => !role.IsMaster && role.LinkState == "connected" && IsFeed(role.MasterHost, role.MasterPort);
+
+    private bool IsFeed(string? host, int port) => port == _feed.LocalEndPoint.Port && string.Equals(host, FeedHost, StringComparison.OrdinalIgnoreCase);
 
     // Whether it still is the Redis that follows. Returns where it stands.
     private async Task<long> LookAsync(CancellationToken cancellation)
@@ -274,11 +281,11 @@ public sealed class StoreFollower : IAsyncDisposable
         bool hasAsked = _feed.HasRefused;
         Dictionary<string, string> server = await _control.InfoAsync("server", cancellation).ConfigureAwait(false);
         Dictionary<string, string> replication = await _control.InfoAsync("replication", cancellation).ConfigureAwait(false);
-        string port = _feed.LocalEndPoint.Port.ToString(CultureInfo.InvariantCulture);
+        _ = int.TryParse(replication.GetValueOrDefault("master_port"), CultureInfo.InvariantCulture, out int port);
         if (server.GetValueOrDefault("run_id") != _runId) TellLost("was restarted.");
         else if (_promoting) return -1;
         else if (replication.GetValueOrDefault("role") == "master") TellLost("was promoted by somebody.");
-        else if (replication.GetValueOrDefault("master_port") != port) TellLost("was made the replica of another one.");
+        else if (!IsFeed(replication.GetValueOrDefault("master_host"), port)) TellLost("was made the replica of another one.");
         else if (replication.GetValueOrDefault("master_replid") != ReplicationId) TellLost("follows another history.");
         else if (hasAsked && replication.GetValueOrDefault("master_link_status") != "up") TellLost("cannot continue at its offset.");
         return long.TryParse(replication.GetValueOrDefault("slave_repl_offset"), NumberStyles.None, CultureInfo.InvariantCulture, out long offset) ? offset : -1;

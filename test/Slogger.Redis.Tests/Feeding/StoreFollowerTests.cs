@@ -206,6 +206,43 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
     }
 
     [Fact]
+    public async Task Begin_FailsBehindTheBase_KeepsWhatItHasUntilResumed()
+    {
+        await using FollowedHistory history = await FollowedHistory.StartAsync();
+        await history.Client.ExpectAsync("SET", "a", "1");
+        FollowedHistory.Point point = await history.TakeAsync();
+        await using TestRedis backup = await TestRedis.StartAsync();
+        await using RedisConnection control = await backup.ConnectAsync();
+        string undo = Path.Combine(backup.Directory, "undo");
+        await control.ExpectAsync("CONFIG", "SET", "replica-read-only", "no");
+        FeedPlan plan = history.Plan(point.Offset, new TornHistory(history.Sink) { End = point.Offset - 1 });
+        FollowStart failed = await StoreFollower.BeginAsync(control, plan, new() { UndoFile = undo });
+        Assert.Null(failed.Follower);
+        Assert.Contains("history ends", failed.Message);
+        Assert.StartsWith("READONLY", (await control.CommandAsync("SET", "x", "1")).Text);
+        await using StoreFollower follower = await ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset, new() { UndoFile = undo });
+        Assert.True((await follower.BringToAsync(point.Offset)).IsThere);
+        Assert.Equal(point.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
+        Assert.IsType<RestoreResult.Restored>(await follower.PromoteAsync());
+        Assert.Equal("no", await SettingAsync(control, "replica-read-only"));
+    }
+
+    [Theory]
+    [InlineData("-config")]
+    [InlineData("-config|set")]
+    public async Task Begin_SettingsNotAllowed_SaysSoAndTouchesNothing(string denied)
+    {
+        await using FollowedHistory history = await FollowedHistory.StartAsync();
+        await using TestRedis backup = await TestRedis.StartAsync();
+        await using RedisConnection admin = await backup.ConnectAsync();
+        await admin.ExpectAsync("ACL", "SETUSER", "slog", "on", ">pw", "~*", "&*", "+@all", denied);
+        await using RedisConnection control = await RedisConnection.ConnectAsync(backup.Endpoint with { User = "slog", Password = "pw" });
+        FollowStart failed = await StoreFollower.BeginAsync(control, history.Plan(), new() { Feed = new() { RequireSecret = false } });
+        Assert.Equal(RedisProblem.NoPermission, failed.Problem);
+        Assert.True((await admin.RoleAsync()).IsMaster);
+    }
+
+    [Fact]
     public async Task Resume_NotTheSameHistory_SaysThatABaseIsNeeded()
     {
         await using FollowedHistory history = await FollowedHistory.StartAsync();
