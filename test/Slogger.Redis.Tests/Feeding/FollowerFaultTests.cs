@@ -12,7 +12,7 @@ namespace Slogger.Redis.Tests.Feeding;
 
 public sealed class FollowerFaultTests(ITestOutputHelper output)
 {
-    private static readonly RestoreOptions s_impatient = new() { StallMax = TimeSpan.FromSeconds(1) };
+    private static readonly RestoreOptions s_impatient = new() { StallMax = TimeSpan.FromSeconds(3) };
 
     private static async Task<StoreFollower> BeginAsync(RedisConnection control, FeedPlan plan, RestoreOptions? options = null)
     {
