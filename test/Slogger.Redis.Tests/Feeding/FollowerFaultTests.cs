@@ -235,6 +235,27 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
     }
 
     [Fact]
+    public async Task Redis_RefusedByAFeedOfAnotherPlace_KeepsItsOwn()
+    {
+        await using FollowedHistory history = await FollowedHistory.StartAsync();
+        FollowedHistory.Point one = await SetAsync(history, "1"), two = await SetAsync(history, "2");
+        await using TestRedis backup = await TestRedis.StartAsync();
+        await using RedisConnection control = await backup.ConnectAsync();
+        FeedPlan plan = history.Plan(one.Offset);
+        await (await BeginAsync(control, plan)).DisposeAsync();
+        var elsewhere = plan with { BaseOffset = two.Offset, TargetOffset = two.Offset, ContinuesOnly = true };
+        await using (ReplicationFeed feed = ReplicationFeed.Start(elsewhere, new() { RequireSecret = false }))
+        {
+            await control.ExpectAsync("REPLICAOF", "127.0.0.1", $"{feed.LocalEndPoint.Port}");
+            while (!feed.HasRefused) await Task.Delay(10);
+        }
+        FollowStart start = await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, two.Offset);
+        Assert.True(start.Follower is not null, start.Message);
+        await using StoreFollower follower = start.Follower;
+        await ReachesAsync(follower, control, two);
+    }
+
+    [Fact]
     public async Task Strangers_AtTheFeed_GetNothingAndDelayNobody()
     {
         await using FollowedHistory history = await FollowedHistory.StartAsync(c => c.ExpectAsync("SET", "secret", "data"));
