@@ -79,7 +79,7 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         var workload = new Workload(history.Client, seed);
         for (int i = 0; i < 8; i++)
         {
-            // More than one piece of the feed, so that Redis has executed more than was sent to the end.
+            // More than one piece of the feed.
             await history.Client.ExpectAsync("EVAL", "for i=1,3000 do redis.call('SET','big'..i,string.rep('v',1000)) end", "0");
             await workload.RunAsync(200);
             FollowedHistory.Point point = await history.TakeAsync();

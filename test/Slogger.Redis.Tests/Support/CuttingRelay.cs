@@ -69,9 +69,7 @@ internal sealed class CuttingRelay : IAsyncDisposable
             try
             {
                 using Socket redis = await _listener.AcceptSocketAsync(_stop.Token);
-                using var feed = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveBufferSize = 4096 };
-                // As over a real network, little is kept on the way: the feed is still sending what Redis has executed in part. (IPPROTO_TCP, TCP_MAXSEG.)
-                feed.SetRawSocketOption(6, 2, BitConverter.GetBytes(536));
+                using var feed = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
                 redis.NoDelay = true;
                 _redis = redis;
                 await feed.ConnectAsync(IPAddress.Loopback, Port, _stop.Token);
