@@ -4,12 +4,13 @@
 //
 // What the caller keeps, durably, before BeginAsync is called: the plan's replication id, with the history that it stands for. Redis knows it
 // when it has the whole base, and keeps it and its offset for as long as it runs: so ResumeAsync, in this process or the next, goes on where Redis
-// stands, without loading anything. That may be inside a version (this process died on the way): nobody reads before the next boundary is
-// reached. Before PromoteAsync the caller keeps the offset of the promotion, too: a Redis that is a master again, and branched off that id there,
-// has been promoted.
+// stands, without loading anything. That may be inside a version (this process died on the way): nobody reads, and nothing is promoted, before the
+// next boundary is reached. Before PromoteAsync the caller keeps the offset of the promotion, too: a Redis that is a master again, and branched off
+// that id there, has been promoted; ConfigScope.UndoAsync puts its settings back, should that be left to do.
 //
-// Nobody else feeds this Redis: the caller has shut out former proxies, and the control connection is one that is proved (RedisEndpoint.Admission). A Redis that was restarted, promoted by somebody or made another one's
-// replica has to begin from a base; Lost tells so as soon as it can be known, and Redis is never made to load a base again without being asked.
+// Nobody else feeds this Redis: the caller has shut out former proxies, and the control connection is one that is proved (RedisEndpoint.Admission).
+// A Redis that was restarted, promoted by somebody or made another one's replica has to begin from a base; Lost tells so as soon as it can be known,
+// and Redis is never made to load a base again without being asked.
 using System.Diagnostics;
 using System.Globalization;
 using System.Net.Sockets;
