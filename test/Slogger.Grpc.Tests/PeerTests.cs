@@ -220,4 +220,28 @@ public sealed class PeerTests(ITestOutputHelper output)
         }
         return false;
     }
+
+    // The runtime asks a connection that has just come about for its other end, and is told that there is none.
+    [Fact]
+    public async Task Call_ConnectionsResetAtOnce_IsUnavailable()
+    {
+        var listener = new TcpListener(IPAddress.Loopback, 0);
+        listener.Start();
+        Task resetting = Task.Run(async () =>
+        {
+            try
+            {
+                while (true) { (await listener.AcceptSocketAsync()).Close(0); }
+            }
+            catch (Exception e) when (e is SocketException or ObjectDisposedException) { }
+        });
+        await Parallel.ForEachAsync(Enumerable.Range(0, 2000), new ParallelOptions { MaxDegreeOfParallelism = 16 }, async (_, _) =>
+        {
+            using var channel = new GrpcChannel("127.0.0.1", ((IPEndPoint)listener.LocalEndpoint).Port);
+            RpcException failed = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new()));
+            Assert.Equal(StatusCode.Unavailable, failed.Code);
+        });
+        listener.Stop();
+        await resetting;
+    }
 }

@@ -4,6 +4,7 @@ using System.Diagnostics;
 using System.IO.Pipelines;
 using System.Net;
 using System.Net.Http.Headers;
+using System.Net.Sockets;
 using Slogger.Grpc.Wire;
 
 namespace Slogger.Grpc.Client;
@@ -212,7 +213,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
 
     // Whoever has a call disposed under him may get anything of HttpClient.
     private bool IsOfConnection(Exception e) =>
-        e is IOException or HttpRequestException or OperationCanceledException or ObjectDisposedException || (_isDisposed && e is InvalidOperationException);
+        e is IOException or HttpRequestException or SocketException or OperationCanceledException or ObjectDisposedException || (_isDisposed && e is InvalidOperationException);
 
     private RpcException FailureOf(Exception e)
     {

@@ -70,8 +70,11 @@ public sealed class ConfigScope
     private static async Task ApplyAsync(
         RedisConnection connection, Dictionary<string, string> values, string? undoFile, CancellationToken cancellation)
     {
+        List<string> command = ["CONFIG", "SET"];
         foreach ((string name, string value) in values)
-            await connection.ExpectAsync(["CONFIG", "SET", name, value], cancellation).ConfigureAwait(false);
+            command.AddRange([name, value]);
+        if (values.Count > 0)
+            await connection.ExpectAsync(command, cancellation).ConfigureAwait(false);
         if (undoFile is not null)
             File.Delete(undoFile);
     }

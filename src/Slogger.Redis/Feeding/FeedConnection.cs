@@ -9,7 +9,6 @@ namespace Slogger.Redis.Feeding;
 internal sealed class FeedConnection
 {
     private const int CommandBytesMax = 16 << 10;
-    private static readonly TimeSpan AuthenticationTimeMax = TimeSpan.FromSeconds(5);
 
     private readonly ReplicationFeed _feed;
     private readonly Socket _socket;
@@ -38,12 +37,12 @@ internal sealed class FeedConnection
     }
 
     /// <summary>Answers until the other side has proved to be our Redis. False: it has not, or is gone.</summary>
-    public async Task<bool> AuthenticateAsync(bool secretNeeded)
+    public async Task<bool> AuthenticateAsync(FeedOptions options)
     {
-        if (!secretNeeded)
+        if (!options.RequireSecret)
             return true;
         using var limited = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
-        limited.CancelAfter(AuthenticationTimeMax);
+        limited.CancelAfter(options.AuthenticationTimeMax);
         try
         {
             while (await ReadCommandAsync(limited.Token).ConfigureAwait(false) is { } command)
@@ -93,6 +92,7 @@ internal sealed class FeedConnection
         }
         await _stop.CancelAsync().ConfigureAwait(false);
         _socket.Dispose();
+        _feed.ConnectionEnded();
     }
 
     private async Task AnswerAsync(List<string> command)
@@ -119,6 +119,12 @@ internal sealed class FeedConnection
             case [var name, var id, var next] when Is(name, "PSYNC") && _sending.IsCompleted:
                 bool continued = long.TryParse(next, NumberStyles.None, CultureInfo.InvariantCulture, out long wanted)
                     && _feed.CanContinue(id, wanted - 1);
+                if (!continued && !_feed.MayLoad())
+                {
+                    // Redis takes this for trouble that passes: it keeps what it has, serves it, and asks again.
+                    await ReplyAsync("-NOMASTERLINK this feed only continues\r\n").ConfigureAwait(false);
+                    break;
+                }
                 await ReplyAsync(continued ? $"+CONTINUE {_feed.ReplicationId}\r\n" : _feed.FullAnswer()).ConfigureAwait(false);
                 _sending = SendHistoryAsync(continued ? wanted - 1 : null);
                 break;
@@ -147,7 +153,13 @@ internal sealed class FeedConnection
         }
         catch (Exception e)
         {
-            _feed.Fail($"The history cannot be read: {e.Message}");
+            try
+            {
+                await _feed.FailAsync($"The history cannot be read: {e.Message}", _stop.Token).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException)
+            {
+            }
         }
         _socket.Dispose();
     }

@@ -86,13 +86,12 @@ public static class RedisRestore
             ConfigScope scope = await ConfigScope.EnterAsync(control, Wanted(feed, options), options.UndoFile, cancellation).ConfigureAwait(false);
             try
             {
-                if (options.Feed.RequireSecret && !(scope.IsSet("masteruser") && scope.IsSet("masterauth")))
+                if (!HasSecret(scope, options))
                     return new RestoreResult.Failed(RedisProblem.NoPermission,
                         $"Redis at {control.Endpoint} does not let the proxy set masteruser and masterauth ({string.Join("; ", scope.Refused)}). "
                         + "Allow CONFIG SET to the proxy's user, or allow a feed without a secret.");
                 demoted = true;
-                string host = options.FeedHost ?? feed.LocalEndPoint.Address.ToString();
-                await control.ExpectAsync(["REPLICAOF", host, feed.LocalEndPoint.Port.ToString(CultureInfo.InvariantCulture)], cancellation).ConfigureAwait(false);
+                await PointAsync(control, feed, options, cancellation).ConfigureAwait(false);
                 await WaitForTargetAsync(control, feed, plan.TargetOffset, options, cancellation).ConfigureAwait(false);
                 if (options.BeforePromotion is { } check)
                     await check(control, cancellation).ConfigureAwait(false);
@@ -119,7 +118,14 @@ public static class RedisRestore
         }
     }
 
-    private static Dictionary<string, string> Wanted(ReplicationFeed feed, RestoreOptions options)
+    internal static bool HasSecret(ConfigScope scope, RestoreOptions options) =>
+        !options.Feed.RequireSecret || (scope.IsSet("masteruser") && scope.IsSet("masterauth"));
+
+    internal static Task PointAsync(RedisConnection control, ReplicationFeed feed, RestoreOptions options, CancellationToken cancellation) =>
+        control.ExpectAsync(["REPLICAOF", options.FeedHost ?? feed.LocalEndPoint.Address.ToString(),
+            feed.LocalEndPoint.Port.ToString(CultureInfo.InvariantCulture)], cancellation);
+
+    internal static Dictionary<string, string> Wanted(ReplicationFeed feed, RestoreOptions options)
     {
         var wanted = new Dictionary<string, string>
         {
@@ -137,7 +143,7 @@ public static class RedisRestore
         return wanted;
     }
 
-    private static async Task WaitForTargetAsync(RedisConnection control, ReplicationFeed feed, long target, RestoreOptions options,
+    internal static async Task WaitForTargetAsync(RedisConnection control, ReplicationFeed feed, long target, RestoreOptions options,
         CancellationToken cancellation)
     {
         var clock = Stopwatch.StartNew();
@@ -148,6 +154,8 @@ public static class RedisRestore
         {
             if (feed.Failure is { } failure)
                 throw new RedisException(RedisProblem.CommandFailed, failure);
+            if (feed.HasRefused)
+                throw new RedisException(RedisProblem.HistoryGone, $"Redis at {control.Endpoint} cannot continue the history at its offset.");
             RedisRole role = await control.RoleAsync(cancellation).ConfigureAwait(false);
             if (role.IsMaster)
                 throw new RedisException(RedisProblem.NotNow, $"Somebody promoted Redis at {control.Endpoint} during the restore.");
@@ -185,13 +193,13 @@ public static class RedisRestore
         }
     }
 
-    private static string Stalled(RedisConnection control, ReplicationFeed feed, RedisRole role, RestoreOptions options) =>
+    internal static string Stalled(RedisConnection control, ReplicationFeed feed, RedisRole role, RestoreOptions options) =>
         string.Create(CultureInfo.InvariantCulture,
-            $"The restore of Redis at {control.Endpoint} has not moved for {options.StallMax.TotalSeconds:0} s (feed: {feed.Progress.Phase} on {feed.LocalEndPoint}, ")
+            $"Redis at {control.Endpoint} is being fed and has not moved for {options.StallMax.TotalSeconds:0} s (feed: {feed.Progress.Phase} on {feed.LocalEndPoint}, ")
         + string.Create(CultureInfo.InvariantCulture, $"Redis: {role.LinkState}, offset {role.Offset} of {feed.TargetOffset}). ")
         + (feed.Progress.Phase == FeedPhase.Waiting ? "Redis may be unable to reach the feed's address." : "");
 
-    private static async Task<RestoreResult> VerifyAsync(RedisConnection control, ReplicationFeed feed, long target, CancellationToken cancellation)
+    internal static async Task<RestoreResult> VerifyAsync(RedisConnection control, ReplicationFeed feed, long target, CancellationToken cancellation)
     {
         Dictionary<string, string> info = await control.InfoAsync("replication", cancellation).ConfigureAwait(false);
         string next = (target + 1).ToString(CultureInfo.InvariantCulture);
@@ -204,7 +212,7 @@ public static class RedisRestore
         return new RestoreResult.Restored(feed.ReplicationId, target, info.GetValueOrDefault("master_replid", ""), feed.Suppressed);
     }
 
-    private static async Task TryLeaveAsync(ConfigScope scope, RedisConnection control)
+    internal static async Task TryLeaveAsync(ConfigScope scope, RedisConnection control)
     {
         try
         {

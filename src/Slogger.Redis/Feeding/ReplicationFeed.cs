@@ -36,6 +36,10 @@ public sealed record FeedPlan
     /// from <see cref="NewReplicationId"/> to record it durably before Redis can know it.</summary>
     public string ReplicationId { get; init; } = NewReplicationId();
 
+    /// <summary>Redis holds history up to <see cref="BaseOffset"/> already, under <see cref="ReplicationId"/>: it is continued there or
+    /// not at all. Default: false, it loads the base.</summary>
+    public bool ContinuesOnly { get; init; }
+
     /// <summary>Draws a fresh identity.</summary>
     public static string NewReplicationId() => Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(20));
 }
@@ -52,6 +56,9 @@ public sealed record FeedOptions
     /// <summary>Whether Redis must authenticate. Default: true. False only where CONFIG SET is not allowed: then whoever
     /// reaches the port first reads all data.</summary>
     public bool RequireSecret { get; init; } = true;
+
+    /// <summary>How long a connection may take to authenticate. Default: 5 s. Sixteen are waited for at the same time.</summary>
+    public TimeSpan AuthenticationTimeMax { get; init; } = TimeSpan.FromSeconds(5);
 }
 
 /// <summary>What a feed is doing.</summary>
@@ -85,6 +92,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
     /// <summary>The ACL-like name that Redis logs in with.</summary>
     public const string SecretUser = "slogger-feed";
 
+    private const int StrangersMax = 16;
+
     private readonly FeedPlan _plan;
     private readonly FeedOptions _options;
     private readonly Socket _listener;
@@ -95,19 +104,28 @@ public sealed class ReplicationFeed : IAsyncDisposable
     private readonly byte[] _select;
     private readonly Task _accepting;
     private readonly SemaphoreSlim _extended = new(0, 1);
+    private readonly SemaphoreSlim _ended = new(0, 1);
+    private readonly SemaphoreSlim _places = new(StrangersMax, StrangersMax);
+    private readonly SemaphoreSlim _change = new(1, 1);
     private FeedConnection? _connection;
     private long _target;
     private long _baseBytesSent;
     private long _offsetSent;
     private long _offsetAcknowledged;
     private volatile FeedPhase _phase;
-    private volatile string? _failure;
+    private volatile bool _servesBase;
+    private volatile bool _hasRefused;
+    private volatile Trouble? _trouble;
+
+    // Counts for that target only.
+    private sealed record Trouble(long Target, string Text);
 
     private ReplicationFeed(FeedPlan plan, FeedOptions options)
     {
         _plan = plan;
         _options = options;
         _target = plan.TargetOffset;
+        _servesBase = !plan.ContinuesOnly;
         _base = plan.BaseFile is null ? RdbFile.Empty() : [];
         _baseBytes = plan.BaseFile is null ? _base.Length : new FileInfo(plan.BaseFile).Length;
         // A SELECT in front of the tail must not move the offsets behind it: the base is announced to end that much earlier.
@@ -160,8 +178,11 @@ public sealed class ReplicationFeed : IAsyncDisposable
     /// <summary>Where it stops for now.</summary>
     public long TargetOffset => Volatile.Read(ref _target);
 
-    /// <summary>Why it cannot go on; null if it can.</summary>
-    public string? Failure => _failure;
+    /// <summary>Why it cannot reach the target; null if it can.</summary>
+    public string? Failure => _trouble is { } trouble && trouble.Target == TargetOffset ? trouble.Text : null;
+
+    /// <summary>Whether Redis asked for a base when none is served any more.</summary>
+    public bool HasRefused => _hasRefused;
 
     /// <summary>Messages kept from being published again.</summary>
     public long Suppressed { get; private set; }
@@ -170,14 +191,21 @@ public sealed class ReplicationFeed : IAsyncDisposable
     public FeedProgress Progress => new(_phase, Volatile.Read(ref _baseBytesSent), _baseBytes,
         Volatile.Read(ref _offsetSent), Volatile.Read(ref _offsetAcknowledged));
 
-    /// <summary>Moves the target on (a feed that follows a growing log). One caller at a time.</summary>
+    /// <summary>Moves the target on (a feed that follows a growing log), or tries the same again after a failure. One caller at a time.</summary>
     /// <exception cref="ArgumentOutOfRangeException">It would move back.</exception>
     public void ExtendTo(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(offset, TargetOffset);
+        _trouble = null;
         Volatile.Write(ref _target, offset);
-        Wake();
+        Wake(_extended);
     }
+
+    /// <summary>From now on Redis is continued, or refused: it would go back otherwise.</summary>
+    public void EndBase() => _servesBase = false;
+
+    /// <summary>Waits until a connection of Redis has ended since this was asked last.</summary>
+    public Task WaitForEndAsync(CancellationToken cancellation) => _ended.WaitAsync(cancellation);
 
     /// <summary>Stops listening and closes the connection. Redis is left as a replica without its master.</summary>
     public async ValueTask DisposeAsync()
@@ -185,6 +213,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
         await _stop.CancelAsync().ConfigureAwait(false);
         _listener.Dispose();
         await _accepting.ConfigureAwait(false);
+        for (int i = 0; i < StrangersMax; i++)
+            await _places.WaitAsync().ConfigureAwait(false);
         if (_connection is { } connection)
             await connection.CloseAsync().ConfigureAwait(false);
         _stop.Dispose();
@@ -198,19 +228,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
             {
                 Socket socket = await _listener.AcceptAsync(_stop.Token).ConfigureAwait(false);
                 socket.NoDelay = true;
-                // Strangers are served one after the other, and briefly: each gets a few seconds to authenticate.
-                var connection = new FeedConnection(this, socket, _stop.Token);
-                if (await connection.AuthenticateAsync(_options.RequireSecret).ConfigureAwait(false))
-                {
-                    if (_connection is { } former)
-                        await former.CloseAsync().ConfigureAwait(false);
-                    _connection = connection;
-                    connection.Run();
-                }
-                else
-                {
-                    await connection.CloseAsync().ConfigureAwait(false);
-                }
+                await _places.WaitAsync(_stop.Token).ConfigureAwait(false);
+                _ = AdmitAsync(new FeedConnection(this, socket, _stop.Token));
             }
             catch (Exception e) when (e is SocketException or OperationCanceledException or ObjectDisposedException)
             {
@@ -219,14 +238,47 @@ public sealed class ReplicationFeed : IAsyncDisposable
         }
     }
 
+    // Beside each other: a stranger has some seconds to authenticate, and Redis shall not have to wait for that.
+    private async Task AdmitAsync(FeedConnection connection)
+    {
+        try
+        {
+            if (!await connection.AuthenticateAsync(_options).ConfigureAwait(false))
+            {
+                await connection.CloseAsync().ConfigureAwait(false);
+                return;
+            }
+            await _change.WaitAsync().ConfigureAwait(false);
+            if (_connection is { } former)
+                await former.CloseAsync().ConfigureAwait(false);
+            _connection = connection;
+            connection.Run();
+            _change.Release();
+        }
+        finally
+        {
+            _places.Release();
+        }
+    }
+
     internal bool SecretMatches(string user, string password) => user == SecretUser
         && CryptographicOperations.FixedTimeEquals(Encoding.ASCII.GetBytes(Secret), Encoding.UTF8.GetBytes(password));
 
     internal void Acknowledge(long offset) => Volatile.Write(ref _offsetAcknowledged, offset);
 
-    // Whether `PSYNC <id> <offset + 1>` can be continued. Redis asks so when only the connection broke.
+    internal void ConnectionEnded() => Wake(_ended);
+
+    // Whether `PSYNC <id> <offset + 1>` can be continued. Redis asks so when only the connection broke: then it may have more than was
+    // sent to the end, but nothing beyond the target.
     internal bool CanContinue(string replicationId, long offset) =>
-        replicationId == ReplicationId && offset >= _announcedOffset && offset <= Volatile.Read(ref _offsetSent);
+        replicationId == ReplicationId && offset >= _announcedOffset && offset <= TargetOffset;
+
+    // Whether it may have the base; if not, that it asked is remembered.
+    internal bool MayLoad()
+    {
+        _hasRefused |= !_servesBase;
+        return _servesBase;
+    }
 
     internal string FullAnswer() => string.Create(CultureInfo.InvariantCulture, $"+FULLRESYNC {ReplicationId} {_announcedOffset}\r\n");
 
@@ -274,40 +326,40 @@ public sealed class ReplicationFeed : IAsyncDisposable
                     break;
                 case RewriteState.AtLimit:
                     _phase = FeedPhase.Sent;
-                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    await _extended.WaitAsync(cancellation).ConfigureAwait(false);
                     break;
                 case RewriteState.InsideCommand:
-                    Fail(string.Create(CultureInfo.InvariantCulture,
+                    Fail(target, string.Create(CultureInfo.InvariantCulture,
                         $"The target offset {target} lies inside a command or a transaction; only an offset between commands can be restored."));
-                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    await _extended.WaitAsync(cancellation).ConfigureAwait(false);
                     break;
                 default:
-                    Fail(string.Create(CultureInfo.InvariantCulture,
+                    Fail(target, string.Create(CultureInfo.InvariantCulture,
                         $"The history ends at or soon after offset {rewriter.Position}, below the target {target}."));
-                    await WaitForMoreAsync(target, cancellation).ConfigureAwait(false);
+                    await _extended.WaitAsync(cancellation).ConfigureAwait(false);
                     break;
             }
         }
     }
 
-    internal void Fail(string reason)
+    // The history cannot be read: Redis asks again at once when its connection ends, so that must wait, too.
+    internal Task FailAsync(string reason, CancellationToken cancellation)
     {
-        _failure = reason;
+        Fail(TargetOffset, reason);
+        return _extended.WaitAsync(cancellation);
+    }
+
+    private void Fail(long target, string reason)
+    {
+        _trouble = new Trouble(target, reason);
         _phase = FeedPhase.Failed;
     }
 
-    private async Task WaitForMoreAsync(long target, CancellationToken cancellation)
-    {
-        while (TargetOffset == target)
-            await _extended.WaitAsync(cancellation).ConfigureAwait(false);
-        _failure = null;
-    }
-
-    private void Wake()
+    private static void Wake(SemaphoreSlim waiting)
     {
         try
         {
-            _extended.Release();
+            waiting.Release();
         }
         catch (SemaphoreFullException)
         {
@@ -321,8 +373,7 @@ public sealed class ReplicationFeed : IAsyncDisposable
             FileOptions.Asynchronous | FileOptions.SequentialScan);
         if (file.Length != _baseBytes)
         {
-            Fail($"The base file {path} changed its size while it was served.");
-            throw new IOException(_failure);
+            throw new IOException($"the base file {path} changed its size while it was served");
         }
         byte[] buffer = new byte[1 << 20];
         int read;

@@ -1,4 +1,7 @@
 // The feed beyond one restore: a growing target, a connection that breaks on the way, Redis killed and restored.
+using System.Globalization;
+using System.Net.Sockets;
+using System.Text;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
@@ -85,6 +88,51 @@ public sealed class FeedTests
         await control.ExpectAsync("REPLICAOF", "NO", "ONE");
         Assert.Equal(feed.ReplicationId, (await control.InfoAsync("replication"))["master_replid2"]);
         Assert.Throws<ArgumentOutOfRangeException>(() => feed.ExtendTo(0));
+    }
+
+    [Fact]
+    public async Task Feed_CutWhileItSends_ContinuesWhatWasExecuted()
+    {
+        // Less fits in between than the feed sends at a time: what a replica has executed lies beyond what was sent to the end.
+        byte[] command = Encoding.ASCII.GetBytes("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50\r\n" + new string('v', 50) + "\r\n");
+        var history = new RecordingSink(0);
+        for (int i = 0; i < 30_000; i++) history.OnBytes(command, history.EndOffset);
+        await using ReplicationFeed feed = ReplicationFeed.Start(
+            new() { BaseOffset = 0, History = history, TargetOffset = history.EndOffset }, new() { RequireSecret = false });
+        long at = 0;
+        for (int round = 0; round < 5; round++)
+        {
+            using var replica = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { ReceiveBufferSize = 4096, ReceiveTimeout = 30_000 };
+            replica.SetRawSocketOption(6, 2, BitConverter.GetBytes(536)); // IPPROTO_TCP, TCP_MAXSEG
+            await replica.ConnectAsync(feed.LocalEndPoint);
+            string next = $"{at + 1}";
+            replica.Send(Encoding.ASCII.GetBytes(round == 0 ? "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"
+                : $"*3\r\n$5\r\nPSYNC\r\n$40\r\n{feed.ReplicationId}\r\n${next.Length}\r\n{next}\r\n"));
+            string answer = ReadLine(replica);
+            Assert.StartsWith(round == 0 ? "+FULLRESYNC" : "+CONTINUE", answer);
+            if (round == 0) ReadExactly(replica, int.Parse(ReadLine(replica)[1..], CultureInfo.InvariantCulture));
+            for (int i = 0; i < 100; i++, at += command.Length) Assert.Equal(command, ReadExactly(replica, command.Length));
+            Assert.InRange(feed.Progress.OffsetSent, 0, at - 1);
+        }
+    }
+
+    private static byte[] ReadExactly(Socket socket, int count)
+    {
+        byte[] bytes = new byte[count];
+        for (int have = 0; have < count;)
+        {
+            int read = socket.Receive(bytes.AsSpan(have));
+            Assert.True(read > 0, "closed");
+            have += read;
+        }
+        return bytes;
+    }
+
+    private static string ReadLine(Socket socket)
+    {
+        var line = new StringBuilder();
+        for (char c; (c = (char)ReadExactly(socket, 1)[0]) != '\n';) line.Append(c);
+        return line.ToString().TrimEnd('\r');
     }
 
     [Fact]
