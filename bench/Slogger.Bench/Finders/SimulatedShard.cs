@@ -149,7 +149,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsJoining => false;
 
-    Task ICutListener.AskToJoinAsync(WorldPoint recorded, CancellationToken stop) => Task.CompletedTask;
+    Task ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => Task.CompletedTask;
 
     long IPulseListener.NowUs => NowUs();
 
