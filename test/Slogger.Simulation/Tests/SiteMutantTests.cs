@@ -29,8 +29,8 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.WatermarkByVersion, "I4", 200)]
     [InlineData((int)ShipMutation.WatermarkIsMax, "I4", 100)]
     [InlineData((int)ShipMutation.FloorsNotCompared, "I7", 400)]
-    [InlineData((int)ShipMutation.OldGenerationCounts, "I4|I7", 2000)]
-    public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+    [InlineData((int)ShipMutation.OldGenerationCounts, "I4|I7", 3000)]
+    public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds, checksProgress: true);
 
     [Theory]
     [InlineData((int)ShipMutation.StaleFinalCounts, "I4", 5000)]
@@ -43,6 +43,6 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
-    private static void AssertCaught(int mutation, string by, int seeds) =>
-        MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation });
+    private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false) =>
+        MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation }, checksProgress);
 }
