@@ -94,6 +94,8 @@ internal sealed class SiteChecks(BackupSite site)
     private void CheckSame(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
     {
         ShardLog log = site.Primary.Hosts[stream.Number].Log;
+        // Of a history that is over: the stream has to be seeded anew.
+        if (stream.Log.History != log.History) return;
         if (piece.To > log.DurableIndex) throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
         // What a world-line has made void since is so here, too, when that arrives.
         if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
