@@ -30,7 +30,7 @@ internal enum Disaster
 internal sealed class BackupSite
 {
     private const int CalmMax = 6;
-    private const int FinishRoundsMax = 3000;
+    private const int FinishRoundsMax = 6000;
 
     private readonly int _slots;
     private readonly int _calm;
@@ -177,7 +177,7 @@ internal sealed class BackupSite
         {
             if (Primary.IsLost) break;
             foreach (ProxyProcess p in host.Proxies.ToArray()) p.Ship();
-            if (Dice(400)) host.Newest?.AttachBackup();
+            if (Dice(100)) host.Newest?.AttachBackup();
         }
 
         foreach (SiteProcess p in Everybody())
