@@ -17,6 +17,8 @@ internal sealed class SiteChecks(BackupSite site)
     private readonly Dictionary<int, Sender> _welcomed = [];
     private WorldPoint _told;          // the newest watermark that anybody was told
 
+    public WorldPoint Told => _told;
+
     /// <summary>The primary's SQL has recorded a cut, or a world-line's branch.</summary>
     public void OnRecorded(WorldPoint cut)
     {

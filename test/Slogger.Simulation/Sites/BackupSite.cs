@@ -325,8 +325,11 @@ internal sealed class BackupSite
         if (Dice(2)) Replace(process);
     }
 
-    // The one that was there lives on, and does not know.
-    private void Replace(BackupProcess? process)
+    /// <summary>Somebody has the backup take over.</summary>
+    public void Order() => _isWanted = true;
+
+    /// <summary>Another process begins in one's place. The one that was there lives on, and does not know.</summary>
+    public void Replace(BackupProcess? process)
     {
         if (process is not null && Processes.Count(p => p.Slot == process.Slot) < 3) StartProcess(process.Slot);
     }
