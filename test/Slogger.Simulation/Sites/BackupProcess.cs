@@ -174,7 +174,7 @@ internal sealed class BackupProcess : SiteProcess
             {
                 Stream = new(disk.Number), Generation = row.Generation, Owner = s.Epoch, History = disk.Log.History, Log = disk.Log.EndIndex, Held = disk.Log.DurableCut,
                 Floor = disk.Log.Floor, Base = disk.Log.BaseOffset, Counts = row.Phase == StreamPhase.Counts, Applied = disk.At, Newest = row.Newest, Site = state.Epoch, IsFrozen = state.Role == SiteRole.FailingOver,
-                StagedBytesMax = 60, ReportUs = 2 * Cluster.IntervalUs,
+                StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs,
             },
             Site.Mutation);
         long pollUs = 0;
