@@ -286,7 +286,8 @@ public sealed class Receiver
         if (piece.IsBranch && piece.To.Offset < _start.Base && piece.From == _received)
         {
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
-            if (_start.Counts || _isCounted) throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
+            if (_start.Counts || _isCounted)
+                throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
             effects.Add(Say(ShipReplyKind.NeedsSeed));
             return;
         }

@@ -47,7 +47,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
             if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
-            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration)) throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
+            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration))
+                throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
             if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
         }
@@ -168,7 +169,8 @@ internal sealed class SiteChecks(BackupSite site)
         if (site.IsSwitched)
         {
             foreach (Op op in site.Primary.Checks.AnsweredAll)
-                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op)) throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
+                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op))
+                    throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
         }
 
         if (last is null || !site.Primary.Checks.IsRealTime) return;
@@ -176,7 +178,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What the primary has lost by its own recoveries is not missed here.
             bool counts = op.Covered || op.Line >= final.WorldLine;
-            if (counts && op.Answered < last.Begun && !inside.Contains(op)) throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
+            if (counts && op.Answered < last.Begun && !inside.Contains(op))
+                throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
         }
     }
 
