@@ -37,7 +37,8 @@ internal sealed partial class Cluster
     {
         Settings = settings;
         Random = new(settings.Seed);
-        Keys = new(settings.Finder == FinderKind.Approximate && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
+        // A backup knows nothing of slots and members yet.
+        Keys = new(settings.Finder == FinderKind.Approximate && settings.Backup != true && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
         Grows = Keys.Move && (settings.Members ?? (settings.Faults && settings.Seed % 12 is 0 or 9));
         // A move needs some time to come to a step at which it can go wrong.
         _calm = 1 << ((settings.Seed % 4) + (Keys.Move ? 3 : 0));
@@ -66,7 +67,7 @@ internal sealed partial class Cluster
         Sessions = [.. Enumerable.Range(1, 2 + (settings.Seed % 2)).Select(i => new SessionClient(this, i))];
         Plains = [.. Enumerable.Range(1, 3).Select(i => new PlainClient(this, i, isDedicated: i == 3))];
         if (HasCoordinators) Coordinators.Add(new(this, "coordinator 1"));
-        if (settings.Backup ?? (settings.Faults && settings.Finder == FinderKind.Approximate && settings.Seed % 3 == 1))
+        if (settings.Finder == FinderKind.Approximate && !Keys.Move && (settings.Backup ?? (settings.Faults && settings.Seed % 3 == 1)))
             Backup = new(this, Sql.Site.Epoch, isFresh: from is null && settings.Seed % 4 != 0);
         Backup?.Checks.OnRecorded(new(Sql.Line, Sql.Cut.Versions[0]));
     }

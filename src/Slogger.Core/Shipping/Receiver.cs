@@ -75,6 +75,9 @@ public sealed record ReceiverStart
 /// <summary>Receives one stream. Not thread-safe. Source: the paper, sections 5.3, 5.5 and 5.6; design, section 10.</summary>
 public sealed class Receiver
 {
+    // What a piece takes in memory besides its bytes: one may hold none, but the end of a version.
+    private const int PieceBytes = 64;
+
     private readonly ReceiverStart _start;
     private readonly ShipMutation _mutation;
     private readonly Queue<ShipRequest.Piece> _staged = new();
@@ -283,12 +286,13 @@ public sealed class Receiver
         if (piece.IsBranch && piece.To.Offset < _start.Base && piece.From == _received)
         {
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
-            if (_start.Counts || _isCounted) throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
+            if (_start.Counts || _isCounted)
+                throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
             effects.Add(Say(ShipReplyKind.NeedsSeed));
             return;
         }
 
-        long bytes = piece.IsBranch ? 0 : piece.To.Offset - piece.From.Offset;
+        long bytes = BytesOf(piece);
         bool isNext = piece.From == _received || (Is(ShipMutation.GapsAccepted) && piece.From > _received && !piece.IsBranch);
         bool isMissed = piece.IsHeartbeat ? piece.From > _received : !isNext && piece.To > _received;
         if (isNext && !piece.IsHeartbeat)
@@ -306,6 +310,8 @@ public sealed class Receiver
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 
+    private static long BytesOf(ShipRequest.Piece piece) => PieceBytes + (piece.IsBranch ? 0 : piece.To.Offset - piece.From.Offset);
+
     private void Stage(ShipRequest.Piece piece, long bytes, List<ReceiverEffect> effects)
     {
         _staged.Enqueue(piece);
@@ -320,7 +326,7 @@ public sealed class Receiver
         while (_staged.TryPeek(out ShipRequest.Piece? piece) && (piece.To <= _confirmed || Is(ShipMutation.AppendsUnconfirmed)))
         {
             _staged.Dequeue();
-            _stagedBytes -= piece.IsBranch ? 0 : piece.To.Offset - piece.From.Offset;
+            _stagedBytes -= BytesOf(piece);
             _appended = piece.To;
             effects.Add(new ReceiverEffect.Append(piece));
         }

@@ -15,7 +15,8 @@ namespace Slogger.Core.Shipping;
 /// <param name="Bytes">Its length.</param>
 /// <param name="History">The history of the log on top of it.</param>
 /// <param name="Base">Where that begins: at the copy's offset.</param>
-/// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy itself: not before is it offered.</param>
+/// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy itself. Not before that is durable there is the copy offered:
+/// else a crash of the shard could have it go on without what the copy holds.</param>
 public sealed record Seed(string Id, long Generation, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor);
 
 /// <summary>The receiver asks.</summary>

@@ -123,6 +123,13 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <summary>A stream can be brought to the watermark.</summary>
     public SiteState Count(ShardId stream, long generation) => Grow(stream, generation, StreamPhase.Counts);
 
+    /// <summary>A site that was the primary becomes the backup of the one that took over: all that it has is void, and comes anew.</summary>
+    /// <param name="streams">How many shards the other has.</param>
+    /// <param name="of">The other's site epoch.</param>
+    public SiteChange Follow(int streams, SiteEpoch of) =>
+        Role == SiteRole.Deposed && of >= Epoch ? new(BackupOf(streams, of), null)
+        : new(null, $"the site is {Text(Role)} in epoch {Epoch}: only one that was deposed can follow another, and only one of a later epoch ({of} was given)");
+
     // ---- Failing over ----
 
     /// <summary>Begins a failover: takes the next epoch. Again, while it is under way: nothing changes, and who did it goes on with it.</summary>

@@ -9,7 +9,7 @@ namespace Slogger.Core.Tests.Shipping;
 
 public class ReceiverTests
 {
-    private static readonly ReceiverStart Fresh = new() { Stream = Shard, Generation = 1, Owner = 7, History = History, Log = Index("1:0@0"), StagedBytesMax = 100, ReportUs = 50 };
+    private static readonly ReceiverStart Fresh = new() { Stream = Shard, Generation = 1, Owner = 7, History = History, Log = Index("1:0@0"), StagedBytesMax = 200, ReportUs = 50 };
 
     private readonly List<ReceiverEffect> _effects = [];
     private SyncTicket _ticket;

@@ -132,6 +132,12 @@ public class FailoverTests
         Assert.Equal((SiteRole.Deposed, new SiteEpoch(1)), (deposed.Role, deposed.Epoch));
         Assert.NotNull(deposed.Take([]).Error);
         Assert.Same(deposed, deposed.DeposedBy(new(1)));
+        // It becomes the other's backup; nothing of what it has is used.
+        SiteState following = deposed.Follow(2, new(1)).After!;
+        Assert.Equal((SiteRole.Backup, new SiteEpoch(1)), (following.Role, following.Epoch));
+        Assert.All(following.Streams, s => Assert.Equal(StreamPhase.Empty, s.Phase));
+        Assert.NotNull(deposed.Follow(2, new(0)).Error);
+        Assert.NotNull(SiteState.Alone.Follow(2, new(1)).Error);
     }
 
     // A deposed sender is refused for good: what SQL has noted outlives every process.

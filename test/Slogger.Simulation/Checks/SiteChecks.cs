@@ -17,6 +17,8 @@ internal sealed class SiteChecks(BackupSite site)
     private readonly Dictionary<int, Sender> _welcomed = [];
     private WorldPoint _told;          // the newest watermark that anybody was told
 
+    public WorldPoint Told => _told;
+
     /// <summary>The primary's SQL has recorded a cut, or a world-line's branch.</summary>
     public void OnRecorded(WorldPoint cut)
     {
@@ -45,7 +47,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
             if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
-            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration)) throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
+            if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration))
+                throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
             if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
         }
@@ -94,6 +97,8 @@ internal sealed class SiteChecks(BackupSite site)
     private void CheckSame(StreamHost stream, ShipRequest.Piece piece, Payload? payload)
     {
         ShardLog log = site.Primary.Hosts[stream.Number].Log;
+        // Of a history that is over: the stream has to be seeded anew.
+        if (stream.Log.History != log.History) return;
         if (piece.To > log.DurableIndex) throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
         // What a world-line has made void since is so here, too, when that arrives.
         if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
@@ -164,7 +169,8 @@ internal sealed class SiteChecks(BackupSite site)
         if (site.IsSwitched)
         {
             foreach (Op op in site.Primary.Checks.AnsweredAll)
-                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op)) throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
+                if ((op.Covered || op.Line >= final.WorldLine) && !inside.Contains(op))
+                    throw new SimException($"I2: the sites have changed roles by plan, at {final}, and what was answered is lost: {op}");
         }
 
         if (last is null || !site.Primary.Checks.IsRealTime) return;
@@ -172,7 +178,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             // What the primary has lost by its own recoveries is not missed here.
             bool counts = op.Covered || op.Line >= final.WorldLine;
-            if (counts && op.Answered < last.Begun && !inside.Contains(op)) throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
+            if (counts && op.Answered < last.Begun && !inside.Contains(op))
+                throw new SimException($"I1: after the failover to {final} there is {last}, which began after the answer to what is lost: {op}");
         }
     }
 

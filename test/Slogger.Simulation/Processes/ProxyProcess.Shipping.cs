@@ -75,7 +75,8 @@ internal sealed partial class ProxyProcess : IShippedLog
     /// <summary>The copy of the store is deleted.</summary>
     public void LoseSeed() => (_seed, _seedUnderWay) = (null, null);
 
-    public string DescribeShipping() => $"{Name}: {_shipper?.State} to gen {_shipper?.Generation}, received {_shipper?.Received}, backed up {_shipper?.BackedUp}, log {_host.Log.EndIndex} durable {_host.Log.DurableIndex}, held {_writesHeld}";
+    public string DescribeShipping() =>
+        $"{Name}: {_shipper?.State} to gen {_shipper?.Generation}, received {_shipper?.Received}, backed up {_shipper?.BackedUp}, log {_host.Log.EndIndex} durable {_host.Log.DurableIndex}, held {_writesHeld}";
 
     /// <summary>A turn of the shipper.</summary>
     public void Ship()

@@ -302,10 +302,13 @@ internal sealed class ShardLog
                 break;
             case Kind.WorldLine:
                 Version branch = r.Boundary.Version;
+                bool isAgain = Last.WorldLine == r.Boundary.WorldLine;
+                // A rollback in place came to nothing when the log had been filled already: what was durable in this world-line is void, and no index tells.
+                if (isAgain && (End > r.Boundary.Offset || Last.Version > branch)) History = new($"again {r.Number}", r.Boundary.Offset);
                 _closings.RemoveAll(c => c.From >= branch);
                 Bytes.RemoveRange((int)r.Boundary.Offset, Bytes.Count - (int)r.Boundary.Offset);
                 HistoryId = r.Number;
-                _branches.Add(new(r.Boundary.WorldLine, branch, r.Boundary.Offset));
+                if (!isAgain) _branches.Add(new(r.Boundary.WorldLine, branch, r.Boundary.Offset));
                 break;
         }
 

@@ -173,8 +173,9 @@ internal sealed class BackupProcess : SiteProcess
             new()
             {
                 Stream = new(disk.Number), Generation = row.Generation, Owner = s.Epoch, History = disk.Log.History, Log = disk.Log.EndIndex, Held = disk.Log.DurableCut,
-                Floor = disk.Log.Floor, Base = disk.Log.BaseOffset, Counts = row.Phase == StreamPhase.Counts, Applied = disk.At, Newest = row.Newest, Site = state.Epoch, IsFrozen = state.Role == SiteRole.FailingOver,
-                StagedBytesMax = 60, ReportUs = 2 * Cluster.IntervalUs,
+                Floor = disk.Log.Floor, Base = disk.Log.BaseOffset, Counts = row.Phase == StreamPhase.Counts, Applied = disk.At,
+                Newest = row.Newest, Site = state.Epoch, IsFrozen = state.Role == SiteRole.FailingOver,
+                StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs,
             },
             Site.Mutation);
         long pollUs = 0;
@@ -195,7 +196,8 @@ internal sealed class BackupProcess : SiteProcess
             }
 
             if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver) || state.Streams[disk.Number].Generation != receiver.Generation) yield break;
-            if (state.Role == SiteRole.FailingOver && !receiver.IsFrozen && Site.Mutation is not (ShipMutation.FreezeForgotten or ShipMutation.FrozenGoesOn)) Do(s, e => receiver.Freeze(state.Epoch, e));
+            bool isForgetful = Site.Mutation is ShipMutation.FreezeForgotten or ShipMutation.FrozenGoesOn;
+            if (state.Role == SiteRole.FailingOver && !receiver.IsFrozen && !isForgetful) Do(s, e => receiver.Freeze(state.Epoch, e));
             if (state.Final is { } final && receiver.IsSeeded) Do(s, e => receiver.Decided(state.Epoch, final, e));
         }
     }

@@ -30,7 +30,7 @@ internal enum Disaster
 internal sealed class BackupSite
 {
     private const int CalmMax = 6;
-    private const int FinishRoundsMax = 3000;
+    private const int FinishRoundsMax = 6000;
 
     private readonly int _slots;
     private readonly int _calm;
@@ -60,7 +60,8 @@ internal sealed class BackupSite
         Checks = new(this);
         _slots = Random.Next(1, Streams.Length + 1);
         _calm = 1 << Random.Next(CalmMax);
-        _disaster = !settings.Faults ? Disaster.None : settings.Disaster ?? (Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 => Disaster.Planned, _ => Disaster.None });
+        Disaster drawn = Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 => Disaster.Planned, _ => Disaster.None };
+        _disaster = settings.Faults ? settings.Disaster ?? drawn : Disaster.None;
         _disasterAt = primary.Tick + Random.Next(settings.Steps / 3, settings.Steps);
         ShipperOptions = new()
         {
@@ -177,7 +178,7 @@ internal sealed class BackupSite
         {
             if (Primary.IsLost) break;
             foreach (ProxyProcess p in host.Proxies.ToArray()) p.Ship();
-            if (Dice(400)) host.Newest?.AttachBackup();
+            if (Dice(100)) host.Newest?.AttachBackup();
         }
 
         foreach (SiteProcess p in Everybody())
@@ -198,7 +199,8 @@ internal sealed class BackupSite
     public void FinishSwitch()
     {
         for (int n = 0; n < FinishRoundsMax && !IsOver && !Primary.IsLost && (Switchers.Count > 0 || Primary.Sql.Site.Role == SiteRole.HandingOver); n++) Primary.RestRound();
-        if (Primary.Sql.Site.Role == SiteRole.HandingOver && !Primary.IsLost && !IsOver) throw new SimException($"I8: long after the last failure the sites are changing roles: {Primary.Sql.Site}; {Describe()}");
+        if (Primary.Sql.Site.Role == SiteRole.HandingOver && !Primary.IsLost && !IsOver)
+            throw new SimException($"I8: long after the last failure the sites are changing roles: {Primary.Sql.Site}; {Describe()}");
     }
 
     /// <summary>I8: a failover that was begun ends, if enough processes live.</summary>
@@ -221,7 +223,8 @@ internal sealed class BackupSite
 
     public string Describe() =>
         $"{Sql.State.Role} in epoch {Sql.State.Epoch}, final {Sql.State.Final}, streams {string.Join(" ", Sql.State.Streams)}; {string.Join("; ", Processes.Select(p => p.Describe()))}; "
-        + $"{string.Join("; ", Primary.Hosts.SelectMany(h => h.Proxies).Select(p => p.DescribeShipping()))}; services {string.Join(" ", Services.Select(s => s.Current?.ToString() ?? "none"))}, {Managers.Count} managers";
+        + $"{string.Join("; ", Primary.Hosts.SelectMany(h => h.Proxies).Select(p => p.DescribeShipping()))}; "
+        + $"services {string.Join(" ", Services.Select(s => s.Current?.ToString() ?? "none"))}, {Managers.Count} managers";
 
     /// <summary>Whether a failover was ordered.</summary>
     public bool IsWanted => _isWanted || Sql.State.Role == SiteRole.FailingOver;
@@ -267,7 +270,8 @@ internal sealed class BackupSite
 
         if (Services.Count == 0) Services.Add(new(this, $"watermarks {++_names}"));
         // Whoever has ordered a switch-over sees to it that it ends, one way or the other.
-        if (Switchers.Count == 0 && !Primary.IsLost && Primary.Sql.Site.Role == SiteRole.HandingOver) Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(20) * Cluster.IntervalUs)));
+        if (Switchers.Count == 0 && !Primary.IsLost && Primary.Sql.Site.Role == SiteRole.HandingOver)
+            Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(20) * Cluster.IntervalUs)));
         bool isBegun = Sql.State.Role == SiteRole.FailingOver;
         if (Managers.Count == 0 && (isBegun || (_isWanted && Refusal is null))) Managers.Add(new(this, $"failover {++_names}", begins: true));
     }
@@ -302,7 +306,7 @@ internal sealed class BackupSite
                 break;
             case 15: if (IsWanted && Refusal is null && Managers.Count < 3) Happens("second failover command", () => Managers.Add(new(this, $"failover {++_names}", begins: true))); break;
             case 16:
-                if (Dice(4) && !IsWanted) Happens("backup disk lost", () => { foreach (BackupProcess p in Processes.Where(p => p.Has(stream.Number)).ToArray()) p.Die("its disk is gone"); stream.DiskDies(); });
+                if (Dice(4) && !IsWanted) Happens("backup disk lost", () => DiskDies(stream));
                 break;
             default:
                 if (!Primary.IsLost && Dice(2)) Primary.Hosts[stream.Number].Newest?.LoseSeed();
@@ -325,8 +329,11 @@ internal sealed class BackupSite
         if (Dice(2)) Replace(process);
     }
 
-    // The one that was there lives on, and does not know.
-    private void Replace(BackupProcess? process)
+    /// <summary>Somebody has the backup take over.</summary>
+    public void Order() => _isWanted = true;
+
+    /// <summary>Another process begins in one's place. The one that was there lives on, and does not know.</summary>
+    public void Replace(BackupProcess? process)
     {
         if (process is not null && Processes.Count(p => p.Slot == process.Slot) < 3) StartProcess(process.Slot);
     }
@@ -335,6 +342,12 @@ internal sealed class BackupSite
     {
         foreach (BackupProcess p in Processes.Where(p => p.Has(stream.Number)).ToArray()) p.Die("power cut");
         stream.PowerCut(Random);
+    }
+
+    private void DiskDies(StreamHost stream)
+    {
+        foreach (BackupProcess p in Processes.Where(p => p.Has(stream.Number)).ToArray()) p.Die("its disk is gone");
+        stream.DiskDies();
     }
 
     // ---- Disaster ----

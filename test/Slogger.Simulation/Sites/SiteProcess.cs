@@ -24,6 +24,9 @@ internal abstract class SiteProcess(BackupSite site, string name) : Process(site
         if (!IsDead && _inbox.Count < InboxMax) _inbox.Enqueue(message);
     }
 
+    /// <summary>Its connections broke while it slept: nothing of what had arrived is left.</summary>
+    public void ForgetInbox() => _inbox.Clear();
+
     /// <summary>Some of what has arrived, and a step of each task.</summary>
     public virtual void Turn(int messages)
     {
