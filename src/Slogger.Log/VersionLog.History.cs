@@ -255,6 +255,7 @@ public sealed partial class VersionLog
             _endOffset = _written.Offset;
             _last = _written.Last;
             _held = _written.Held;
+            _worldLine = Head.WorldLine;
             _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous);
             _written = _written with { Position = _appendedPosition };
         }

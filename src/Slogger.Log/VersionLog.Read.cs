@@ -118,7 +118,7 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            return _tail is not null && from.WorldLine == Head.WorldLine && _tail.Holds(from) ? _tail.EndOfPiece(from, limit, bytesMax) : null;
+            return _tail is not null && from.WorldLine == _worldLine && _tail.Holds(from) ? _tail.EndOfPiece(from, limit, bytesMax) : null;
         }
     }
 
@@ -127,7 +127,7 @@ public sealed partial class VersionLog
     {
         lock (_gate)
         {
-            if (_tail is null || from.WorldLine != Head.WorldLine || !_tail.Holds(from) || !_tail.Holds(to)) { return false; }
+            if (_tail is null || from.WorldLine != _worldLine || !_tail.Holds(from) || !_tail.Holds(to)) { return false; }
             _tail.Copy(from, to, bytes, ends);
             return true;
         }
@@ -138,6 +138,7 @@ public sealed partial class VersionLog
     {
         SegmentHeader head = Head;
         if (index.WorldLine == head.WorldLine) { return true; }
+        if (head.Branches.Count == SegmentHeader.BranchesMax && index.WorldLine < head.Branches[0].WorldLine) { return false; }
         foreach (WorldLineBranch branch in head.Branches)
         {
             if (branch.WorldLine > index.WorldLine) { return index.Offset <= branch.Offset && index.Closed <= branch.Version; }

@@ -84,6 +84,7 @@ public sealed partial class VersionLog
             _files.SyncDirectory(_options.Directory);
         }
         _view = LogView.Of(segments, 0, _written);
+        if (segments.Count > 0) { _worldLine = Head.WorldLine; }
         if (segments.Count > 0) { _tail?.Restart(_endOffset, _last?.Version ?? Head.FirstVersion.Previous); }
         Segment? tail = segments.LastOrDefault();
         Report = new OpenReport(segments.Count, isTorn, tail?.Path, tail?.DurableEnd ?? 0, dropped);

@@ -38,6 +38,7 @@ public sealed partial class VersionLog : IDisposable
     private long _appendedPosition;
     private Boundary? _last;
     private WorldPoint _held;
+    private WorldLine _worldLine;      // of what was appended: a change of history is in the files before it is here
     private readonly LogTail? _tail;
     private LogIOException? _failure;
     private bool _isDisposed;
@@ -140,7 +141,7 @@ public sealed partial class VersionLog : IDisposable
         {
             lock (_gate)
             {
-                return new(Head.WorldLine, _endOffset, _last?.Version ?? Head.FirstVersion.Previous);
+                return new(_worldLine, _endOffset, _last?.Version ?? Head.FirstVersion.Previous);
             }
         }
     }

@@ -75,6 +75,44 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
+    public async Task Site_EverythingThatItSays_IsFoundAgain()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        SiteState all = new(new(3), SiteRole.HandingOver, [new(4, StreamPhase.Counts, SomeSender, 5, IsLost: true, IsOpen: true), new(6, StreamPhase.Follows, default, 7)], Point("2:9"))
+        {
+            HandOver = new(8, Point("3:10")), CalledOff = 11,
+        };
+        SiteState none = new(new(4), SiteRole.Backup, [], null) { HandOver = new(12, null) };
+        foreach (SiteState said in (SiteState[])[all, none])
+        {
+            await store.ChangeSiteAsync("c", _ => new(said, null));
+            SiteState found = await store.SiteAsync("c");
+            Assert.Equal(said.Streams, found.Streams);
+            Assert.Equal(said, found with { Streams = said.Streams });
+        }
+    }
+
+    // What was answered before the hand-over is still to be committed; then nobody is an owner any more.
+    [Fact]
+    public async Task Site_HandsOver_KeepsItsOwnersUntilItIsDeposed()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        long[] epochs = await OwnersAsync(store, 2);
+        await RecordAllAsync(store, epochs, 7);
+        Assert.Equal(SiteRole.HandingOver, (await store.ChangeSiteAsync("c", s => s.Hold(0))).Site.Role);
+        await RecordAllAsync(store, epochs, 9);
+        Assert.Equal(new Version(9), (await store.AdvanceCutAsync("c")).Cut.Version);
+        Assert.Null((await store.ChangeSiteAsync("c", s => s.Offer(1, Point("1:9")))).Error);
+        epochs[0] = await store.TakeShardEpochAsync("c", new(0), "started again");
+        Assert.Contains("ask it first", (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: false))).Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: true))).Site.Role);
+        await RecordAllAsync(store, epochs, 11);
+        await store.ChangeSiteAsync("c", s => s.Hold(1));
+        await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(1)), null));
+        Assert.Equal(DurableOutcome.Deposed, (await store.RecordDurableAsync("c", new(0), Claim(1, 13), epochs[0])).Outcome);
+    }
+
+    [Fact]
     public async Task Failover_Decided_BeginsTheWorldLineOnce()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);

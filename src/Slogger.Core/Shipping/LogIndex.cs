@@ -47,6 +47,9 @@ public readonly record struct LogIndex(WorldLine WorldLine, long Offset, Version
 /// <param name="Offset">Bytes of history that it keeps.</param>
 public readonly record struct LogBranch(WorldLine WorldLine, Version Version, long Offset)
 {
+    /// <summary>How many a log remembers at most, the newest: of what lies before them it cannot say what was kept.</summary>
+    public const int KeptMax = 64;
+
     /// <summary>The log's index when it has just begun.</summary>
     public LogIndex Index => new(WorldLine, Offset, Version);
 }

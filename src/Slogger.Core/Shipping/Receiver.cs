@@ -113,7 +113,8 @@ public sealed class Receiver
     internal Receiver(ReceiverStart start, ShipMutation mutation)
     {
         (_start, _mutation) = (start, mutation);
-        _newest = start.Newest;
+        // Who has ruled under an older site epoch hears that there is a newer one.
+        _newest = start.Newest.Site < start.Site ? new(start.Site, 0, 0) : start.Newest;
         (_site, _isFrozen) = Is(ShipMutation.FreezeForgotten) ? (default, false) : (start.Site, start.IsFrozen);
         _received = _appended = _durable = start.Log;
         _noted = _held = start.Held;
@@ -170,7 +171,7 @@ public sealed class Receiver
     {
         _isSyncing = false;
         _durable = LogIndex.Max(_durable, ticket.Log);
-        _echoUs = Math.Max(_echoUs, ticket.EchoUs);
+        if (ticket.Of == _current) _echoUs = Math.Max(_echoUs, ticket.EchoUs);
         Hold(ticket.Cut, effects);
         SyncIfDue(effects);
         if (_isFrozen) FinishFreeze(effects);
@@ -260,6 +261,8 @@ public sealed class Receiver
         if (_newest < sender) _newest = sender;
         if (_site < sender.Site) _site = sender.Site;
         if (_current != sender && !Is(ShipMutation.StagedOutlivesSender)) Drop(effects);
+        // By another clock.
+        if (_current != sender) _echoUs = _echoNextUs = 0;
         _current = sender;
         effects.Add(Say(ShipReplyKind.Welcome));
     }
@@ -327,6 +330,7 @@ public sealed class Receiver
         {
             _staged.Dequeue();
             _stagedBytes -= BytesOf(piece);
+            if (piece.IsBranch && piece.To.Closed < _noted.Version) throw new BrokenInvariantException($"I4: stream {Stream} holds the recorded cut {_noted}, and world-line {piece.To.WorldLine} begins at {piece.To}");
             _appended = piece.To;
             effects.Add(new ReceiverEffect.Append(piece));
         }
@@ -349,7 +353,7 @@ public sealed class Receiver
         // A lease is granted only by who has the log: with each message it is touched.
         if (_isSyncing || (_appended == _durable && _noted == _held && _echoNextUs <= _echoUs)) return;
         _isSyncing = true;
-        effects.Add(new ReceiverEffect.Sync(new(_appended, _noted, _echoNextUs)));
+        effects.Add(new ReceiverEffect.Sync(new(_appended, _noted, _current, _echoNextUs)));
     }
 
     private void Hold(WorldPoint cut, List<ReceiverEffect> effects)

@@ -66,5 +66,6 @@ public readonly record struct LogBranchPoint(WorldLine WorldLine, WorldPoint At)
 /// <summary>What a sync will have made durable.</summary>
 /// <param name="Log">The log up to here.</param>
 /// <param name="Cut">The last cut noted.</param>
-/// <param name="EchoUs">The newest message received before it was asked for; 0: none.</param>
-public readonly record struct SyncTicket(LogIndex Log, WorldPoint Cut, long EchoUs);
+/// <param name="Of">Whose messages were received then.</param>
+/// <param name="EchoUs">The newest message received before it was asked for, by that sender's clock; 0: none.</param>
+public readonly record struct SyncTicket(LogIndex Log, WorldPoint Cut, Sender? Of, long EchoUs);

@@ -220,6 +220,12 @@ public sealed class Shipper
             return;
         }
 
+        if (_branches.Count >= LogBranch.KeptMax && at.WorldLine < _branches[0].WorldLine)
+        {
+            AwaitSeed($"the backup's log ends at {at}, more than {LogBranch.KeptMax} world-lines ago", effects);
+            return;
+        }
+
         if (at.Offset < _start)
         {
             AwaitSeed($"the log is kept from offset {_start} on, and the backup's ends at {at}", effects);

@@ -68,16 +68,18 @@ public sealed class Failover
     /// <summary>A receiver's report.</summary>
     /// <param name="report">What it says.</param>
     /// <param name="nowUs">When it came.</param>
-    public void Reported(in FinalReport report, long nowUs)
+    /// <returns>Whether it counts, and is the stream's first.</returns>
+    public bool Reported(in FinalReport report, long nowUs)
     {
-        if (report.Stream.Number >= _state.Streams.Length) return;
+        if (report.Stream.Number < 0 || report.Stream.Number >= _state.Streams.Length) return false;
         StreamState stream = _state.Streams[report.Stream.Number];
         bool isOfThis = report.Number == _state.Epoch && report.Generation == stream.Generation;
         // Who takes the stream from now on is frozen from its start: the last that was not is the owner of the moment at which the epoch was taken.
         bool isOfOwner = report.Owner >= stream.Owner;
-        if ((!isOfThis && _mutation != ShipMutation.StaleFinalCounts) || (!isOfOwner && _mutation != ShipMutation.DeposedFinalCounts)) return;
-        if (_state.Role != SiteRole.FailingOver || !_finals.TryAdd(report.Stream, report)) return;
+        if ((!isOfThis && _mutation != ShipMutation.StaleFinalCounts) || (!isOfOwner && _mutation != ShipMutation.DeposedFinalCounts)) return false;
+        if (_state.Role != SiteRole.FailingOver || !_finals.TryAdd(report.Stream, report)) return false;
         _frozenUs = nowUs;
+        return true;
     }
 
     /// <summary>What is to be done next.</summary>

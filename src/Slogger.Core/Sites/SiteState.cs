@@ -160,7 +160,7 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <param name="final">The newest recorded cut that all streams hold.</param>
     public SiteChange Decide(SiteEpoch number, WorldPoint final)
     {
-        if (number != Epoch || Role is not (SiteRole.FailingOver or SiteRole.Primary)) return new(null, $"failover {number} is over: the site is {Text(Role)} in epoch {Epoch}");
+        if (number != Epoch || !(Role == SiteRole.FailingOver || (Role == SiteRole.Primary && Final is not null))) return new(null, $"failover {number} is over: the site is {Text(Role)} in epoch {Epoch}");
         return new(Final is null ? this with { Final = final } : this, null);
     }
 

@@ -56,7 +56,7 @@ internal sealed partial class SqlMetadataStore
                         answer = new(after ?? before, error is null ? null : $"Cluster \"{cluster}\": {error}.");
                         if (after is null || (after with { Streams = before.Streams } == before && after.Streams.SequenceEqual(before.Streams))) { return false; }
                         await WriteSiteAsync(session, cluster, after, cancellation);
-                        if (before.Role == SiteRole.Primary && after.Role != SiteRole.Primary) { await TakeAllAsync(session, cluster, after, cancellation); }
+                        if (Serves(before.Role) && !Serves(after.Role)) { await TakeAllAsync(session, cluster, after, cancellation); }
                         await also(session, before, after);
                         return true;
                     },
@@ -69,8 +69,12 @@ internal sealed partial class SqlMetadataStore
     private static async Task<SiteState> SiteAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
         List<SiteState> rows = await session.QueryAsync(
-            "SELECT epoch, role, final_world_line, final_version FROM slogger_sites WHERE cluster = @cluster",
-            r => new SiteState(new(r.GetInt64(0)), (SiteRole)r.GetInt64(1), [], r.GetInt64(2) == 0 ? null : PointOf(r, 2)),
+            "SELECT epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off FROM slogger_sites WHERE cluster = @cluster",
+            r => new SiteState(new(r.GetInt64(0)), (SiteRole)r.GetInt64(1), [], r.GetInt64(2) == 0 ? null : PointOf(r, 2))
+            {
+                HandOver = new(r.GetInt64(4), r.GetInt64(5) == 0 ? null : PointOf(r, 5)),
+                CalledOff = r.GetInt64(7),
+            },
             cancellation,
             ("@cluster", cluster));
         if (rows.Count == 0) { return SiteState.Alone; }
@@ -88,13 +92,18 @@ internal sealed partial class SqlMetadataStore
         await session.ExecuteAsync("DELETE FROM slogger_sites WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
         await session.ExecuteAsync("DELETE FROM slogger_streams WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
         await session.ExecuteAsync(
-            "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version) VALUES (@cluster, @epoch, @role, @world_line, @version)",
+            "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) "
+            + "VALUES (@cluster, @epoch, @role, @world_line, @version, @hand_over, @offered_world_line, @offered_version, @called_off)",
             cancellation,
             ("@cluster", cluster),
             ("@epoch", site.Epoch.Number),
             ("@role", (long)site.Role),
             ("@world_line", site.Final?.WorldLine.Number ?? 0),
-            ("@version", site.Final?.Version.Number ?? 0));
+            ("@version", site.Final?.Version.Number ?? 0),
+            ("@hand_over", site.HandOver.Number),
+            ("@offered_world_line", site.HandOver.Cut?.WorldLine.Number ?? 0),
+            ("@offered_version", site.HandOver.Cut?.Version.Number ?? 0),
+            ("@called_off", site.CalledOff));
         for (int s = 0; s < site.Streams.Length; s++)
         {
             StreamState stream = site.Streams[s];
@@ -134,7 +143,7 @@ internal sealed partial class SqlMetadataStore
     {
         int shards = (await ShardRowsAsync(session, cluster, cancellation)).Count;
         HashSet<WorldLine> known = [.. (await WorldLinesAsync(session, cluster, cancellation)).Select(l => l.WorldLine)];
-        foreach (WorldPoint line in lineage.Where(l => !known.Contains(l.WorldLine) && l <= final))
+        foreach (WorldPoint line in lineage.Where(l => l <= final && known.Add(l.WorldLine)))
         {
             await InsertWorldLineAsync(session, cluster, Cut.Uniform(line.WorldLine, shards, line.Version), 0, cancellation);
         }
@@ -144,11 +153,14 @@ internal sealed partial class SqlMetadataStore
         await InsertWorldLineAsync(session, cluster, branch, 0, cancellation);
     }
 
+    // One that hands over still has to commit what it has answered.
+    private static bool Serves(SiteRole role) => role is SiteRole.Primary or SiteRole.HandingOver;
+
     // A shard of a site that serves nobody is nobody's.
     private static async Task RequirePrimaryAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
         SiteState site = await SiteAsync(session, cluster, cancellation);
-        if (site.Role == SiteRole.Primary) { return; }
+        if (Serves(site.Role)) { return; }
         throw new MetadataException(site.Role == SiteRole.Deposed
             ? $"Cluster \"{cluster}\": another site has taken over (epoch {site.Epoch}), and nothing is served here any more. Make this site its backup: slogger seed."
             : $"Cluster \"{cluster}\": this site is a backup (epoch {site.Epoch}): start its processes with slogger backup; slogger failover makes it the primary.");

@@ -5,11 +5,12 @@ internal static partial class SqlSchema
 {
     private static readonly string[] SitesShape =
     [
-        "SELECT cluster, epoch, role, final_world_line, final_version FROM slogger_sites WHERE 1 = 0",
+        "SELECT cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off FROM slogger_sites WHERE 1 = 0",
         "SELECT cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM slogger_streams WHERE 1 = 0",
     ];
 
     // slogger_sites: one row for a cluster of which a second site is known; none: it is alone. role: SiteRole. final_world_line: 0 before a failover is decided.
+    // hand_over: the number of the last switch-over; hand_over_world_line: 0 before it is offered; called_off: SiteState.CalledOff.
     // slogger_streams: while a site is a backup, one row for each of its primary's shards (StreamState).
     private static IReadOnlyList<string> Sites(SqlDialect dialect) =>
     [
@@ -20,6 +21,10 @@ internal static partial class SqlSchema
             role BIGINT NOT NULL,
             final_world_line BIGINT NOT NULL,
             final_version BIGINT NOT NULL,
+            hand_over BIGINT NOT NULL,
+            hand_over_world_line BIGINT NOT NULL,
+            hand_over_version BIGINT NOT NULL,
+            called_off BIGINT NOT NULL,
             PRIMARY KEY (cluster))
         """,
         $"""

@@ -79,8 +79,7 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
         foreach (V1.FinalReport final in replies.Where(r => r is not null).SelectMany(r => r!.Reports))
         {
             foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
-            machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(ShipWire.Required(final.Held))), NowUs);
-            isNews = true;
+            isNews |= final.Held is { } held && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held)), NowUs);
         }
         if (isNews) { return; }
         report.Warn($"streams {string.Join(", ", ask.Of)} have not said what they hold: are all processes of the backup running?");

@@ -17,6 +17,8 @@ namespace Slogger.Sites.Failovers;
 /// <param name="streamsOf">The streams of this process.</param>
 internal sealed class SiteControlService(IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf)
 {
+    private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
+
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync);
 
@@ -27,9 +29,11 @@ internal sealed class SiteControlService(IMetadataStore metadata, string cluster
         // Nobody is frozen on a word alone: a message that is late could stop a backup that has long gone on.
         if (site.Epoch != number || site.Role != SiteRole.FailingOver) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not under way here"); }
         var reply = new V1.FreezeReply();
-        foreach (BackupStream stream in streamsOf().Where(s => request.Shards.Contains(s.Stream.Number)))
+        // Each by itself: one that has failed may be given up, and then the others are all that there is.
+        FinalReport?[] reports = await Task.WhenAll(streamsOf().Where(s => request.Shards.Contains(s.Stream.Number)).Select(s => FreezeAsync(s, number, call.Cancellation))).ConfigureAwait(false);
+        foreach (FinalReport report in reports.OfType<FinalReport>())
         {
-            FinalReport report = await stream.FreezeAsync(number, call.Cancellation).ConfigureAwait(false);
+            BackupStream stream = streamsOf().First(s => s.Stream == report.Stream);
             var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number, Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held) };
             final.Lineage.AddRange(stream.Lineage.Select(ShipWire.ToWire));
             reply.Reports.Add(final);
@@ -42,10 +46,34 @@ internal sealed class SiteControlService(IMetadataStore metadata, string cluster
         var number = new SiteEpoch(request.SiteEpoch);
         SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
         if (site.Epoch != number || site.Final is not { } final) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided"); }
-        foreach (BackupStream stream in streamsOf()) { await stream.Receiver.DecidedAsync(number, final).ConfigureAwait(false); }
+        foreach (BackupStream stream in streamsOf())
+        {
+            try
+            {
+                await stream.Receiver.DecidedAsync(number, final).ConfigureAwait(false);
+            }
+            catch (OperationCanceledException)
+            {
+                // It has failed, and was given up.
+            }
+        }
         var reply = new V1.FinalReply();
         reply.Open.AddRange(Enumerable.Range(0, site.Streams.Length).Where(s => site.Streams[s].IsOpen));
         return reply;
+    }
+
+    private static async Task<FinalReport?> FreezeAsync(BackupStream stream, SiteEpoch number, CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(StreamLimit);
+        try
+        {
+            return await stream.FreezeAsync(number, limit.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            return null;
+        }
     }
 
     private async Task<SiteState> ReadAsync(CancellationToken stop)

@@ -156,6 +156,7 @@ internal sealed class ShardShipper : IAsyncDisposable
                 _listener.OnShippingFailed(e is LogException ? e.Message : e.ToString());
                 return;
             }
+            LookWhileAway();
             await Task.Delay(pause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, ReconnectMax.Ticks));
         }
@@ -167,6 +168,17 @@ internal sealed class ShardShipper : IAsyncDisposable
         {
             lock (_lock) { return _machine.State; }
         }
+    }
+
+    // The log that is kept grows, whether anybody is there or not.
+    private void LookWhileAway()
+    {
+        lock (_lock)
+        {
+            LookAtLog();
+            _machine.Tick(NowUs, _pieces, _effects);
+        }
+        PerformHere();
     }
 
     private async Task ServeAsync(IShipLink link)
@@ -197,9 +209,11 @@ internal sealed class ShardShipper : IAsyncDisposable
             lock (_lock)
             {
                 _machine.Disconnected();
-                _effects.Clear();
+                _effects.AddRange(_replied);
                 _replied.Clear();
             }
+            // What was to be said is lost with the link; what the shard is to do is not.
+            PerformHere();
         }
         // It knows why the link has ended.
         await reading.ConfigureAwait(false);
@@ -254,37 +268,51 @@ internal sealed class ShardShipper : IAsyncDisposable
     private async ValueTask<bool> PerformAsync(IShipLink link)
     {
         bool isOpen = true;
-        for (int i = 0; i < _effects.Count && isOpen; i++)
+        int done = 0;
+        while (done < _effects.Count && isOpen)
         {
-            switch (_effects[i])
-            {
-                case ShipperEffect.Send send:
-                    isOpen = await SendAsync(link, send.Request, isLast: i == _effects.Count - 1).ConfigureAwait(false);
-                    break;
-                case ShipperEffect.Seed seed:
-                    _listener.OnSeedWanted(seed.Generation, seed.Why);
-                    break;
-                case ShipperEffect.HoldWrites hold:
-                    _listener.HoldWrites(hold.IsHeld);
-                    break;
-                case ShipperEffect.Warn warn:
-                    _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
-                    break;
-                case ShipperEffect.Detached:
-                    _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at its budget: it has to be seeded again");
-                    break;
-                case ShipperEffect.ShardTaken taken:
-                    _listener.OnShippingDeposed(taken.By, isSite: false);
-                    break;
-                case ShipperEffect.SiteDeposed deposed:
-                    _listener.OnShippingDeposed(deposed.By, isSite: true);
-                    break;
-                default:
-                    throw new UnreachableException();
-            }
+            ShipperEffect effect = _effects[done++];
+            if (effect is ShipperEffect.Send send) { isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false); }
+            else { Perform(effect); }
+        }
+        _effects.RemoveRange(0, done);
+        return isOpen;
+    }
+
+    private void Perform(ShipperEffect effect)
+    {
+        switch (effect)
+        {
+            case ShipperEffect.Seed seed:
+                _listener.OnSeedWanted(seed.Generation, seed.Why);
+                break;
+            case ShipperEffect.HoldWrites hold:
+                _listener.HoldWrites(hold.IsHeld);
+                break;
+            case ShipperEffect.Warn warn:
+                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
+                break;
+            case ShipperEffect.Detached:
+                _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at its budget: it has to be seeded again");
+                break;
+            case ShipperEffect.ShardTaken taken:
+                _listener.OnShippingDeposed(taken.By, isSite: false);
+                break;
+            case ShipperEffect.SiteDeposed deposed:
+                _listener.OnShippingDeposed(deposed.By, isSite: true);
+                break;
+            default:
+                throw new UnreachableException();
+        }
+    }
+
+    private void PerformHere()
+    {
+        foreach (ShipperEffect effect in _effects)
+        {
+            if (effect is not ShipperEffect.Send) { Perform(effect); }
         }
         _effects.Clear();
-        return isOpen;
     }
 
     private async ValueTask<bool> SendAsync(IShipLink link, ShipRequest request, bool isLast)

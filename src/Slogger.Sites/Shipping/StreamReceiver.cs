@@ -12,10 +12,11 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Shipping;
 
-/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task: what takes time is done elsewhere.</summary>
+/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task, but for <see cref="OnFailed"/>: what takes time is done elsewhere.</summary>
 internal interface IStreamOwner
 {
     /// <summary>Tell the watermark service.</summary>
@@ -30,7 +31,7 @@ internal interface IStreamOwner
     /// <summary>The shard can be opened as a primary's.</summary>
     void Open(SiteEpoch number);
 
-    /// <summary>The receiver cannot go on.</summary>
+    /// <summary>The receiver cannot go on: it takes nothing any more, and has ended its calls. Any thread, once.</summary>
     void OnFailed(string why);
 }
 
@@ -62,6 +63,8 @@ internal sealed class StreamReceiver : IAsyncDisposable
     private readonly Task _running;
     private IReplyLink? _link;
     private ShipMessage _message;
+    private volatile bool _hasFailed;
+    private int _failures;
     private Task _syncing = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
 
     /// <summary>A piece that waits for its turn.</summary>
@@ -107,18 +110,29 @@ internal sealed class StreamReceiver : IAsyncDisposable
     public WorldPoint Held => _log.IsEmpty ? default : _log.HeldCut;
 
     /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used again.</summary>
+    /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
     public async ValueTask ReceivedAsync(ShipMessage message, IReplyLink link)
     {
-        var taken = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        var taken = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
         await PostAsync(() =>
         {
-            (_link, _message) = (link, message);
-            _machine.Received(message.Request, _effects);
-            Perform();
-            _message = default;
-            taken.SetResult();
+            // Its bytes are its sender's until this has been said, whatever becomes of it: nobody looks at them later.
+            bool isTaken = false;
+            try
+            {
+                if (_stop.IsCancellationRequested || _hasFailed) { return; }
+                (_link, _message) = (link, message);
+                _machine.Received(message.Request, _effects);
+                Perform();
+                isTaken = true;
+            }
+            finally
+            {
+                _message = default;
+                taken.SetResult(isTaken);
+            }
         }).ConfigureAwait(false);
-        await taken.Task.WaitAsync(_stop).ConfigureAwait(false);
+        if (!await taken.Task.ConfigureAwait(false)) { throw new OperationCanceledException("The receiver has stopped."); }
     }
 
     /// <summary>The watermark service says how far the backup may go.</summary>
@@ -160,9 +174,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
     {
         try
         {
-            while (!_stop.IsCancellationRequested)
+            while (!_stop.IsCancellationRequested && !_hasFailed)
             {
-                while (_inputs.Reader.TryRead(out Action? input))
+                while (!_hasFailed && _inputs.Reader.TryRead(out Action? input))
                 {
                     input();
                     Perform();
@@ -174,10 +188,31 @@ internal sealed class StreamReceiver : IAsyncDisposable
         }
         catch (Exception e)
         {
-            // A broken invariant, or a disk that failed: whoever runs it decides, and nothing more is taken.
-            _inputs.Writer.TryComplete();
-            if (!_stop.IsCancellationRequested) { _owner.OnFailed(e is LogException or MetadataException ? e.Message : e.ToString()); }
+            Fail(e);
         }
+        _inputs.Writer.TryComplete();
+        // Whoever waits is told: nothing of it is performed any more.
+        while (_inputs.Reader.TryRead(out Action? rest))
+        {
+            try
+            {
+                rest();
+            }
+            catch (Exception e) when (e is BrokenInvariantException or LogException)
+            {
+                // It failed before.
+            }
+            _effects.Clear();
+        }
+        Forget();
+    }
+
+    // A broken invariant, or a disk that failed: whoever runs it decides, and nothing more is taken.
+    private void Fail(Exception e)
+    {
+        if (_stop.IsCancellationRequested || Interlocked.Exchange(ref _failures, 1) != 0) { return; }
+        _hasFailed = true;
+        _owner.OnFailed(e is LogException or MetadataException ? e.Message : e.ToString());
     }
 
     private async Task WaitAsync()
@@ -199,7 +234,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
         switch (effect)
         {
             case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
-            case ReceiverEffect.NoteSender note: _noting = NoteAsync(note.Sender); break;
+            // One at a time: who is not answered says hello again.
+            case ReceiverEffect.NoteSender note when _noting.IsCompleted: _noting = NoteAsync(note.Sender); break;
+            case ReceiverEffect.NoteSender: break;
             case ReceiverEffect.Count: _counting = CountAsync(); break;
             case ReceiverEffect.Keep keep: Keep(keep.Piece); break;
             case ReceiverEffect.Append append: Append(append.Piece); break;
@@ -210,7 +247,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
             case ReceiverEffect.Apply apply: _owner.Apply(apply.To); break;
             case ReceiverEffect.Final final: _owner.Final(final.Message); break;
             case ReceiverEffect.Void branch:
-                Begin(branch.Branch.WorldLine, branch.Branch.At.Version);
+                Begin(branch.Branch.WorldLine, branch.Branch.At.Version, null);
                 _machine.Voided(_effects);
                 break;
             case ReceiverEffect.Open open: _owner.Open(open.Number); break;
@@ -229,11 +266,8 @@ internal sealed class StreamReceiver : IAsyncDisposable
     {
         Kept kept = _kept.Dequeue();
         if (kept.Piece != piece) { throw new UnreachableException($"{piece} is to be appended, {kept.Piece} was kept."); }
-        if (!piece.IsBranch) { Append(kept); }
-        else if (Begin(piece.To.WorldLine, piece.To.Closed) is var offset && offset != piece.To.Offset)
-        {
-            throw new BrokenInvariantException($"I7: world-line {piece.To.WorldLine} begins at {piece.To}, and version {piece.To.Closed} ends at offset {offset} here");
-        }
+        if (piece.IsBranch) { Begin(piece.To.WorldLine, piece.To.Closed, piece.To.Offset); }
+        else { Append(kept); }
         ArrayPool<byte>.Shared.Return(kept.Bytes);
     }
 
@@ -259,12 +293,17 @@ internal sealed class StreamReceiver : IAsyncDisposable
     }
 
     // The stream is the same whatever its identity at the primary: here nobody asks for that.
-    private long Begin(WorldLine line, Core.Versions.Version version)
+    private void Begin(WorldLine line, Version version, long? offset)
     {
         _log.Sync();
-        Boundary branch = _log.BoundaryAtOrBelow(version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {version}, at which world-line {line} begins.");
-        _log.BeginWorldLine(line, branch with { Version = version }, _log.ReplicationId);
-        return branch.Offset;
+        // Before the first version has ended the log's own beginning is where it goes back to.
+        Boundary? branch = _log.BoundaryAtOrBelow(version)
+            ?? (offset == _log.Origin.Offset ? new(_log.WorldLine, version, _log.Origin.Offset, _log.Origin.Database, default) : null);
+        if (branch is not { } at || (offset is { } expected && at.Offset != expected))
+        {
+            throw new BrokenInvariantException($"I7: world-line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
+        }
+        _log.BeginWorldLine(line, at with { Version = version }, _log.ReplicationId);
     }
 
     private void Forget()
@@ -284,10 +323,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
         {
             // Stopping.
         }
-        catch (LogException e)
+        catch (Exception e)
         {
-            _inputs.Writer.TryComplete();
-            _owner.OnFailed(e.Message);
+            Fail(e);
         }
     }
 
@@ -337,7 +375,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
             }
             catch (MetadataException e)
             {
-                _owner.OnFailed(e.Message);
+                Fail(e);
                 return;
             }
         }

@@ -15,7 +15,7 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Follows the watermark.</summary>
 internal sealed class WatermarkFollower : IAsyncDisposable
 {
-    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), SayAgain = TimeSpan.FromMilliseconds(500);
 
     private readonly GrpcChannel _channel;
     private readonly string _target;
@@ -103,7 +103,8 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 if (!await call.WriteAsync(wire).ConfigureAwait(false)) { return; }
                 told[stream] = report;
             }
-            await _wanted.WaitAsync(over.Token).ConfigureAwait(false);
+            // A service that has not read in SQL yet that a stream was seeded anew has passed over what that said.
+            if (!await _wanted.WaitAsync(SayAgain, over.Token).ConfigureAwait(false)) { told.Clear(); }
         }
     }
 }

@@ -1,7 +1,7 @@
 // The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two at once do no harm, and nothing is lost
 // with one: whoever follows says all again to the next.
-using System.Collections.Immutable;
 using System.Threading.Channels;
+using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
@@ -25,6 +25,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private readonly List<Channel<WorldPoint>> _followers = [];
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _watching;
+    private readonly Dictionary<ShardId, WatermarkReport> _said = [];
+    private int _members;
     private bool _isMine = true;
 
     /// <summary>Begins: nobody has reported.</summary>
@@ -34,7 +36,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     public WatermarkRole(IMetadataStore metadata, string cluster, SiteState site)
     {
         (_metadata, _cluster) = (metadata, cluster);
-        _machine = new(MembersOf(site));
+        _machine = new(site.Generations);
+        _members = site.Generations.Length;
         _watching = WatchAsync();
     }
 
@@ -86,7 +89,11 @@ internal sealed class WatermarkRole : IAsyncDisposable
             new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held)));
         lock (_lock)
         {
-            if (!_isMine || !_machine.Report(report)) { return; }
+            if (report.Stream.Number < 0 || report.Stream.Number >= _members) { return; }
+            // What is said again is told again: who follows may have passed over it, since its own log was not there yet.
+            bool isAgain = _machine.Current is not null && report == _said.GetValueOrDefault(report.Stream);
+            _said[report.Stream] = report;
+            if (!_isMine || (!_machine.Report(report) && !isAgain)) { return; }
             foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(_machine.Current!.Value); }
         }
     }
@@ -111,7 +118,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
                 lock (_lock)
                 {
                     _isMine = site.Role == SiteRole.Backup;
-                    _machine.Members(MembersOf(site));
+                    _machine.Members(site.Generations);
+                    _members = site.Generations.Length;
                 }
             }
             catch (MetadataException)
@@ -120,6 +128,4 @@ internal sealed class WatermarkRole : IAsyncDisposable
             }
         }
     }
-
-    private static ImmutableArray<long> MembersOf(SiteState site) => site.Generations;
 }

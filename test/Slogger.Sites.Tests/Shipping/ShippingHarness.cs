@@ -164,9 +164,10 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private void BeginWorldLine(Random random)
     {
         PrimaryLog.Sync();
-        if (PrimaryLog.DurableBoundary is not { } last) { return; }
-        Version at = new(random.NextInt64(Shard.RecordedCut.Version.Number, last.Version.Number + 1));
-        if (PrimaryLog.BoundaryAtOrBelow(at) is not { } branch || branch.Version < Shard.RecordedCut.Version) { return; }
+        Version at = new(random.NextInt64(Shard.RecordedCut.Version.Number, PrimaryLog.DurableEnd.Closed.Number + 1));
+        // Before the first version has ended: to the beginning.
+        Boundary branch = PrimaryLog.BoundaryAtOrBelow(at) ?? new(PrimaryLog.WorldLine, Version.Zero, 1000, 0, default);
+        if (branch.Version < Shard.RecordedCut.Version) { return; }
         WorldLine next = PrimaryLog.WorldLine.Next;
         PrimaryLog.BeginWorldLine(next, branch, ReplicationId);
         Shard.RecordedCut = new(next, branch.Version);

@@ -106,6 +106,12 @@ public sealed class ShippingTests : ShippingHarness
         PrimaryLog.Sync();
         shipper.Wake();
         await UntilAsync(() => Shard.Deposed is { IsSite: true });
+        // One that starts by then knows of the failover from SQL alone, and says so to whoever comes.
+        Shard.Deposed = null;
+        await Receiver.DisposeAsync();
+        await StartReceiverAsync();
+        await using ShardShipper late = NewShipper(new BadWay(1, () => Receiver, isGood: true));
+        await UntilAsync(() => Shard.Deposed is { IsSite: true });
         WorldPoint final = Backup.FinalOf!.Value.Held;
         await Metadata.DecideFailoverAsync("c", number, final, []);
         await Receiver.DecidedAsync(number, final);
