@@ -14,6 +14,9 @@ public sealed record GrpcTls
     /// <summary>Our own certificate with its key. A server needs one; a client without one shows none.</summary>
     public X509Certificate2? Certificate { get; init; }
 
+    /// <summary>What leads from it to an authority that the peer knows: shown with it. Default: none.</summary>
+    public IReadOnlyList<X509Certificate2> Chain { get; init; } = [];
+
     /// <summary>Who may have issued the peer's certificate. Default: none given.</summary>
     public IReadOnlyList<X509Certificate2> Authorities { get; init; } = [];
 
@@ -34,9 +37,12 @@ public sealed record GrpcTls
         var authorities = new X509Certificate2Collection();
         if (authoritiesFile is not null) { authorities.ImportFromPemFile(authoritiesFile); }
         if (authoritiesFile is not null && authorities.Count == 0) { throw new CryptographicException($"no certificate in {authoritiesFile}"); }
+        var chain = new X509Certificate2Collection();
+        if (certificateFile is not null) { chain.ImportFromPemFile(certificateFile); }
         return new()
         {
             Certificate = certificateFile is null ? null : X509Certificate2.CreateFromPemFile(certificateFile, keyFile),
+            Chain = [.. chain.Skip(1)],
             Authorities = [.. authorities],
         };
     }
@@ -74,7 +80,7 @@ public sealed record GrpcTls
 
     private SslStreamCertificateContext? _context;
 
-    private static SslStreamCertificateContext Context(X509Certificate2 certificate) => SslStreamCertificateContext.Create(certificate, null, offline: true);
+    private SslStreamCertificateContext Context(X509Certificate2 certificate) => SslStreamCertificateContext.Create(certificate, [.. Chain], offline: true);
 
     private X509ChainPolicy Policy(string use)
     {

@@ -33,7 +33,16 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
         LogIndex durable = log.DurableEnd;
         if (from.Offset < log.StartOffset) { return null; }
         long offset = Math.Min(Math.Min(limit.Offset, durable.Offset), from.Offset + bytesMax);
-        Find(from, offset);
+        try
+        {
+            Find(from, offset);
+        }
+        catch (FileNotFoundException)
+        {
+            // Trimmed while it was being read.
+            Forget();
+            return null;
+        }
         if (_isCutShort) { offset = Math.Min(offset, _cached[^1].Offset); }
         offset = Math.Max(offset, from.Offset);
         Version closed = from.Closed;
@@ -63,7 +72,7 @@ public sealed class LogPieces(VersionLog log) : IShippedLog, IDisposable
             {
                 ReadFiles(from, to, bytes);
             }
-            catch (LogHistoryChangedException)
+            catch (Exception e) when (e is LogHistoryChangedException or FileNotFoundException)
             {
                 Forget();
                 return false;

@@ -163,6 +163,30 @@ public sealed class AccessTests : IDisposable
         }
     }
 
+    // Who knows the root alone is shown the way to it.
+    [Fact]
+    public async Task Tls_WithAnIntermediateAuthority_ShowsIt()
+    {
+        string directory = Directory.CreateTempSubdirectory("slogger-gr-").FullName;
+        try
+        {
+            using Authority intermediate = _ours.Sub("in between");
+            using X509Certificate2 certificate = intermediate.Issue(Authority.ServerUse);
+            string pem = Path.Combine(directory, "server.pem"), authority = Path.Combine(directory, "ca.pem");
+            await File.WriteAllTextAsync(pem, $"{certificate.ExportCertificatePem()}\n{certificate.GetECDsaPrivateKey()!.ExportPkcs8PrivateKeyPem()}\n{intermediate.Certificate.ExportCertificatePem()}\n");
+            await File.WriteAllTextAsync(authority, _ours.Certificate.ExportCertificatePem());
+            GrpcTls server = GrpcTls.Load(pem, null, null);
+            GrpcChannelOptions client = new() { Tls = GrpcTls.Load(null, null, authority) };
+            await using EchoServer whole = await EchoServer.StartAsync(EchoServer.Local with { Tls = server }), alone = await EchoServer.StartAsync(EchoServer.Local with { Tls = server with { Chain = [] } });
+            Assert.Equal((StatusCode.OK, ""), await CallAsync(whole, client));
+            Assert.Equal(StatusCode.Unavailable, (await CallAsync(alone, client)).Item1);
+        }
+        finally
+        {
+            Directory.Delete(directory, recursive: true);
+        }
+    }
+
     [Fact]
     public async Task Secret_MissingOrWrong_IsUnauthenticated()
     {

@@ -65,11 +65,11 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
         try
         {
             text = Bytes.Text(buffer[..Ours().WriteAsk(buffer, asked, One)]);
-            Assert.Equal(cluster.First.Ask("GET", "{b}1"), text);
+            Assert.Equal(cluster.First.Ask("GET", "{b}redirected"), text);
             cluster.First.Ask("CLUSTER", "SETSLOT", $"{asked}", "STABLE");
             cluster.First.Ask("SET", "b", "x");
             cluster.First.Ask("CLUSTER", "SETSLOT", $"{asked}", "MIGRATING", other);
-            Assert.Equal(cluster.First.Ask("MGET", "b", "{b}1"), Bytes.Text(ClusterReplies.TryAgain));
+            Assert.Equal(cluster.First.Ask("MGET", "b", "{b}redirected"), Bytes.Text(ClusterReplies.TryAgain));
         }
         finally
         {

@@ -157,6 +157,8 @@ public sealed class BackupSiteTests : IAsyncLifetime
         foreach (Primary primary in _primaries) { primary.Log.Sync(); }
         RecordCut();
         await UntilAsync(() => _processes.All(p => p!.Watermark > default(WorldPoint)) && _primaries.All(p => p.Shipper.Status.BackedUp == p.Log.End));
+        // Each stream says in SQL that it counts when a watermark has come to it.
+        while (!(await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == StreamPhase.Counts)) { await Task.Delay(2); }
     }
 
     // Every shard closes every version: the cut is what all have durable.

@@ -49,7 +49,7 @@ internal readonly record struct ShipperStatus(
 internal sealed class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10);
 
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;
@@ -66,6 +66,7 @@ internal sealed class ShardShipper : IAsyncDisposable
     private readonly Task _running;
     private long _bytesSent;
     private volatile string? _problem = "not connected yet";
+    private volatile bool _hasAnswered;
 
     /// <summary>Begins to ship.</summary>
     /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that what is not durable yet can be shipped.</param>
@@ -135,10 +136,8 @@ internal sealed class ShardShipper : IAsyncDisposable
         {
             try
             {
+                LookWhileAway();
                 await using IShipLink link = await _connector.ConnectAsync(_stop.Token).ConfigureAwait(false);
-                if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
-                _problem = null;
-                pause = ReconnectFirst;
                 await ServeAsync(link).ConfigureAwait(false);
             }
             catch (ShipLinkException e)
@@ -156,7 +155,9 @@ internal sealed class ShardShipper : IAsyncDisposable
                 _listener.OnShippingFailed(e is LogException ? e.Message : e.ToString());
                 return;
             }
-            LookWhileAway();
+            // Whoever refuses this shipper does so only when it has spoken.
+            if (_hasAnswered) { pause = ReconnectFirst; }
+            _hasAnswered = false;
             await Task.Delay(pause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, ReconnectMax.Ticks));
         }
@@ -205,6 +206,8 @@ internal sealed class ShardShipper : IAsyncDisposable
         }
         finally
         {
+            // A link that takes nothing any more has a reason, which the reader is about to hear.
+            if (!_stop.IsCancellationRequested) { await Task.WhenAny(reading, Task.Delay(ReasonLimit, CancellationToken.None)).ConfigureAwait(false); }
             await ended.CancelAsync().ConfigureAwait(false);
             lock (_lock)
             {
@@ -226,6 +229,9 @@ internal sealed class ShardShipper : IAsyncDisposable
             while (true)
             {
                 ShipReply reply = await link.ReceiveAsync(ended.Token).ConfigureAwait(false);
+                _hasAnswered = true;
+                if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
+                _problem = null;
                 WorldPoint before, after;
                 lock (_lock)
                 {
@@ -320,20 +326,33 @@ internal sealed class ShardShipper : IAsyncDisposable
         _ends.Clear();
         if (request is not ShipRequest.Piece { IsHeartbeat: false, IsBranch: false } piece)
         {
-            return await link.SendAsync(new(request, default, _ends), isLast).ConfigureAwait(false);
+            return await TakenAsync(link.SendAsync(new(request, default, _ends), isLast)).ConfigureAwait(false);
         }
         int length = (int)(piece.To.Offset - piece.From.Offset);
         byte[] bytes = ArrayPool<byte>.Shared.Rent(length);
+        bool isOpen = true;
+        // Gone meanwhile: for the machine it was lost on the way.
+        if (_pieces.Read(piece.From, piece.To, bytes.AsSpan(0, length), _ends))
+        {
+            Volatile.Write(ref _bytesSent, _bytesSent + length);
+            isOpen = await TakenAsync(link.SendAsync(new(request, new(bytes, 0, length), _ends), isLast)).ConfigureAwait(false);
+        }
+        // Not if that has failed: somebody may be sending them yet.
+        ArrayPool<byte>.Shared.Return(bytes);
+        return isOpen;
+    }
+
+    // Who does not read holds up everything here, and the log grows.
+    private static async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
+    {
+        if (sending.IsCompletedSuccessfully) { return sending.Result; }
         try
         {
-            // Gone meanwhile: for the machine it was lost on the way.
-            if (!_pieces.Read(piece.From, piece.To, bytes.AsSpan(0, length), _ends)) { return true; }
-            Volatile.Write(ref _bytesSent, _bytesSent + length);
-            return await link.SendAsync(new(request, new(bytes, 0, length), _ends), isLast).ConfigureAwait(false);
+            return await sending.AsTask().WaitAsync(TakenLimit).ConfigureAwait(false);
         }
-        finally
+        catch (TimeoutException e)
         {
-            ArrayPool<byte>.Shared.Return(bytes);
+            throw new ShipLinkException($"the receiver has taken nothing for {TakenLimit.TotalSeconds} s", e);
         }
     }
 

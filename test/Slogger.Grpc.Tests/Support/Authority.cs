@@ -10,12 +10,23 @@ public sealed class Authority : IDisposable
     public const string ServerUse = "1.3.6.1.5.5.7.3.1", ClientUse = "1.3.6.1.5.5.7.3.2";
     private readonly ECDsa _key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
 
-    public Authority(string name)
+    public Authority(string name) => Certificate = RequestOf(name).CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-100), DateTimeOffset.UtcNow.AddDays(100));
+
+    private Authority(string name, Authority above)
+    {
+        using X509Certificate2 issued = RequestOf(name).Create(above.Certificate, DateTimeOffset.UtcNow.AddDays(-50), DateTimeOffset.UtcNow.AddDays(50), RandomNumberGenerator.GetBytes(8));
+        Certificate = issued.CopyWithPrivateKey(_key);
+    }
+
+    /// <summary>An authority that this one vouches for.</summary>
+    public Authority Sub(string name) => new(name, this);
+
+    private CertificateRequest RequestOf(string name)
     {
         var request = new CertificateRequest($"CN={name}", _key, HashAlgorithmName.SHA256);
         request.CertificateExtensions.Add(new X509BasicConstraintsExtension(true, false, 0, true));
         request.CertificateExtensions.Add(new X509KeyUsageExtension(X509KeyUsageFlags.KeyCertSign, true));
-        Certificate = request.CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-100), DateTimeOffset.UtcNow.AddDays(100));
+        return request;
     }
 
     public X509Certificate2 Certificate { get; }
