@@ -61,6 +61,7 @@ internal sealed class ShardShipper : IAsyncDisposable
     private readonly LogPieces _pieces;
     private readonly List<VersionEnd> _ends = [];
     private readonly List<ShipperEffect> _effects = [], _replied = [];
+    // Not disposed: the log may be appended to until the end, and after it.
     private readonly SemaphoreSlim _wanted = new(0, 1);
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
@@ -126,7 +127,6 @@ internal sealed class ShardShipper : IAsyncDisposable
         await _running.ConfigureAwait(false);
         _pieces.Dispose();
         _stop.Dispose();
-        _wanted.Dispose();
     }
 
     private async Task RunAsync()
@@ -217,9 +217,9 @@ internal sealed class ShardShipper : IAsyncDisposable
             }
             // What was to be said is lost with the link; what the shard is to do is not.
             PerformHere();
+            // It knows why the link has ended, and says so.
+            await reading.ConfigureAwait(false);
         }
-        // It knows why the link has ended.
-        await reading.ConfigureAwait(false);
     }
 
     private async Task ReadAsync(IShipLink link, CancellationTokenSource ended)

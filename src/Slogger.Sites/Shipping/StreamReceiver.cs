@@ -52,6 +52,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
     private readonly VersionLog _log;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
+    private readonly long _owned;
     private readonly IStreamOwner _owner;
     private readonly ILogSink _report;
     private readonly Receiver _machine;
@@ -86,6 +87,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
         (_log, _metadata, _cluster, _owner, _report) = (log, metadata, cluster, owner, report);
         _stop = _stopping.Token;
         StreamState state = site.Streams[stream.Number];
+        _owned = state.Owner;
         bool isSeeded = !log.IsEmpty && state.Phase != StreamPhase.Empty;
         _machine = new(new ReceiverStart
         {
@@ -335,14 +337,17 @@ internal sealed class StreamReceiver : IAsyncDisposable
         try
         {
             Sender? newest = null;
-            await _metadata.ChangeSiteAsync(
+            SiteAnswer answer = await _metadata.ChangeSiteAsync(
                 _cluster,
                 site =>
                 {
+                    // Somebody else's stream: what he may not admit any more is none of this process's business.
+                    if (site.Streams[_machine.Stream.Number].Owner != _owned) { return new(null, $"stream {_machine.Stream} is received by another process"); }
                     (SiteState after, newest) = site.Admit(_machine.Stream, sender);
                     return new(after, null);
                 },
                 _stop).ConfigureAwait(false);
+            if (answer.Error is { } error) { Fail(new MetadataException(error)); }
             if (newest is { } known) { await PostAsync(() => _machine.SenderNoted(sender, known, _effects)).ConfigureAwait(false); }
         }
         catch (OperationCanceledException)

@@ -22,6 +22,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private readonly Action<WorldPoint> _onWatermark;
     private readonly ILogSink _report;
     private readonly ConcurrentDictionary<ShardId, WatermarkReport> _reports = [];
+    // Not disposed: somebody may report until the end, and after it.
     private readonly SemaphoreSlim _wanted = new(0, 1);
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
@@ -59,7 +60,6 @@ internal sealed class WatermarkFollower : IAsyncDisposable
         await _stop.CancelAsync().ConfigureAwait(false);
         await _running.ConfigureAwait(false);
         _channel.Dispose();
-        _wanted.Dispose();
         _stop.Dispose();
     }
 

@@ -83,8 +83,19 @@ public sealed class ShippingTests : ShippingHarness
         await StartReceiverAsync();
         Shard.Deposed = null;
         await using ShardShipper again = NewShipper(way, epoch: 1);
-        await UntilAsync(() => again.Status.State == ShipperState.Deposed);
-        Assert.NotNull(Shard.Deposed);
+        await UntilAsync(() => Shard.Deposed is not null);
+        Assert.Equal(ShipperState.Deposed, again.Status.State);
+    }
+
+    [Fact]
+    public async Task Receiver_WhoseStreamAnotherProcessHasTaken_Ends()
+    {
+        await StartReceiverAsync();
+        await Metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), 99), null));
+        await using ShardShipper shipper = NewShipper(new BadWay(1, () => Receiver, isGood: true));
+        while (Backup.Failure is null) { await Task.Delay(2); }
+        Assert.Contains("by another process", Backup.Failure, StringComparison.Ordinal);
+        Assert.Equal(1000, BackupLog.EndOffset);
     }
 
     [Fact]
