@@ -53,7 +53,8 @@ internal abstract class RedisShard : VersionedShard
 
     protected override async Task MaintainAsync(CancellationToken stop)
     {
-        if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
+        // No client's command: it is left out of the statistics.
+        if (IsOpen && await _fence.KeepAsync(stop).ConfigureAwait(false) && _loop is { } loop) { loop.Post(() => loop.CountInternal("ping")); }
     }
 
     /// <inheritdoc />

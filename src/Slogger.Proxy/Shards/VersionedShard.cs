@@ -37,7 +37,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
-    private FrontEndLoop? _loop;
+    protected FrontEndLoop? _loop;
     private Marker _pendingMarker;
     private long _committed;
     private long _worldLine;

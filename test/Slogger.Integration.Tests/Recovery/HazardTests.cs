@@ -97,6 +97,20 @@ public sealed class HazardTests
         await list.CheckAsync("written again");
     }
 
+    // It asks its Redis now and then whether it is still there: no client did.
+    [Fact]
+    public async Task Statistics_OfAProxyThatNobodyUses_ShowNothingOfItsOwn()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("CONFIG", "RESETSTAT");
+        await Task.Delay(TimeSpan.FromSeconds(3.5));
+        string text = (await client.DoAsync("INFO", "commandstats")).Text;
+        Assert.DoesNotContain("cmdstat_ping", text, StringComparison.Ordinal);
+    }
+
     // No version was closed, so the log shows none: only what the proxy has noted of its clock.
     [Fact]
     public async Task Clock_SetBackWhileTheProxyIsAway_OpensNoVersionAgain()
