@@ -275,13 +275,20 @@ internal sealed class ShardShipper : IAsyncDisposable
     {
         bool isOpen = true;
         int done = 0;
-        while (done < _effects.Count && isOpen)
+        try
         {
-            ShipperEffect effect = _effects[done++];
-            if (effect is ShipperEffect.Send send) { isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false); }
-            else { Perform(effect); }
+            while (done < _effects.Count && isOpen)
+            {
+                ShipperEffect effect = _effects[done++];
+                if (effect is ShipperEffect.Send send) { isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false); }
+                else { Perform(effect); }
+            }
         }
-        _effects.RemoveRange(0, done);
+        finally
+        {
+            // What was done is not done again, however this ends.
+            _effects.RemoveRange(0, done);
+        }
         return isOpen;
     }
 

@@ -1,15 +1,10 @@
 // A log that is shipped while it is written, over a bad link, from processes and to processes that end at any moment and forget what they had not synced: what the
 // backup's log holds is at any time a beginning of the primary's, and the cuts that it notes are those that were recorded.
 using System.Buffers;
-using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
-using Slogger.Core.Time;
-using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Slogger.Metadata;
-using Slogger.Proxy.Configuration;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 
