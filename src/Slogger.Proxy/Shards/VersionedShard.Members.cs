@@ -136,7 +136,11 @@ internal abstract partial class VersionedShard
                     if (_machine is { NeedsMarker: false, MarkerInFlight: false } machine)
                     {
                         last ??= machine.LastBoundary.Version;
-                        if (machine.Committed.Version >= last) { break; }
+                        if (machine.Committed.Version >= last)
+                        {
+                            _mayLeave.TrySetResult();
+                            return;
+                        }
                     }
                 }
             }
@@ -147,13 +151,18 @@ internal abstract partial class VersionedShard
             }
             await Task.Delay(LeavePeriod, CancellationToken.None).ConfigureAwait(false);
         }
-        _mayLeave.TrySetResult();
     }
 
     // Whatever was answered is in the cut.
     private async Task EndMembershipAsync()
     {
         if (_seat.State != MemberState.Leaving) { return; }
+        if (!_mayLeave.Task.IsCompleted)
+        {
+            // Stopped before: it counts until it has been started again, or slogger leave has found it dead.
+            _report.Warn($"shard {_seat.Shard}: stopped before the cut had come to what it served, so that it has not left: start it again, or give slogger leave once more");
+            return;
+        }
         bool isClosed;
         lock (_machineLock) { isClosed = _machine is { IsClosed: true }; }
         if (!isClosed)
