@@ -8,12 +8,15 @@ namespace Slogger.Proxy.Tests.Harness;
 
 internal sealed class MarkerRelay : IDisposable
 {
+    /// <summary>What the relay itself asks when it has caught a marker: behind the answer Redis has said all that it had to say before.</summary>
+    private const string Sentinel = "what was before has been answered";
+
     private readonly Socket _listener = new(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
     private readonly int _redis;
     private readonly List<Link> _links = [];
     private volatile string? _watched;
     private volatile bool _catches;
-    private Link? _caught;
+    private volatile Link? _caught;
 
     public MarkerRelay(RedisServer redis)
     {
@@ -96,8 +99,7 @@ internal sealed class MarkerRelay : IDisposable
             {
                 _catches = false;
                 link.Held = buffer[..count];
-                _caught = link;
-                Caught.SetResult();
+                link.Redis.Send(Encoding.Latin1.GetBytes($"*2\r\n$4\r\nPING\r\n${Sentinel.Length}\r\n{Sentinel}\r\n"));
                 return;
             }
             // On this machine the end of a connection is there before the answer to what has ended it.
@@ -115,10 +117,20 @@ internal sealed class MarkerRelay : IDisposable
         {
             while (link.Redis.Receive(buffer) is > 0 and int count)
             {
+                string text = Encoding.Latin1.GetString(buffer, 0, count);
                 if (link == _caught)
                 {
-                    said = Encoding.Latin1.GetString(buffer, 0, count);
+                    said = text;
                     break;
+                }
+                if (link.Held.Length != 0)
+                {
+                    said += text;
+                    if (!said.EndsWith($"{Sentinel}\r\n", StringComparison.Ordinal)) { continue; }
+                    link.Proxy.Send(Encoding.Latin1.GetBytes(said[..said.LastIndexOf('$')]));
+                    (said, _caught) = ("", link);
+                    Caught.SetResult();
+                    continue;
                 }
                 link.Proxy.Send(buffer, count, SocketFlags.None);
             }
