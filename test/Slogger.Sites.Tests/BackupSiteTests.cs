@@ -11,6 +11,7 @@ using Slogger.Grpc.Tests.Support;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Shipping;

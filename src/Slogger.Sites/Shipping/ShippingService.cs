@@ -5,6 +5,7 @@ using Slogger.Core.Shipping;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
+using Slogger.Proxy.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Shipping;

@@ -12,6 +12,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Shipping;

@@ -3,6 +3,7 @@ using System.Buffers;
 using System.Threading.Channels;
 using Slogger.Core.Shipping;
 using Slogger.Log;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Shipping;
 
 namespace Slogger.Sites.Tests.Shipping;

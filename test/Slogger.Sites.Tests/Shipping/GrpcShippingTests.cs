@@ -8,6 +8,7 @@ using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Grpc.Tests.Support;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 

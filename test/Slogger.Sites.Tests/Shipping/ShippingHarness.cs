@@ -9,6 +9,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 

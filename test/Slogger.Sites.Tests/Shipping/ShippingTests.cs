@@ -5,6 +5,7 @@ using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 

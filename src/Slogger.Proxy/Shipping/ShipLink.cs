@@ -5,7 +5,7 @@ using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 
-namespace Slogger.Sites.Shipping;
+namespace Slogger.Proxy.Shipping;
 
 /// <summary>A request, with what a piece holds of the log.</summary>
 /// <param name="Request">What the shipper's machine said.</param>

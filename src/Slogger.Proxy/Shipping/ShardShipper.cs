@@ -10,7 +10,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Proxy.Configuration;
 
-namespace Slogger.Sites.Shipping;
+namespace Slogger.Proxy.Shipping;
 
 /// <summary>Who is told what shipping asks of the shard. Any thread.</summary>
 internal interface IShipperListener
