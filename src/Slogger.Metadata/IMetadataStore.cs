@@ -86,6 +86,17 @@ public interface IMetadataStore : IAsyncDisposable
     /// <param name="cancellation">Gives up waiting.</param>
     Task<SiteAnswer> DecideFailoverAsync(string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation = default);
 
+    /// <summary>Notes where the process of a shard, or of a stream while this site is a backup, listens for the other site and for commands. Noting it again, or another
+    /// address, replaces it: the last process that has started is the one to speak to.</summary>
+    /// <param name="cluster">The cluster, which this database knows.</param>
+    /// <param name="shard">The shard; of a stream the primary's.</param>
+    /// <param name="address">HOST:PORT, as others reach it.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    Task NoteSiteAddressAsync(string cluster, ShardId shard, string address, CancellationToken cancellation = default);
+
+    /// <summary>Where the site's processes listen (<see cref="NoteSiteAddressAsync"/>); of a shard none of whose processes has ever said so, nothing.</summary>
+    Task<IReadOnlyDictionary<ShardId, string>> SiteAddressesAsync(string cluster, CancellationToken cancellation = default);
+
     /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
     Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
 

@@ -1,5 +1,6 @@
 // The schema: made once, upgraded step by step, refused when it is not ours or newer than we are.
 using System.Data.Common;
+using Slogger.Core.Sites;
 using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
 
@@ -79,6 +80,27 @@ public abstract partial class ConformanceTests
         Assert.Equal(Point("3:50"), (await store.AdvanceCutAsync("c")).Cut);
         Assert.Equal([Point("3:70"), Point("3:50")], (await store.ShardsAsync("c")).Select(s => s.Durable));
         Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(s.WorldLine, s.Entered));
+    }
+
+    [Fact]
+    public async Task Initialize_SchemaWithoutSiteAddresses_KeepsWhatTheSiteIs()
+    {
+        string spec = await FreshSpecAsync();
+        MetadataStoreOptions options = new();
+        await using (SqlMetadataStore old = new(MetadataStoreFactory.CreateDialect(spec, options), options, [.. SqlSchema.Steps.Where(s => s.Version <= 8)], TimeProvider.System))
+        {
+            // The tables are made, and found not to be those of this program.
+            await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
+            await old.GetOrCreateClusterAsync("c", Settings(2));
+            await BackupAsync(old);
+        }
+
+        await using SqlMetadataStore store = StoreWith(spec);
+        await store.InitializeAsync();
+        Assert.Equal(SiteRole.Backup, (await store.SiteAsync("c")).Role);
+        Assert.Empty(await store.SiteAddressesAsync("c"));
+        await store.NoteSiteAddressAsync("c", new(1), "b1:7001");
+        Assert.Single(await store.SiteAddressesAsync("c"));
     }
 
     [Fact]

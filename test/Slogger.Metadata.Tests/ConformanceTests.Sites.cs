@@ -152,6 +152,41 @@ public abstract partial class ConformanceTests
         foreach (IMetadataStore s in stores) { await s.DisposeAsync(); }
     }
 
+    [Fact]
+    public async Task SiteAddress_Noted_IsFoundByAnotherAndReplaced()
+    {
+        string spec = await FreshSpecAsync();
+        await using IMetadataStore store = await StoreOfAsync(spec), other = await StoreOfAsync(spec);
+        Assert.Empty(await store.SiteAddressesAsync("c"));
+        await store.NoteSiteAddressAsync("c", new(1), "b1:7001");
+        await store.NoteSiteAddressAsync("c", new(0), "b0:7001");
+        await store.NoteSiteAddressAsync("c", new(1), "[2001:db8::1]:7002");
+        await store.NoteSiteAddressAsync("c", new(1), "[2001:db8::1]:7002");
+        Assert.Equal([(new(0), "b0:7001"), (new(1), "[2001:db8::1]:7002")], (await other.SiteAddressesAsync("c")).Select(a => (a.Key, a.Value)).OrderBy(a => a.Key.Number));
+        // What the site is, and becomes, takes nothing of it away.
+        await BackupAsync(store);
+        await store.ChangeSiteAsync("c", s => new(s.Seeded(new(0), 1), null));
+        Assert.Equal(2, (await other.SiteAddressesAsync("c")).Count);
+        Assert.Empty(await store.SiteAddressesAsync("d"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.NoteSiteAddressAsync("unknown", new(0), "b0:7001"));
+        await Assert.ThrowsAsync<ArgumentException>(() => store.NoteSiteAddressAsync("c", new(0), ""));
+    }
+
+    [Fact]
+    public async Task SiteAddress_NotedByManyAtOnce_AllAreKept()
+    {
+        string spec = await FreshSpecAsync();
+        IMetadataStore[] stores = await Task.WhenAll(Enumerable.Range(0, 4).Select(_ => StoreOfAsync(spec)));
+        await Task.WhenAll(stores.Select((s, i) => EventuallyAsync(async () =>
+        {
+            await s.NoteSiteAddressAsync("c", new(i), $"b{i}:1");
+            await s.NoteSiteAddressAsync("c", new(9), "b9:1");
+            return true;
+        })));
+        Assert.Equal(5, (await stores[0].SiteAddressesAsync("c")).Count);
+        foreach (IMetadataStore s in stores) { await s.DisposeAsync(); }
+    }
+
     private static async Task<IMetadataStore> StoreOfAsync(string spec)
     {
         IMetadataStore store = MetadataStoreFactory.Create(spec);

@@ -1,6 +1,7 @@
 // What a site is, and what its backup's streams are: SiteState has the rules. A site that is not the primary has no owners of shards: what a proxy of before still
 // says is refused by the same comparisons as that of any deposed owner, and no shard is taken there (I6).
 using Slogger.Core.Cuts;
+using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
@@ -36,6 +37,43 @@ internal sealed partial class SqlMetadataStore
             {
                 if (before.Final is null) { await BeginAtFinalAsync(session, cluster, number, final, lineage, cancellation); }
             },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task NoteSiteAddressAsync(string cluster, ShardId shard, string address, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(shard);
+        Checked(address, SqlSchema.AddressLength, nameof(address));
+        return connection.RunAsync(
+            async session =>
+            {
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        (string, object)[] row = [("@address", address), ("@cluster", cluster), ("@shard", (long)shard.Number)];
+                        int rows = await session.ExecuteAsync("UPDATE slogger_site_addresses SET address = @address WHERE cluster = @cluster AND shard = @shard", cancellation, row);
+                        if (rows == 0) { await session.ExecuteAsync("INSERT INTO slogger_site_addresses (address, cluster, shard) VALUES (@address, @cluster, @shard)", cancellation, row); }
+                        return true;
+                    },
+                    cancellation);
+                return true;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<IReadOnlyDictionary<ShardId, string>> SiteAddressesAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync<IReadOnlyDictionary<ShardId, string>>(
+            async session => (await session.QueryAsync(
+                "SELECT shard, address FROM slogger_site_addresses WHERE cluster = @cluster",
+                r => (Shard: new ShardId((int)r.GetInt64(0)), Address: r.GetString(1)),
+                cancellation,
+                ("@cluster", cluster))).ToDictionary(a => a.Shard, a => a.Address),
             cancellation);
     }
 

@@ -1,4 +1,4 @@
-// The step of the schema with which a cluster has a second site.
+// The steps of the schema with which a cluster has a second site, and it is known where its processes are.
 namespace Slogger.Metadata.Sql;
 
 internal static partial class SqlSchema
@@ -40,6 +40,20 @@ internal static partial class SqlSchema
             is_lost BIGINT NOT NULL,
             is_open BIGINT NOT NULL,
             PRIMARY KEY (cluster, stream))
+        """,
+    ];
+
+    private static readonly string[] SiteAddressesShape = ["SELECT cluster, shard, address FROM slogger_site_addresses WHERE 1 = 0"];
+
+    // slogger_site_addresses: where the process of each shard, or of each stream of a backup, listens for the other site and for commands; what a site is does not matter.
+    private static IReadOnlyList<string> SiteAddresses(SqlDialect dialect) =>
+    [
+        $"""
+        CREATE TABLE slogger_site_addresses (
+            cluster {dialect.TextType(ClusterLength)} NOT NULL,
+            shard BIGINT NOT NULL,
+            address {dialect.TextType(AddressLength)} NOT NULL,
+            PRIMARY KEY (cluster, shard))
         """,
     ];
 }
