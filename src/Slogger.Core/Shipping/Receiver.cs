@@ -316,6 +316,8 @@ public sealed class Receiver
         TakeIn(effects);
         if (Is(ShipMutation.HeldByReceipt)) Hold(piece.Cut, effects);
         SyncIfDue(effects);
+        // What a sync will say is not said before: of a heartbeat nobody waits for more.
+        if (!isMissed && piece.IsHeartbeat && _isSyncing) return;
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 
