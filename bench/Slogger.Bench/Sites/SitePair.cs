@@ -89,30 +89,14 @@ internal sealed class SitePair : IDisposable
         {
             WaitForBackup(s);
             DateTime end = DateTime.UtcNow + s_limit;
-            while (Info(_backupPorts[s], "phase") != "counts")
-            {
-                if (DateTime.UtcNow > end || Backup(s).HasExited) { throw new BenchException($"the backup of shard {s} does not follow:\n{Backup(s).LogTail()}\n{Primary(s).LogTail()}"); }
-                Thread.Sleep(20);
-            }
             using var client = new RespClient(_primaryPorts[s], s_limit);
             client.Expect("SET", Key(s, "following"), "1");
-            client.Expect("DPR.WAIT", "*", "60000", "BACKUP");
+            while (client.Call("DPR.WAIT", "*", "1000", "BACKUP") is not object?[] { Length: 3 } held || held[2] is not 1L)
+            {
+                if (DateTime.UtcNow > end || Backup(s).HasExited || Primary(s).HasExited) { throw new BenchException($"the backup of shard {s} does not follow:\n{Backup(s).LogTail()}\n{Primary(s).LogTail()}"); }
+            }
             _stores.Add(ServerOf(_primaryPorts[s]));
             _stores.Add(ServerOf(_backupPorts[s]));
-        }
-    }
-
-    /// <summary>A line of DPR.INFO; empty without it, or when nobody answers.</summary>
-    public static string Info(int port, string field)
-    {
-        try
-        {
-            using var client = new RespClient(port, TimeSpan.FromSeconds(10));
-            return client.Text("DPR.INFO").Split("\r\n").FirstOrDefault(l => l.StartsWith(field + ":", StringComparison.Ordinal))?[(field.Length + 1)..] ?? "";
-        }
-        catch (Exception e) when (e is IOException or System.Net.Sockets.SocketException)
-        {
-            return "";
         }
     }
 
@@ -125,7 +109,7 @@ internal sealed class SitePair : IDisposable
     /// <summary>Runs slogger failover, to its end; what it says.</summary>
     public string FailOver()
     {
-        (string output, string errors, int exit) = ManagedProcess.Run([.. Program(), "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--attest"], null, s_limit);
+        (string output, string errors, int exit) = ManagedProcess.Run([.. Program(), "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--i-attest-the-primary-is-down"], null, s_limit);
         return exit == 0 ? output + errors : throw new BenchException($"slogger failover ended with {exit}:\n{output}{errors}");
     }
 

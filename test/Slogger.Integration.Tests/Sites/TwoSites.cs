@@ -1,5 +1,6 @@
 // Two sites with a wide-area link for each shard, in each direction: at first the one is the primary and the other its backup, and they change with each failover.
 using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -33,10 +34,9 @@ internal sealed class TwoSites : IAsyncDisposable
         await FollowingAsync();
     }
 
-    /// <summary>Waits until every stream counts, and the backup is at a cut that was recorded just now.</summary>
+    /// <summary>Waits until every stream counts, and the backup's stores hold what is written now at the primary.</summary>
     public async Task FollowingAsync()
     {
-        long from = long.Parse((await Primary.InfoAsync(0, "committed"))!, System.Globalization.CultureInfo.InvariantCulture);
         await Eventually.AsyncTrue("the backup follows", Limit, async () =>
         {
             for (int s = 0; s < Shards; s++)
@@ -44,9 +44,14 @@ internal sealed class TwoSites : IAsyncDisposable
                 if (Backup.IsDown(s)) { throw new InvalidOperationException($"the backup's process of shard {s} has ended by itself\n{Backup.Tail()}"); }
                 try
                 {
-                    if (await Backup.InfoAsync(s, "phase") != "counts" || !long.TryParse(await Backup.InfoAsync(s, "applied"), out long applied) || applied < from) { return false; }
+                    string key = Primary.Key(s, "following"), now = Environment.TickCount64.ToString(System.Globalization.CultureInfo.InvariantCulture);
+                    using RespClient primary = await Primary.ConnectAsync(s), backup = await Backup.ConnectAsync(s);
+                    if ((await primary.CallAsync("SET", key, now)).IsError) { return false; }
+                    RespValue held = await primary.CallAsync("DPR.WAIT", "*", "2000", "BACKUP");
+                    if (held.IsError || held.Items[2].Number != 1) { return false; }
+                    await Eventually.AsyncTrue($"the backup's store of shard {s} follows", Limit, async () => (await backup.CallAsync("GET", key)).Text == now);
                 }
-                catch (Wire.ConnectionLostException)
+                catch (ConnectionLostException)
                 {
                     return false;
                 }
@@ -58,7 +63,7 @@ internal sealed class TwoSites : IAsyncDisposable
     /// <summary>Has the backup take over, and waits until it has.</summary>
     public async Task<string> FailOverAsync(params string[] options)
     {
-        (int code, string output) = await Backup.CommandAsync("failover", ["--attest", .. options]);
+        (int code, string output) = await Backup.CommandAsync("failover", ["--i-attest-the-primary-is-down", .. options]);
         Assert.True(code == 0, $"slogger failover ended with {code}\n{output}\n{Tail()}");
         (Primary, Backup) = (Backup, Primary);
         Backup.IsBackup = true;
