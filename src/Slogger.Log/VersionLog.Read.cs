@@ -98,6 +98,33 @@ public sealed partial class VersionLog
         return AtOrAboveStart(best, view);
     }
 
+    /// <summary>The end of the first version of the present world-line that ends at an offset or behind it, and the last version closed before: a copy of the store at that offset can
+    /// be brought there, and to nothing earlier. Null: it is not durable yet, or the world-line began behind the offset.</summary>
+    /// <exception cref="LogCorruptException">A block does not verify.</exception>
+    public (Version Before, Boundary End)? FirstEndFrom(long offset)
+    {
+        LogView view = _view;
+        if (view.Head is not { } head || (head.Branches.Count > 0 && head.Branches[^1].Offset > offset)) { return null; }
+        int first = view.Extents.Count - 1;
+        while (first > 0 && view.Extents[first].StartOffset >= offset) { first--; }
+        Version before = view.Extents[first].Segment.Header.FirstVersion.Previous;
+        foreach (Extent extent in view.Extents.Skip(first))
+        {
+            SegmentHeader header = extent.Segment.Header;
+            // Where a world-line branches off nothing ends that a log could hold which begins there.
+            if (header.LastBoundary is { } last) { before = Version.Max(before, last.Version); }
+            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
+            {
+                if (entry.Version > extent.VersionMax.Number) { break; }
+                Boundary end = entry.ToBoundary(header.WorldLine);
+                bool isBehind = end.Offset >= offset && end.WorldLine == head.WorldLine && end.Version > before;
+                if (isBehind) { return (before, entry.Kind == EntryKind.EmptyRun ? end with { Version = before.Next } : end); }
+                before = Version.Max(before, end.Version);
+            }
+        }
+        return null;
+    }
+
     /// <summary>Opens a reader of the stream's bytes.</summary>
     /// <param name="fromOffset">The first byte to read: from <see cref="StartOffset"/> to <see cref="DurableOffset"/>.</param>
     /// <param name="toOffset">Where to stop; without it the reader follows the log.</param>
