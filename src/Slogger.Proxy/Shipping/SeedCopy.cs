@@ -20,7 +20,9 @@ internal sealed record SeedCopy(Seed Seed, string File)
         if (checkpoint.WorldLine != line.Number || log.FirstEndFrom(checkpoint.Offset) is not ({ } before, { } end) || end.WorldLine != line) { return null; }
         string id = $"{checkpoint.FileName} for {generation}, {Guid.NewGuid():N}";
         var seed = new Seed(id, generation, checkpoint.Bytes, ShardShipper.HistoryOf(log), new(line, checkpoint.Offset, before), end.Point) { Checksum = checkpoint.Checksum };
-        return new(seed, checkpoints.PathOf(checkpoint)) is var copy && copy.IsPartOf(log) ? copy : null;
+        var copy = new SeedCopy(seed, checkpoints.PathOf(checkpoint));
+        // A world-line may have begun just now.
+        return log.WorldLine == line && copy.IsPartOf(log) ? copy : null;
     }
 
     /// <summary>Whether a log goes on from it: it holds all that follows, and no later world-line keeps less than the copy holds.</summary>
