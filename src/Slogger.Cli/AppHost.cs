@@ -2,6 +2,7 @@
 using System.Collections;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
+using Slogger.Sites;
 
 namespace Slogger.Cli;
 
@@ -27,7 +28,7 @@ public sealed record AppHost
     public bool HandlesSignals { get; init; }
 
     /// <summary>Runs a proxy.</summary>
-    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = ProxyHost.RunAsync;
+    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
 
     /// <summary>Restores offline.</summary>
     public Func<RestoreOptions, ILogSink, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;

@@ -98,33 +98,6 @@ public sealed partial class VersionLog
         return AtOrAboveStart(best, view);
     }
 
-    /// <summary>The end of the first version of the present world-line that ends at an offset or behind it, and the last version closed before: a copy of the store at that offset can
-    /// be brought there, and to nothing earlier. Null: it is not durable yet, or the world-line began behind the offset.</summary>
-    /// <exception cref="LogCorruptException">A block does not verify.</exception>
-    public (Version Before, Boundary End)? FirstEndFrom(long offset)
-    {
-        LogView view = _view;
-        if (view.Head is not { } head || (head.Branches.Count > 0 && head.Branches[^1].Offset > offset)) { return null; }
-        int first = view.Extents.Count - 1;
-        while (first > 0 && view.Extents[first].StartOffset >= offset) { first--; }
-        Version before = view.Extents[first].Segment.Header.FirstVersion.Previous;
-        foreach (Extent extent in view.Extents.Skip(first))
-        {
-            SegmentHeader header = extent.Segment.Header;
-            // Where a world-line branches off nothing ends that a log could hold which begins there.
-            if (header.LastBoundary is { } last) { before = Version.Max(before, last.Version); }
-            foreach (LogEntry entry in EntriesOf(extent.Segment, extent.Segment.FirstBlock))
-            {
-                if (entry.Version > extent.VersionMax.Number) { break; }
-                Boundary end = entry.ToBoundary(header.WorldLine);
-                bool isBehind = end.Offset >= offset && end.WorldLine == head.WorldLine && end.Version > before;
-                if (isBehind) { return (before, entry.Kind == EntryKind.EmptyRun ? end with { Version = before.Next } : end); }
-                before = Version.Max(before, end.Version);
-            }
-        }
-        return null;
-    }
-
     /// <summary>Opens a reader of the stream's bytes.</summary>
     /// <param name="fromOffset">The first byte to read: from <see cref="StartOffset"/> to <see cref="DurableOffset"/>.</param>
     /// <param name="toOffset">Where to stop; without it the reader follows the log.</param>
@@ -171,6 +144,19 @@ public sealed partial class VersionLog
             if (branch.WorldLine > index.WorldLine) { return index.Offset <= branch.Offset && index.Closed <= branch.Version; }
         }
         return false;
+    }
+
+    /// <summary>The first version of the present world-line that ends at or behind an offset, durably, and the last one that ends before it. Null: there is none yet.</summary>
+    /// <param name="offset">The offset.</param>
+    /// <param name="closed">A version that was closed when the log went no further than that.</param>
+    public (Version Before, Version Floor)? FloorAt(long offset, Version closed)
+    {
+        foreach (LogEntry end in EndsAfter(WorldLine, closed))
+        {
+            if (end.Offset >= offset) { return (closed, new(end.Version)); }
+            closed = new(end.Version);
+        }
+        return null;
     }
 
     /// <summary>The ends of later versions that a world-line has, and has kept.</summary>

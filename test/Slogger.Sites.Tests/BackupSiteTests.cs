@@ -284,7 +284,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
         {
         }
 
-        public void OnShippingFailed(string why) => Assert.Fail(why);
+        public void OnShippingFailed(Exception e) => Assert.Fail(e.ToString());
 
         public void OnWatermark(WorldPoint watermark)
         {

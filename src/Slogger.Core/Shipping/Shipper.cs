@@ -45,6 +45,8 @@ public sealed class Shipper
     private readonly ShipMutation _mutation;
     private readonly List<LogBranch> _branches;
     private long _start;               // what lies below is not kept for the backup
+    private readonly long _began;      // where the log ended when this began
+    private bool _hasAnswered;         // the receiver has said where it is
     private readonly Queue<(LogIndex To, long Bytes)> _inFlight = new();
     private long _inFlightBytes;
     private LogIndex _end;             // of the log: what has arrived
@@ -82,7 +84,7 @@ public sealed class Shipper
     {
         (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
         _branches = [.. branches];
-        (_start, _end, _durable, _cut) = (start, end, end, cut);
+        (_start, _end, _durable, _cut, _began) = (start, end, end, cut, end.Offset);
     }
 
     /// <summary>What it is doing.</summary>
@@ -96,6 +98,12 @@ public sealed class Shipper
 
     /// <summary>Up to where the backup has the log durable.</summary>
     public LogIndex BackedUp => _backedUp;
+
+    /// <summary>Bytes that are on their way to the receiver.</summary>
+    public long WindowUsed => _inFlightBytes;
+
+    /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of what there was: that does not.</summary>
+    public long Kept => KeepFrom is { } from ? _end.Offset - (_hasAnswered ? from : Math.Max(from, _began)) : 0;
 
     /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
     public WorldPoint Watermark { get; private set; }
@@ -232,7 +240,7 @@ public sealed class Shipper
             return;
         }
 
-        State = ShipperState.Shipping;
+        (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _backedUp = reply.Durable;
         Learn(reply);
@@ -345,8 +353,8 @@ public sealed class Shipper
 
     private void WatchBudget(List<ShipperEffect> effects)
     {
-        if (KeepFrom is not { } from) return;
-        long kept = _end.Offset - from;
+        if (KeepFrom is null) return;
+        long kept = Kept;
         bool isNear = kept >= _options.BudgetBytes * _options.WarnPercent / 100, isOver = kept >= _options.BudgetBytes;
         if (isNear && !_isWarned) effects.Add(new ShipperEffect.Warn(kept));
         _isWarned = isNear;

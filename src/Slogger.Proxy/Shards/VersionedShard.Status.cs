@@ -10,6 +10,11 @@ internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
 
+    /// <summary>The lines about another site.</summary>
+    protected virtual void AppendSite(Action<string, object> line)
+    {
+    }
+
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
     {
@@ -47,6 +52,7 @@ internal abstract partial class VersionedShard
         Line("store_state", _door.IsOpen ? "serving" : _state);
         Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
         AppendShards(Line);
+        AppendSite(Line);
         Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(VersionedShard).Assembly.GetName().Version?.ToString(3) ?? "");
         return text.ToString();

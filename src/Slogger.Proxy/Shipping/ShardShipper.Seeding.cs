@@ -83,21 +83,6 @@ internal sealed partial class ShardShipper
         }
     }
 
-    // The log behind the copy is at the backup, too.
-    private void EndSeeding()
-    {
-        long generation;
-        lock (_lock)
-        {
-            if (_copy is not { Seed: var seed } || _machine.State != ShipperState.Shipping || _machine.Generation != seed.Generation || _machine.BackedUp < seed.Base) { return; }
-            generation = seed.Generation;
-        }
-        PauseCopy();
-        (_copy, _saidWhy) = (null, "");
-        _report.Info($"shard {_stream}: the backup at {_connector.Target} is seeded, and follows");
-        _listener.OnSeedTaken(generation);
-    }
-
     // Whatever the receiver says next, it says what it has.
     private void PauseCopy()
     {

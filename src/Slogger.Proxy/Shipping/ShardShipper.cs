@@ -30,7 +30,12 @@ internal interface IShipperListener
     void OnShippingDeposed(Sender by, bool isSite);
 
     /// <summary>Shipping has ended by an error: of the log, or an invariant that does not hold.</summary>
-    void OnShippingFailed(string why);
+    void OnShippingFailed(Exception e);
+
+    /// <summary>The receiver has said something.</summary>
+    void OnReplied(ShipReply reply)
+    {
+    }
 
     /// <summary>More is durable at the backup, as a whole.</summary>
     void OnWatermark(WorldPoint watermark);
@@ -38,11 +43,6 @@ internal interface IShipperListener
     /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null: there is none (yet);
     /// <see cref="OnSeedWanted"/> has it made.</summary>
     SeedCopy? CopyOf(long generation) => null;
-
-    /// <summary>The backup has the copy, and the log from there on: nothing is kept for it but what <see cref="ShardShipper.KeepFrom"/> says.</summary>
-    void OnSeedTaken(long generation)
-    {
-    }
 }
 
 /// <summary>How far shipping is: for status.</summary>
@@ -53,9 +53,21 @@ internal interface IShipperListener
 /// <param name="Watermark">What the backup as a whole has durable.</param>
 /// <param name="BytesSent">Bytes of the log that were sent, again ones included.</param>
 /// <param name="Problem">Why there is no connection; null if there is.</param>
-/// <param name="Seeding">How far the copy is that the backup is being seeded with; null: it is not, or there is no copy yet.</param>
 internal readonly record struct ShipperStatus(
-    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem, SeedProgress? Seeding);
+    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem)
+{
+    /// <summary>Which life of the stream it ships to.</summary>
+    public long Generation { get; init; }
+
+    /// <summary>Bytes that are on their way.</summary>
+    public long WindowUsed { get; init; }
+
+    /// <summary>Bytes of the log that are kept for the backup.</summary>
+    public long Kept { get; init; }
+
+    /// <summary>How far the copy is that the backup is being seeded with; null: it is not, or there is no copy yet.</summary>
+    public SeedProgress? Seeding { get; init; }
+}
 
 /// <summary>How far a copy is.</summary>
 /// <param name="HasBytes">So much is at the backup.</param>
@@ -125,7 +137,14 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         get
         {
-            lock (_lock) { return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem, _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null); }
+            lock (_lock)
+            {
+                return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem)
+                {
+                    Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept,
+                    Seeding = _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null,
+                };
+            }
         }
     }
 
@@ -195,7 +214,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             catch (Exception e)
             {
                 _problem = e.Message;
-                _listener.OnShippingFailed(e is LogException ? e.Message : e.ToString());
+                _listener.OnShippingFailed(e);
                 return;
             }
             // Whoever refuses this shipper does so only when it has spoken.
@@ -247,7 +266,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 bool isIdle = _effects.Count == 0;
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
                 if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent) { (isOpen, isIdle) = (sent, false); }
-                EndSeeding();
                 if (isIdle) { await ((Task)_wanted.WaitAsync(PeriodMs, ended.Token)).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
             }
         }
@@ -282,12 +300,17 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
                 _problem = null;
                 WorldPoint before, after;
+                bool isSeeded;
                 lock (_lock)
                 {
                     before = _machine.Watermark;
+                    isSeeded = _machine.State == ShipperState.AwaitsSeed;
                     _machine.Replied(reply, NowUs, _replied);
                     after = _machine.Watermark;
+                    isSeeded &= _machine.State == ShipperState.Shipping;
                 }
+                if (isSeeded) { _report.Info($"shard {_stream}: the backup at {_connector.Target} is seeded, and follows"); }
+                _listener.OnReplied(reply);
                 if (after > before) { _listener.OnWatermark(after); }
                 Wake();
             }
@@ -410,12 +433,12 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     }
 
     // Who does not read holds up everything here, and the log grows.
-    private static async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
+    private async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
     {
         if (sending.IsCompletedSuccessfully) { return sending.Result; }
         try
         {
-            return await sending.AsTask().WaitAsync(TakenLimit).ConfigureAwait(false);
+            return await sending.AsTask().WaitAsync(TakenLimit, _stop.Token).ConfigureAwait(false);
         }
         catch (TimeoutException e)
         {

@@ -1,5 +1,5 @@
 // What a process of the backup has of a stream on its disk: the log, the checkpoints on which it rests, and of which life of the stream they are. While the stream is being seeded, a part of a
-// copy of the primary's store (`seed/copy.part`), and how much of it is durable (`seed/seed.json`).
+// copy of the primary's store (`stream/copy.part`), and how much of it is durable (`stream/seed.json`).
 //
 // A new life begins in this order, each step durable before the next: the whole copy; the checkpoints of before are deleted, and the copy becomes one; the log begins at the copy's offset; the
 // note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
@@ -20,7 +20,7 @@ namespace Slogger.Sites.Seeding;
 /// <summary>A stream's disk. Not thread-safe, but for <see cref="Sync"/> beside <see cref="Write"/>. Log and checkpoints are their owner's to close.</summary>
 internal sealed class StreamDisk : IDisposable
 {
-    private const string DirectoryName = "seed", RecordName = "seed.json", PartName = "copy.part";
+    private const string DirectoryName = "stream", RecordName = "seed.json", PartName = "copy.part";
 
     private readonly string _directory;
     private readonly Lock _lock = new();

@@ -191,6 +191,24 @@ public class ShipperTests
         Assert.Equal("", Budget(shipper, "1:2@1001"));
     }
 
+    // A process that starts over a log as large as the budget: the backup may have all of it.
+    [Theory]
+    [InlineData(BudgetChoice.Stall, "hold")]
+    [InlineData(BudgetChoice.Detach, "detached")]
+    public void Budget_BeforeTheFirstAnswer_CountsWhatIsNew(BudgetChoice choice, string over)
+    {
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = choice });
+        Assert.Equal("", Budget(shipper, "1:5@5700"));
+        shipper.Connected(0, _effects);
+        Assert.Equal("", Budget(shipper, "1:5@5700"));
+        Assert.Equal("warn 1000, " + over, Budget(shipper, "1:5@6000"));
+
+        shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = choice });
+        shipper.Connected(0, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4500"), 0, _effects);
+        Assert.Equal("", Budget(shipper, "1:5@5000"));
+    }
+
     // An acknowledgement of a life of the stream that is over says nothing about what may be trimmed.
     [Fact]
     public void Ack_OfAnEarlierGeneration_IsNone()
