@@ -20,7 +20,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 
-public sealed class BackupSiteTests : IAsyncLifetime
+public sealed partial class BackupSiteTests : IAsyncLifetime
 {
     private const int Streams = 3;
     private const string Secret = "between-two-sites", ReplicationId = "0123456789abcdef0123456789abcdef01234567";
@@ -32,6 +32,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
     private readonly Cuts _cuts = new();
     private readonly Store?[] _stores = new Store?[Streams];
     private IMetadataStore _metadata = null!;
+    private TimeSpan _lease;
 
     public async ValueTask InitializeAsync()
     {
@@ -322,7 +323,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
             new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
@@ -334,6 +335,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
             {
                 VersionLog log = site.OpenBackup(s);
                 state = (await process._metadata.ChangeSiteAsync("c", x => new(x.TakeStream(new(s), x.Streams[s].Owner + 1), null))).Site;
+                await process._metadata.NoteSiteAddressAsync("c", new(s), $"127.0.0.1:{process.Port}");
                 Store store = site._stores[s] ??= new();
                 store.Log = log;
                 process.Logs.Add((s, log));
