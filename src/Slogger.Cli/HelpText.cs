@@ -124,6 +124,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger status --data /var/lib/slogger");
                 output.WriteLine("  slogger status 127.0.0.1:6380 --json");
+                output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file /etc/slogger/secret");
                 WriteOptions(output, StatusOptions.All, width);
                 break;
             default:

@@ -1,5 +1,8 @@
 // The commands of two sites, as they are given, at the site of these tests.
 using System.Diagnostics;
+using System.Net;
+using System.Net.Sockets;
+using System.Text.Json;
 using Slogger.Cli;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
@@ -25,10 +28,13 @@ public sealed partial class BackupSiteTests
         }
     }
 
-    private static async Task<Run> SloggerAsync(params IEnumerable<string> args)
+    private static Task<Run> SloggerAsync(params IEnumerable<string> args) => SloggerAsync(CancellationToken.None, args);
+
+    private static async Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args)
     {
         StringWriter output = new(), error = new();
-        int code = await SloggerApp.RunAsync([.. args], new AppHost { Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>() }).WaitAsync(Limit);
+        var host = new AppHost { Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
+        int code = await SloggerApp.RunAsync([.. args], host).WaitAsync(Limit);
         return new(code, output.ToString(), error.ToString());
     }
 
@@ -102,6 +108,7 @@ public sealed partial class BackupSiteTests
     {
         await WriteAsync(new Random(25), 50);
         await _processes[1]!.DisposeAsync();
+        _processes[1] = null;
         Run refused = await SloggerAsync(["failover", Attest, .. Site]);
         Assert.Equal(1, refused.ExitCode);
         Assert.Contains("the process of shard 2", refused.Error, StringComparison.Ordinal);
@@ -113,7 +120,59 @@ public sealed partial class BackupSiteTests
         Assert.Contains("2 of 3 shards", run.Output, StringComparison.Ordinal);
         SiteState site = await _metadata.SiteAsync("c");
         Assert.Equal((SiteRole.Primary, true), (site.Role, site.Streams[2].IsLost));
+    }
+
+    [Fact]
+    public async Task StatusCommand_OfASite_ShowsEachStream()
+    {
+        await WriteAsync(new Random(31), 100);
+        await UntilAsync(() => _processes.All(p => p!.Stores.All(s => s.At == _cuts.Recorded)));
+        Run run = await SloggerAsync(["status", "--site", .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error);
+        Assert.Contains("site epoch 0: backup", run.Output, StringComparison.Ordinal);
+        using JsonDocument json = JsonDocument.Parse((await SloggerAsync(["status", "--site", "--json", .. Site])).Output);
+        JsonElement[] streams = [.. json.RootElement.GetProperty("streams").EnumerateArray()];
+        Assert.Equal(Streams, streams.Length);
+        Assert.All(streams, s =>
+        {
+            Assert.Equal("Counts", s.GetProperty("phase").GetString());
+            foreach (string point in (string[])["held", "watermark", "applied"]) { Assert.Equal(_cuts.Recorded.Version.Number, s.GetProperty(point).GetProperty("version").GetInt64()); }
+            Assert.True(s.GetProperty("silent_us").GetInt64() >= 0);
+        });
+        await _processes[1]!.DisposeAsync();
         _processes[1] = null;
+        Run without = await SloggerAsync(["status", "--site", .. Site]);
+        Assert.Matches("shard 2: [0-9.:]+ does not answer", without.Output);
+    }
+
+    // The site's processes follow another one's watermark; it may come and go.
+    [Fact]
+    public async Task WatermarkCommand_AsARoleByItself_IsFollowed()
+    {
+        using var stop = new CancellationTokenSource();
+        using (var free = new TcpListener(IPAddress.Loopback, 0))
+        {
+            free.Start();
+            _watermarkPort = ((IPEndPoint)free.LocalEndpoint).Port;
+        }
+        for (int p = 0; p < _processes.Length; p++)
+        {
+            await _processes[p]!.DisposeAsync();
+            await StartAsync(p);
+        }
+        Task<Run> role = SloggerAsync(stop.Token, ["watermark", "--site-listen", $"127.0.0.1:{_watermarkPort}", .. Site]);
+        await WriteAsync(new Random(32), 100);
+        WorldPoint before = _processes[0]!.Watermark;
+        await stop.CancelAsync();
+        Run run = await role;
+        Assert.True(run.ExitCode == 0, run.Error);
+        Assert.True(before > default(WorldPoint));
+        using var again = new CancellationTokenSource();
+        role = SloggerAsync(again.Token, ["watermark", "--site-listen", $"127.0.0.1:{_watermarkPort}", .. Site]);
+        await WriteAsync(new Random(33), 100);
+        await UntilAsync(() => _processes.All(p => p!.Watermark == _cuts.Recorded));
+        await again.CancelAsync();
+        await role;
     }
 
     [Fact]
@@ -127,6 +186,13 @@ public sealed partial class BackupSiteTests
 
     [Theory]
     [InlineData("no metadata is named", "failover")]
+    [InlineData("no metadata is named", "switchover")]
+    [InlineData("no backup-metadata is named", "switchover")]
+    [InlineData("is out of range", "switchover", "--within", "1ms")]
+    [InlineData("no address is given", "watermark", "--metadata", "postgres:Host=x")]
+    [InlineData("no metadata is named", "status", "--site")]
+    [InlineData("together with --site", "status", "--site", "127.0.0.1:6380")]
+    [InlineData("without --site", "status", "--metadata", "postgres:Host=x")]
     [InlineData("does not exist", "failover", "--metadata", "sqlite:/nowhere/at/all.db")]
     [InlineData("is not a shard's number", "failover", "--metadata", "sqlite:/nowhere/at/all.db", "--lose-shard", "x")]
     public async Task Command_WrongArguments_SaysWhatToDo(string why, params string[] args)

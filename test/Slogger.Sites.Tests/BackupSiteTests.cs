@@ -33,6 +33,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private readonly Store?[] _stores = new Store?[Streams];
     private IMetadataStore _metadata = null!;
     private TimeSpan _lease;
+    private int? _watermarkPort;
 
     public async ValueTask InitializeAsync()
     {
@@ -53,6 +54,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
     public async ValueTask DisposeAsync()
     {
+        foreach (GrpcServer control in _controls) { await control.DisposeAsync(); }
         foreach (Primary primary in _primaries) { await primary.DisposeAsync(); }
         foreach (BackupProcess? process in _processes)
         {
@@ -137,7 +139,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private async Task StartAsync(int process)
     {
         int[] streams = process == 0 ? [0, 1] : [2];
-        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _ports[0]);
+        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _watermarkPort ?? _ports[0]);
         _ports[process] = _processes[process]!.Port;
     }
 
@@ -235,7 +237,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     }
 
     /// <summary>A shard of the primary.</summary>
-    private sealed class Primary : IShipperListener, IAsyncDisposable
+    private sealed partial class Primary : IShipperListener, IAsyncDisposable
     {
         private readonly BackupSiteTests _site;
         private readonly GrpcShipConnector _way;

@@ -39,7 +39,7 @@ internal static class FailoverCommand
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
         var log = new StepLog(host);
-        using StopSignals signals = new(log, host.HandlesSignals);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);

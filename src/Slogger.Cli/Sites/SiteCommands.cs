@@ -16,7 +16,7 @@ internal sealed record SiteCommand(
 /// <summary>The list.</summary>
 internal static class SiteCommands
 {
-    private const string Backup = "--metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file /etc/slogger/secret";
+    private const string Secret = "--site-secret-file /etc/slogger/secret", Backup = $"--metadata \"postgres:Host=db2;Database=slogger\" {Secret}";
 
     public static readonly IReadOnlyList<SiteCommand> All =
     [
@@ -27,6 +27,17 @@ internal static class SiteCommands
             + "the primary is down. If it is interrupted nobody serves until it is given again. A primary that lives, or comes back, ends when it hears of this: slogger seed makes it the backup. If the primary is "
             + "well use slogger switchover, which loses nothing.",
             FailoverCommand.RunAsync),
+        new(SwitchOverCommand.Name, "hand over to the backup site by plan, so that nothing is lost", SwitchOverCommand.Options,
+            [$"switchover --metadata \"postgres:Host=db1;Database=slogger\" --backup-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", "switchover --call-off --metadata ... --backup-metadata ..."],
+            "The primary holds all operations of its clients; when everything that was done is in a recorded cut that the backup holds, the backup takes over, and the primary's processes end. Clients connect to the backup then. "
+            + "If that is not so in time it is called off, and clients of the primary go on with a delay behind them. If the command is interrupted, or killed, the clients wait: given again it goes on. "
+            + "Nothing is changed while a process of either site does not answer, or a stream is being seeded.",
+            SwitchOverCommand.RunAsync),
+        new(WatermarkCommand.Name, "run a backup site's watermark service by itself", WatermarkCommand.Options,
+            [$"watermark --site-listen 10.2.0.9:7400 {Backup}"],
+            "Each slogger backup serves the watermark of its site, and without --watermark all follow the one of shard 0: a process of its own is needed only where that is not wanted. It keeps nothing, may be ended and started "
+            + "at any time, and two do no harm; while there is none the stores of the backup stay where they are, and nothing is lost.",
+            WatermarkCommand.RunAsync),
     ];
 
     public static SiteCommand? Find(string? name) => All.FirstOrDefault(c => c.Name == name);
