@@ -14,13 +14,14 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Failovers;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Watermarks;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 
-public sealed class BackupSiteTests : IAsyncLifetime
+public sealed partial class BackupSiteTests : IAsyncLifetime
 {
     private const int Streams = 3;
     private const string Secret = "between-two-sites", ReplicationId = "0123456789abcdef0123456789abcdef01234567";
@@ -32,6 +33,8 @@ public sealed class BackupSiteTests : IAsyncLifetime
     private readonly Cuts _cuts = new();
     private readonly Store?[] _stores = new Store?[Streams];
     private IMetadataStore _metadata = null!;
+    private TimeSpan _lease;
+    private int? _watermarkPort;
 
     public async ValueTask InitializeAsync()
     {
@@ -42,8 +45,9 @@ public sealed class BackupSiteTests : IAsyncLifetime
         for (int s = 0; s < Streams; s++)
         {
             // As when they have been seeded with empty stores.
-            using VersionLog empty = OpenBackup(s);
-            empty.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
+            using VersionLog log = OpenBackup(s);
+            using StreamDisk disk = SeedKit.OpenDisk(BackupDirectory(s), log);
+            disk.BeginEmpty(new(ReplicationId, 1000), 1);
             await _metadata.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1), null));
         }
         for (int p = 0; p < _processes.Length; p++) { await StartAsync(p); }
@@ -52,6 +56,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
 
     public async ValueTask DisposeAsync()
     {
+        foreach (GrpcServer control in _controls) { await control.DisposeAsync(); }
         foreach (Primary primary in _primaries) { await primary.DisposeAsync(); }
         foreach (BackupProcess? process in _processes)
         {
@@ -130,13 +135,15 @@ public sealed class BackupSiteTests : IAsyncLifetime
 
     private string Spec => $"sqlite:{Path.Combine(_directory, "backup.db")}";
 
-    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(_directory, $"backup{stream}"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+    private string BackupDirectory(int stream) => Path.Combine(_directory, $"backup{stream}");
+
+    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory(stream), "log"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
 
     // The first process has the watermark service. Its port stays when it is started again.
     private async Task StartAsync(int process)
     {
         int[] streams = process == 0 ? [0, 1] : [2];
-        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _ports[0]);
+        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _watermarkPort ?? _ports[0]);
         _ports[process] = _processes[process]!.Port;
     }
 
@@ -234,7 +241,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
     }
 
     /// <summary>A shard of the primary.</summary>
-    private sealed class Primary : IShipperListener, IAsyncDisposable
+    private sealed partial class Primary : IShipperListener, IAsyncDisposable
     {
         private readonly BackupSiteTests _site;
         private readonly GrpcShipConnector _way;
@@ -322,7 +329,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
             new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
@@ -334,11 +341,12 @@ public sealed class BackupSiteTests : IAsyncLifetime
             {
                 VersionLog log = site.OpenBackup(s);
                 state = (await process._metadata.ChangeSiteAsync("c", x => new(x.TakeStream(new(s), x.Streams[s].Owner + 1), null))).Site;
+                await process._metadata.NoteSiteAddressAsync("c", new(s), $"127.0.0.1:{process.Port}");
                 Store store = site._stores[s] ??= new();
                 store.Log = log;
                 process.Logs.Add((s, log));
                 process.Stores.Add(store);
-                process._streams.Add(new(log, new(s), store, default, store.At, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
+                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
             }
             return process;
         }
@@ -360,7 +368,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
         private void OnWatermark(WorldPoint watermark)
         {
             if (watermark > _watermark.Recorded) { _watermark.Recorded = watermark; }
-            foreach (BackupStream stream in _streams.ToArray()) { _ = stream.Receiver.WatermarkToldAsync(watermark).AsTask(); }
+            foreach (BackupStream stream in _streams.ToArray()) { stream.WatermarkTold(watermark); }
         }
     }
 
@@ -372,6 +380,8 @@ public sealed class BackupSiteTests : IAsyncLifetime
         public VersionLog? Log { get; set; }
 
         public WorldPoint At => _at.Recorded;
+
+        public Task<WorldPoint> BeginAsync(StreamLife life, CancellationToken stop) => Task.FromResult(At);
 
         public Task BringToAsync(Boundary end, CancellationToken stop)
         {
