@@ -10,7 +10,7 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerClient
 {
-    private static readonly TimeSpan s_refreshPause = TimeSpan.FromMilliseconds(100);
+    private static readonly TimeSpan s_refreshPause = TimeSpan.FromMilliseconds(100), s_nextAfter = TimeSpan.FromMilliseconds(200);
     private int _isRefreshing;
     private Task _refreshing = Task.CompletedTask;
 
@@ -61,31 +61,79 @@ public sealed partial class SloggerClient
         return to;
     }
 
+    // One after the other, without waiting long for any: those of a site that is gone may not answer at all.
     private async Task DiscoverAsync(CancellationToken cancellation)
     {
+        using var over = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
+        var asked = new List<Task<RespChannel>>();
         var failures = new List<string>();
-        foreach (Address address in Addresses())
+        var left = new Queue<Address>(Addresses());
+        try
         {
-            using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
-            limit.CancelAfter(Options.ConnectTimeout);
-            try
+            while (left.Count > 0 || asked.Count > 0)
             {
-                using RespChannel channel = await RespChannel.ConnectAsync(address, Options, limit.Token).ConfigureAwait(false);
-                await DiscoverAsync(channel, limit.Token).ConfigureAwait(false);
-                return;
+                if (left.TryDequeue(out Address address)) { asked.Add(AskAsync(address, over.Token)); }
+                Task<RespChannel>? first = await FirstAsync(asked, left.Count > 0 ? s_nextAfter : Timeout.InfiniteTimeSpan, cancellation).ConfigureAwait(false);
+                if (first is null) { continue; }
+                asked.Remove(first);
+                try
+                {
+                    using RespChannel channel = await first.ConfigureAwait(false);
+                    using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
+                    limit.CancelAfter(Options.ConnectTimeout);
+                    await DiscoverAsync(channel, limit.Token).ConfigureAwait(false);
+                    return;
+                }
+                catch (Exception e) when (IsNoProxy(e) || (e is OperationCanceledException && !cancellation.IsCancellationRequested))
+                {
+                    failures.Add(e is OperationCanceledException ? $"no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s" : e.Message);
+                }
             }
-            catch (OperationCanceledException) when (!cancellation.IsCancellationRequested)
-            {
-                failures.Add($"{address}: no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s");
-            }
-            catch (Exception e) when (e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException
-                or System.Security.Authentication.AuthenticationException)
-            {
-                failures.Add($"{address}: {e.Message}");
-            }
+        }
+        finally
+        {
+            await over.CancelAsync().ConfigureAwait(false);
+            foreach (Task<RespChannel> rest in asked) { _ = rest.ContinueWith(t => { if (t.IsCompletedSuccessfully) { t.Result.Dispose(); } else { _ = t.Exception; } }, TaskScheduler.Default); }
         }
 
         throw new SloggerException($"No proxy of the cluster can be used. {string.Join("; ", failures)}");
+    }
+
+    private static async Task<Task<RespChannel>?> FirstAsync(List<Task<RespChannel>> asked, TimeSpan limit, CancellationToken cancellation)
+    {
+        using var waiting = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
+        Task pause = Task.Delay(limit, waiting.Token);
+        Task first = await Task.WhenAny([pause, .. asked]).ConfigureAwait(false);
+        await waiting.CancelAsync().ConfigureAwait(false);
+        cancellation.ThrowIfCancellationRequested();
+        return first as Task<RespChannel>;
+    }
+
+    private static bool IsNoProxy(Exception e) =>
+        e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException or System.Security.Authentication.AuthenticationException;
+
+    // A connection to a proxy that serves sessions: that of a backup does not.
+    private async Task<RespChannel> AskAsync(Address address, CancellationToken cancellation)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
+        limit.CancelAfter(Options.ConnectTimeout);
+        RespChannel? channel = null;
+        try
+        {
+            channel = await RespChannel.ConnectAsync(address, Options, limit.Token).ConfigureAwait(false);
+            _ = await Hello.AskAsync(channel, Id, limit.Token).ConfigureAwait(false);
+            return channel;
+        }
+        catch (OperationCanceledException) when (!cancellation.IsCancellationRequested)
+        {
+            channel?.Dispose();
+            throw new IOException($"{address}: no answer in {Options.ConnectTimeout.TotalSeconds:0.#} s");
+        }
+        catch (Exception e) when (IsNoProxy(e))
+        {
+            channel?.Dispose();
+            throw new SloggerException($"{address}: {e.Message}", e);
+        }
     }
 
     private async Task DiscoverAsync(RespChannel channel, CancellationToken cancellation)

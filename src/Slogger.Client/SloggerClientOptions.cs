@@ -7,7 +7,8 @@ namespace Slogger.Client;
 /// <summary>Settings of a <see cref="SloggerClient"/>. Immutable.</summary>
 public sealed record SloggerClientOptions
 {
-    /// <summary>Proxies of one cluster, each as HOST:PORT or [IPV6]:PORT. One that answers is enough: it tells the others.</summary>
+    /// <summary>Proxies of one cluster, each as HOST:PORT or [IPV6]:PORT. One that answers is enough: it tells the others.
+    /// Of a cluster with a second site, some of each: sessions go on at the one that has taken over, and are told what of theirs survived.</summary>
     public required IReadOnlyList<string> Endpoints { get; init; }
 
     /// <summary>The user of the ACL to log in as; null: the default user.</summary>
