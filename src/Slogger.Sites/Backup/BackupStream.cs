@@ -10,6 +10,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Sites.Failovers;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -76,6 +77,9 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
 
     /// <summary>When a version ended at the primary, by the log: a hybrid timestamp's bits; 0: the log does not say.</summary>
     public ulong TimeOf(WorldPoint point) => _log.IsEmpty ? 0 : _log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0;
+
+    /// <summary>Shows that it can be recovered to a version. Takes as long as reading the log does.</summary>
+    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => LogProof.Of(_log, null, to, stop);
 
     /// <summary>How it is, for commands.</summary>
     /// <param name="site">What SQL says.</param>
