@@ -169,7 +169,7 @@ public sealed partial class BackupSiteTests
     public async Task DrillCommand_ALogThatIsDamaged_FailsAndSaysWhich()
     {
         await WriteAsync(new Random(36), 300);
-        string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*").Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
+        string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*", SearchOption.AllDirectories).Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
         byte[] bytes = File.ReadAllBytes(file);
         long end = _processes[1]!.Logs[0].Log.DurablePosition;
         using (FileStream log = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))

@@ -11,10 +11,10 @@ internal static class LogProof
 {
     /// <summary>Reads what a recovery to a version would need.</summary>
     /// <param name="log">The log.</param>
-    /// <param name="checkpoints">What it rests on; null: nothing, it begins with an empty store.</param>
+    /// <param name="checkpoints">What it rests on.</param>
     /// <param name="to">The version.</param>
     /// <param name="stop">Gives up.</param>
-    public static V1.VerifyReply Of(VersionLog log, CheckpointStore? checkpoints, WorldPoint to, CancellationToken stop)
+    public static V1.VerifyReply Of(VersionLog log, CheckpointStore checkpoints, WorldPoint to, CancellationToken stop)
     {
         long began = Stopwatch.GetTimestamp();
         var reply = new V1.VerifyReply();
@@ -30,16 +30,15 @@ internal static class LogProof
         return reply;
     }
 
-    private static string? Read(VersionLog log, CheckpointStore? checkpoints, WorldPoint to, V1.VerifyReply reply, CancellationToken stop)
+    private static string? Read(VersionLog log, CheckpointStore checkpoints, WorldPoint to, V1.VerifyReply reply, CancellationToken stop)
     {
         if (log.IsEmpty) { return "there is no log"; }
         if (log.HeldCut < to) { return $"the log holds {log.HeldCut} durably, and not {to}"; }
         if (log.BoundaryAtOrBelow(to.Version) is not { } end) { return $"the log does not hold the end of version {to.Version}"; }
         (reply.Time, reply.ToOffset) = (end.Time.Bits, end.Offset);
-        Checkpoint? checkpoint = checkpoints?.Latest(log, end.Offset);
-        if (checkpoint is null && log.StartOffset != log.Origin.Offset) { return $"the log begins at offset {log.StartOffset}, and there is no checkpoint to replay it from"; }
-        reply.FromOffset = checkpoint?.Offset ?? log.StartOffset;
-        if (checkpoint is not null) { checkpoints!.Verify(checkpoint); }
+        if (checkpoints.Latest(log, end.Offset) is not { } checkpoint) { return $"there is no checkpoint that the log could be replayed from to version {to.Version}"; }
+        reply.FromOffset = checkpoint.Offset;
+        checkpoints.Verify(checkpoint);
         if (log.HasGap(reply.FromOffset, end.Offset)) { return $"bytes are missing between offsets {reply.FromOffset} and {end.Offset}"; }
         using LogReader reader = log.OpenReader(reply.FromOffset, end.Offset);
         byte[] buffer = new byte[256 << 10];
