@@ -27,6 +27,9 @@ public enum OptionCommands
 
     /// <summary>slogger recover.</summary>
     Recover = 4,
+
+    /// <summary>slogger backup: all of serve's, and its own.</summary>
+    Backup = 8,
 }
 
 /// <summary>One option.</summary>
@@ -42,7 +45,7 @@ public sealed record OptionDefinition(string Name, string Group, string ValueNam
     public OptionShape Shape { get; init; } = OptionShape.Value;
 
     /// <summary>The commands that know it.</summary>
-    public OptionCommands Commands { get; init; } = OptionCommands.Serve;
+    public OptionCommands Commands { get; init; } = OptionCommands.Serve | OptionCommands.Backup;
 
     /// <summary>What separates values in the environment variable of a list.</summary>
     public char EnvironmentSeparator { get; init; } = ',';
@@ -57,18 +60,20 @@ public sealed record OptionDefinition(string Name, string Group, string ValueNam
     public string EnvironmentVariable => OptionCatalog.EnvironmentPrefix + Name.ToUpperInvariant().Replace('-', '_');
 }
 
-/// <summary>All options of serve, restore and recover.</summary>
+/// <summary>All options of serve, backup, restore and recover.</summary>
 public static class OptionCatalog
 {
     /// <summary>How the environment variables of all options begin.</summary>
     public const string EnvironmentPrefix = "SLOGGER_";
 
-    private const OptionCommands Both = OptionCommands.Serve | OptionCommands.Restore;
+    private const OptionCommands Proxies = OptionCommands.Serve | OptionCommands.Backup;
+    private const OptionCommands Both = Proxies | OptionCommands.Restore;
     private const OptionCommands Every = Both | OptionCommands.Recover;
     private const string Clients = "Clients";
     private const string Store = "Redis (--redis or --redis-server)";
     private const string Embedded = "Embedded store (without --redis and --redis-server)";
     private const string Durability = "Versions and durability";
+    private const string Sites = "Two sites";
     private const string Running = "Running";
 
     /// <summary>Every option, in the order of --help.</summary>
@@ -104,8 +109,8 @@ public static class OptionCatalog
 
         new("data", Durability, "DIR", "Directory of the version log, the checkpoints and the files of a supervised Redis, or of the embedded store. It belongs to one shard and remembers its kind of store.", "slogger-data in the current directory", nameof(ServeOptions.DataDirectory)) { Commands = Every },
         new("metadata", Durability, "SPEC", "Where cuts and world-lines are recorded: sqlite:FILE, postgres:CONNSTRING or sqlserver:CONNSTRING. Keep a password off the command line: use the environment or --config.", "sqlite:DATA/metadata.db", nameof(ServeOptions.Metadata)) { Commands = Every, IsSecret = true },
-        new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
-        new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)) { Commands = OptionCommands.Serve | OptionCommands.Recover },
+        new("cluster", Durability, "NAME", "The cluster's name in the metadata.", "default", nameof(ServeOptions.Cluster)) { Commands = Proxies | OptionCommands.Recover },
+        new("shard", Durability, "ID", "This shard's number in the cluster.", "0", nameof(ServeOptions.Shard)) { Commands = Proxies | OptionCommands.Recover },
         new("shards", Durability, "N", "How many shards the cluster has. Needed where the cluster is made, by the first of its proxies; a later one may leave it out.", "1 when the cluster is made", nameof(ServeOptions.Shards)),
         new("join", Durability, "", "Join a running cluster as its next shard, with an empty Redis: --shard has to be the next number. It owns no slots until slogger move gives it some. Once it has joined the option changes nothing, so it may stay.", "false", nameof(ServeOptions.Joins)) { Shape = OptionShape.Flag },
         new("finder", Durability, "approximate|exact|hybrid", "How the cluster finds what is committed; decided where it is made, and kept. approximate: one version at all shards, in the order of real time. exact and hybrid: each shard as far as its sessions' dependencies allow, so that a slow shard holds up only who depends on it; for clients that send DPR.BATCH with DEP alone, since the order of plain clients across shards is not kept by a recovery.", "approximate when the cluster is made", nameof(ServeOptions.Finder)),
@@ -117,6 +122,21 @@ public static class OptionCatalog
         new("log-budget", Durability, "SIZE", "Bytes of log to keep; what a checkpoint covers is trimmed above it. Larger: more versions stay restorable.", "4gb, at least twice --checkpoint-every", nameof(ServeOptions.LogBudgetBytes)),
         new("rollback", Durability, "in-place|full", "How a Redis that is alive goes back when another shard has lost its own: only the keys written since, where that is possible, or always by a restore of everything, which clients wait for. In place takes memory: up to 64 MB for the log since the checkpoint, and 16 bytes a key for a moment after each checkpoint.", "in-place", nameof(ServeOptions.Rollback)),
         new("seed", Durability, "from-redis|from-log", "Which side wins if Redis holds data that the log does not know. The other side's data is given up. With restore only from-log has a meaning: the data of the Redis may be replaced.", "none, refuse", nameof(ServeOptions.Seed)) { Commands = Both },
+
+        new("backup", Sites, "HOST:PORT", "Ship this shard's log to a backup site: the --site-listen of its slogger backup for the shard of this number.", "none", "Site.Backup"),
+        new("on-backup-lag", Sites, "stall|detach", "What happens when as much of the log as --backup-budget is kept for a backup that does not keep up or is away. stall: writes of clients wait until it has caught up, so that never more than that would be lost with this site. detach: the backup is given up and has to be seeded anew, and clients notice nothing.", "stall", "Site.OnBackupLag"),
+        new("backup-budget", Sites, "SIZE", "Bytes of log to keep for the backup; on disk beyond --log-budget if need be. At least twice --backup-window.", "4gb", "Site.BackupBudgetBytes"),
+        new("backup-window", Sites, "SIZE", "Bytes that are on their way to the backup at most: at least what the link holds, its bandwidth times its round trip. The backup keeps as much in memory.", "8mb", "Site.BackupWindowBytes"),
+        new("backup-pieces", Sites, "N", "Pieces of up to 256kb that are on their way to the backup at most.", "64", "Site.BackupPieces"),
+        new("backup-resend", Sites, "DURATION", "What the backup has not answered for so long is sent again: several round trips.", "300ms", "Site.BackupResend"),
+        new("backup-compression", Sites, "none|gzip", "How the log is compressed on its way. gzip: for a link that is slower than a core compresses.", "none", "Site.BackupCompression"),
+        new("site-lease", Sites, "DURATION", "Report commits only while the backup has answered so recently, so that a site that is cut off but healthy commits nothing after the backup has taken over; a failover waits for as long. The same at both sites. Without it the operator attests at a failover that the primary is down.", "none", "Site.Lease"),
+        new("site-listen", Sites, "HOST:PORT", "Where this process is reached over gRPC by the other site and by slogger failover, switchover and drill. A backup needs it. Beyond loopback it needs --site-secret-file or the certificates.", "none", "Site.Listen"),
+        new("site-secret-file", Sites, "FILE", "File whose first line is a secret that both sites share. In clear text on its way without --site-cert-file.", "none", "Site.SecretFile"),
+        new("site-cert-file", Sites, "FILE", "Certificate chain (PEM) of this process for the other site, as server and as client.", "none, clear text", "Site.CertificateFile"),
+        new("site-key-file", Sites, "FILE", "Private key (PEM) of --site-cert-file.", "none", "Site.KeyFile"),
+        new("site-ca-file", Sites, "FILE", "The other site's processes must show a certificate from these authorities (PEM), whoever connects to whom.", "none: callers need no certificate, servers one that this machine trusts", "Site.CaFile"),
+        new("watermark", Sites, "HOST:PORT", "Who tells the watermark: the --site-listen of a process of this site, or of a slogger watermark.", "the process of shard 0", "Site.Watermark") { Commands = OptionCommands.Backup },
 
         new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Every },
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every system, slower).", "auto", nameof(ServeOptions.Transport)),

@@ -1,4 +1,4 @@
-// Everything `slogger serve` can be told, as immutable typed values. Made by ServeOptionsReader from the command line, the
+// Everything `slogger serve` and `slogger backup` can be told, as immutable typed values. Made by ServeOptionsReader from the command line, the
 // environment and the configuration file; checked there, so the proxy may trust every value. OptionCatalog holds the
 // option's name and help for each property (a test keeps the two complete).
 using System.Collections.Immutable;
@@ -153,6 +153,9 @@ public sealed record ServeOptions
     /// least <see cref="ClientOutputLimitBytes"/>.
     /// </summary>
     public long OutputMemoryLimitBytes { get; init; } = 1L << 30;
+
+    /// <summary>What concerns another site. Default: nothing.</summary>
+    public SiteOptions Site { get; init; } = new();
 
     /// <summary>How sockets are driven. Default: auto, which is epoll on Linux and .NET sockets elsewhere.</summary>
     public TransportKind Transport { get; init; } = TransportKind.Auto;

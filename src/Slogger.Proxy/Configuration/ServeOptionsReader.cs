@@ -12,7 +12,7 @@ namespace Slogger.Proxy.Configuration;
 public sealed record OptionsResult<T>(T? Options, IReadOnlyList<OptionError> Errors, IReadOnlyList<string> Warnings)
     where T : class;
 
-/// <summary>Reads the options of slogger serve, slogger restore and slogger recover.</summary>
+/// <summary>Reads the options of slogger serve, backup, restore and recover.</summary>
 public static class ServeOptionsReader
 {
     /// <summary>Name of the data directory where none is given.</summary>
@@ -48,7 +48,12 @@ public static class ServeOptionsReader
     };
 
     /// <summary>Reads serve's options. <paramref name="commandLine"/> goes over <paramref name="environment"/>, that over the file named by --config.</summary>
-    public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment)
+    public static OptionsResult<ServeOptions> ReadServe(OptionLayer commandLine, OptionLayer environment) => Read(commandLine, environment, OptionCommands.Serve);
+
+    /// <summary>Reads backup's options: serve's and its own, as <see cref="ReadServe"/>.</summary>
+    public static OptionsResult<ServeOptions> ReadBackup(OptionLayer commandLine, OptionLayer environment) => Read(commandLine, environment, OptionCommands.Backup);
+
+    private static OptionsResult<ServeOptions> Read(OptionLayer commandLine, OptionLayer environment, OptionCommands command)
     {
         OptionReader reader = Open(commandLine, environment);
         (ListenAddress? redis, string? server) = ReadStore(reader);
@@ -91,6 +96,7 @@ public static class ServeOptionsReader
             Transport = reader.Value("transport", OptionText.Choice(("auto", TransportKind.Auto), ("epoll", TransportKind.Epoll), ("sockets", TransportKind.Sockets)), defaults.Transport),
             LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
+            Site = SiteOptionsReader.Read(reader, command),
         };
 
         // A budget that is not given follows the option it depends on, so that setting one of the two is enough.
@@ -109,7 +115,9 @@ public static class ServeOptionsReader
             options = options with { ClientOutputLimitBytes = Math.Min(options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes) };
         }
 
-        CheckStore(reader, options, isEmbedded);
+        // A backup without a Redis is told of that once, below.
+        if (command == OptionCommands.Serve || !isEmbedded) { CheckStore(reader, options, isEmbedded); }
+        SiteOptionsReader.Check(reader, options, command);
         CheckTogether(reader, options);
         return Result(reader, options);
     }

@@ -32,7 +32,16 @@ internal interface IShipperListener
 
     /// <summary>More is durable at the backup, as a whole.</summary>
     void OnWatermark(WorldPoint watermark);
+
+    /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null: there is none (yet);
+    /// <see cref="OnSeedWanted"/> has it made.</summary>
+    SeedCopy? CopyOf(long generation) => null;
 }
+
+/// <summary>A copy of the store, on disk.</summary>
+/// <param name="Seed">What it is.</param>
+/// <param name="File">Where it lies.</param>
+internal sealed record SeedCopy(Seed Seed, string File);
 
 /// <summary>How far shipping is: for status.</summary>
 /// <param name="State">What it is doing.</param>

@@ -1,7 +1,9 @@
 using System.Collections.Immutable;
 using System.Reflection;
 using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
 using Slogger.Proxy.Configuration;
+using SeedSource = Slogger.Proxy.Configuration.SeedSource;
 
 namespace Slogger.Cli.Tests.Configuration;
 
@@ -88,10 +90,11 @@ public class ServeOptionsTests
     {
         string[] derived = [nameof(ServeOptions.Store)];
         IEnumerable<string> properties = Names(typeof(ServeOptions), "").Where(name => !derived.Contains(name));
-        Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Serve).Select(option => option.Property).Order());
+        Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Backup).Select(option => option.Property).Order());
+        Assert.Equal(["watermark"], OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
 
         static IEnumerable<string> Names(Type type, string prefix) => type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
-            property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions)
+            property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions) || property.PropertyType == typeof(SiteOptions)
                 ? Names(property.PropertyType, property.Name + ".")
                 : [prefix + property.Name]);
     }
@@ -124,6 +127,9 @@ public class ServeOptionsTests
     [InlineData("transport", "io_uring", "auto, epoll, sockets")]
     [InlineData("log-level", "loud", "trace, debug, info")]
     [InlineData("listen", "6380", "no port")]
+    [InlineData("backup", "there:0", "nothing that can be connected to")]
+    [InlineData("backup", "0.0.0.0:7380", "nothing that can be connected to")]
+    [InlineData("site-listen", "unix:/a", "is a Unix socket")]
     [InlineData("redis-tls", "perhaps", "neither true nor false")]
     [InlineData("redis-password-file", "/nonexistent/file", "does not exist")]
     [InlineData("redis-password-file", "/", "is a directory")]
@@ -176,6 +182,20 @@ public class ServeOptionsTests
     [InlineData("never owns anything", "join", "true", "shard", "1")]
     [InlineData("not a power of two", "faster-stride", "10")]
     [InlineData("less than four pages", "faster-memory", "64mb")]
+    [InlineData("without --backup", "redis", "h:1", "site-lease", "5s")]
+    [InlineData("without --backup", "redis", "h:1", "on-backup-lag", "detach")]
+    [InlineData("without --backup and --site-listen", "redis", "h:1", "site-secret-file", "/etc/passwd")]
+    [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380")]
+    [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "0.0.0.0:7380")]
+    [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380", "site-cert-file", "/etc/passwd", "site-key-file", "/etc/passwd")]
+    [InlineData("needs --site-key-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-cert-file", "/etc/passwd")]
+    [InlineData("needs --site-cert-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-ca-file", "/etc/passwd")]
+    [InlineData("ships the version log", "redis", "h:1", "backup", "127.0.0.1:1", "commit", "bgsave")]
+    [InlineData("ships the version log", "backup", "127.0.0.1:1")]
+    [InlineData("stall, detach", "redis", "h:1", "backup", "127.0.0.1:1", "on-backup-lag", "wait")]
+    [InlineData("256kb", "redis", "h:1", "backup", "127.0.0.1:1", "backup-window", "1kb")]
+    [InlineData("500ms", "redis", "h:1", "backup", "127.0.0.1:1", "site-lease", "1ms")]
+    [InlineData("less than twice the window", "redis", "h:1", "backup", "127.0.0.1:1", "backup-budget", "8mb")]
     [InlineData("faster is for the embedded store", "redis", "h:1", "commit", "faster")]
     [InlineData("is for the embedded store", "redis", "h:1", "faster-memory", "1gb")]
     public void RulesBetweenOptions_Broken_AreOneError(string expected, params string[] pairs)
@@ -184,6 +204,65 @@ public class ServeOptionsTests
         OptionError error = Assert.Single(result.Errors);
         Assert.Contains(expected, error.What);
         Assert.NotEmpty(error.Remedy);
+    }
+
+    [Fact]
+    public void Site_EveryOption_ReachesItsProperty()
+    {
+        using TempDirectory temp = new();
+        string file = temp.File("file");
+        (string, string)[] all =
+        [
+            ("redis", "h:1"), ("backup", "there:1"), ("on-backup-lag", "detach"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
+            ("site-lease", "5s"), ("site-listen", "0.0.0.0:2"), ("site-secret-file", file), ("site-cert-file", file), ("site-key-file", file), ("site-ca-file", file), ("watermark", "there:3"),
+        ];
+        OptionsResult<ServeOptions> backup = ServeOptionsReader.ReadBackup(Layers.CommandLine(all), new OptionLayer());
+        Assert.Empty(backup.Errors);
+        Assert.Empty(backup.Warnings);
+        SiteOptions expected = new()
+        {
+            Backup = ListenAddress.Tcp("there", 1), OnBackupLag = BudgetChoice.Detach, BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
+            BackupCompression = ShipCompression.Gzip, Lease = TimeSpan.FromSeconds(5), Listen = ListenAddress.Tcp("0.0.0.0", 2), SecretFile = file, CertificateFile = file, KeyFile = file, CaFile = file,
+            Watermark = ListenAddress.Tcp("there", 3),
+        };
+        Assert.Equal(expected, backup.Options!.Site);
+        // A file for both commands: what is the backup's alone is passed over by serve.
+        Assert.Equal(expected with { Watermark = null }, Layers.Serve(all).Options!.Site);
+        ShipperOptions shipper = expected.ToShipper();
+        Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Detach), (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
+    }
+
+    [Fact]
+    public void Site_Defaults_AreTheShippersOwn()
+    {
+        SiteOptions site = Layers.Good(("backup", "127.0.0.1:7380")).Site;
+        Assert.Equal(new ShipperOptions(), site.ToShipper());
+        Assert.Null(site.Lease);
+        Assert.Null(Layers.Good().Site.Backup);
+    }
+
+    [Theory]
+    [InlineData("needs a Redis", "site-listen", "127.0.0.1:1")]
+    [InlineData("no address is given", "redis", "h:1")]
+    [InlineData("has to be log at a backup", "redis", "h:1", "site-listen", "127.0.0.1:1", "commit", "bgsave")]
+    [InlineData("is for a shard of a primary", "redis", "h:1", "site-listen", "127.0.0.1:1", "join", "true")]
+    [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "127.0.0.1:1", "watermark", "there:1")]
+    public void Backup_RulesBroken_AreOneError(string expected, params string[] pairs)
+    {
+        OptionError error = Assert.Single(ServeOptionsReader.ReadBackup(Layers.CommandLine([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]), new OptionLayer()).Errors);
+        Assert.Contains(expected, error.What);
+        Assert.NotEmpty(error.Remedy);
+    }
+
+    [Fact]
+    public void Backup_Lease_NeedsNoBackupOfItsOwn() =>
+        Assert.Empty(ServeOptionsReader.ReadBackup(Layers.CommandLine(("redis", "h:1"), ("site-listen", "127.0.0.1:1"), ("site-lease", "5s")), new OptionLayer()).Errors);
+
+    [Fact]
+    public void Site_SecretInClearText_IsAWarning()
+    {
+        using TempDirectory temp = new();
+        Assert.Contains("in clear text", Assert.Single(Layers.Serve(("redis", "h:1"), ("backup", "there:1"), ("site-secret-file", temp.File("s"))).Warnings));
     }
 
     [Fact]

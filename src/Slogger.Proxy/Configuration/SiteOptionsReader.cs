@@ -1,0 +1,124 @@
+// Reads what concerns two sites, and the rules between those options. Part of what ServeOptionsReader reads.
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+
+namespace Slogger.Proxy.Configuration;
+
+/// <summary>Reads <see cref="SiteOptions"/>.</summary>
+internal static class SiteOptionsReader
+{
+    private const long WindowMin = 256L << 10;
+    private static readonly TimeSpan ResendMin = TimeSpan.FromMilliseconds(10), ResendMax = TimeSpan.FromMinutes(1), LeaseMin = TimeSpan.FromMilliseconds(500), LeaseMax = TimeSpan.FromMinutes(10);
+    private static readonly string[] Shipping = ["on-backup-lag", "backup-budget", "backup-window", "backup-pieces", "backup-resend", "backup-compression", "site-lease"];
+    private static readonly string[] Credentials = ["site-secret-file", "site-cert-file", "site-key-file", "site-ca-file"];
+
+    public static SiteOptions Read(OptionReader reader, OptionCommands command)
+    {
+        SiteOptions defaults = new();
+        return new()
+        {
+            Backup = reader.Optional<ListenAddress>("backup", Peer),
+            OnBackupLag = reader.Value("on-backup-lag", OptionText.Choice(("stall", BudgetChoice.Stall), ("detach", BudgetChoice.Detach)), defaults.OnBackupLag),
+            BackupBudgetBytes = reader.Value("backup-budget", OptionText.Size(1L << 20, 1L << 50), defaults.BackupBudgetBytes),
+            BackupWindowBytes = reader.Value("backup-window", OptionText.Size(WindowMin, 1L << 30), defaults.BackupWindowBytes),
+            BackupPieces = reader.Value("backup-pieces", OptionText.Number(1, 4096), defaults.BackupPieces),
+            BackupResend = reader.Value("backup-resend", OptionText.Duration(ResendMin, ResendMax), defaults.BackupResend),
+            BackupCompression = reader.Value("backup-compression", OptionText.Choice(("none", ShipCompression.None), ("gzip", ShipCompression.Gzip)), defaults.BackupCompression),
+            Lease = reader.Value("site-lease", OptionText.Duration(LeaseMin, LeaseMax), TimeSpan.Zero) is var lease && lease > TimeSpan.Zero ? lease : null,
+            Listen = reader.Optional<ListenAddress>("site-listen", Tcp),
+            SecretFile = reader.Optional<string>("site-secret-file", OptionText.ExistingFile),
+            CertificateFile = reader.Optional<string>("site-cert-file", OptionText.ExistingFile),
+            KeyFile = reader.Optional<string>("site-key-file", OptionText.ExistingFile),
+            CaFile = reader.Optional<string>("site-ca-file", OptionText.ExistingFile),
+            Watermark = command == OptionCommands.Backup ? reader.Optional<ListenAddress>("watermark", Peer) : null,
+        };
+    }
+
+    public static void Check(OptionReader reader, ServeOptions options, OptionCommands command)
+    {
+        SiteOptions site = options.Site;
+        bool isBackup = command == OptionCommands.Backup;
+        if (isBackup && options.Store == StoreKind.Faster)
+        {
+            reader.Errors.Add(new OptionError("a backup needs a Redis, and neither --redis nor --redis-server is given", "", "name the Redis that is to follow: --redis HOST:PORT, or --redis-server redis-server"));
+        }
+        else if (isBackup && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("commit", "has to be log at a backup", "remove it");
+        }
+        else if (site.Backup is not null && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("backup", "ships the version log, which a Redis with --commit log has alone", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
+        }
+
+        if (isBackup && !reader.IsGiven("site-listen"))
+        {
+            reader.Errors.Add(new OptionError("a backup receives over the network, and no address is given", "", "give --site-listen HOST:PORT, which the primary's process of this shard has as --backup"));
+        }
+
+        if (isBackup && options.Joins)
+        {
+            reader.Fail("join", "is for a shard of a primary: a backup has as many as its primary", "remove it, and give --shards when the backup is made");
+        }
+
+        // A lease's term is known at both sites: a failover waits for as long.
+        if (site.Backup is null && Shipping.FirstOrDefault(name => reader.IsGiven(name) && !(isBackup && name == "site-lease")) is { } stray)
+        {
+            reader.Fail(stray, "is given without --backup", "add --backup HOST:PORT, or remove it");
+        }
+
+        if (site.BackupBudgetBytes < 2 * site.BackupWindowBytes)
+        {
+            reader.Fail(
+                reader.IsGiven("backup-budget") ? "backup-budget" : "backup-window",
+                $"leaves too little: a budget of {OptionText.FormatSize(site.BackupBudgetBytes)} is less than twice the window of {OptionText.FormatSize(site.BackupWindowBytes)}", "raise --backup-budget or lower --backup-window");
+        }
+
+        CheckCredentials(reader, site);
+    }
+
+    private static void CheckCredentials(OptionReader reader, SiteOptions site)
+    {
+        if (site.Addresses.IsEmpty)
+        {
+            if (Credentials.FirstOrDefault(reader.IsGiven) is { } stray) { reader.Fail(stray, "is given without --backup and --site-listen", "add one of them, or remove it"); }
+            return;
+        }
+
+        if (reader.IsGiven("site-cert-file") != reader.IsGiven("site-key-file"))
+        {
+            bool hasCertificate = reader.IsGiven("site-cert-file");
+            reader.Fail(hasCertificate ? "site-cert-file" : "site-key-file", hasCertificate ? "needs --site-key-file" : "needs --site-cert-file", "give both files (PEM)");
+        }
+        else if (reader.IsGiven("site-ca-file") && !reader.IsGiven("site-cert-file"))
+        {
+            reader.Fail("site-ca-file", "needs --site-cert-file", "give certificate and key: peers show theirs to each other");
+        }
+
+        if (site.Addresses.FirstOrDefault(address => !address.IsLocal) is not { } open) { return; }
+        string name = open == site.Backup ? "backup" : open == site.Listen ? "site-listen" : "watermark";
+        if (!reader.IsGiven("site-secret-file") && !reader.IsGiven("site-ca-file"))
+        {
+            reader.Fail(name, $"{open} is beyond this machine, and nothing says who may connect", "give --site-secret-file, or --site-cert-file, --site-key-file and --site-ca-file, the same kind at both sites");
+        }
+        else if (!reader.IsGiven("site-cert-file"))
+        {
+            reader.Warnings.Add($"{open} is beyond this machine: the log and the secret of --site-secret-file travel in clear text without --site-cert-file");
+        }
+    }
+
+    // Not a Unix socket: the other end is on another machine.
+    private static bool Tcp(string text, out ListenAddress value, out string problem)
+    {
+        if (!OptionText.Address(text, out value, out problem)) { return false; }
+        problem = value.IsUnix ? "is a Unix socket, which another site does not reach" : "";
+        return problem.Length == 0;
+    }
+
+    private static bool Peer(string text, out ListenAddress value, out string problem)
+    {
+        if (!Tcp(text, out value, out problem)) { return false; }
+        problem = value.Port == 0 || value.IsEveryInterface ? "is nothing that can be connected to" : "";
+        return problem.Length == 0;
+    }
+}
