@@ -5,6 +5,7 @@ using System.Net.Sockets;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Transports;
@@ -24,8 +25,8 @@ public static class ProxyHost
     public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
 
     /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
-    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such.</summary>
-    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null)
+    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such. With an <paramref name="intake"/> the shard follows while its site is a backup.</summary>
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, IStreamIntake? intake = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -78,7 +79,7 @@ public static class ProxyHost
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector),
+                    _ => new LogShard(options, log, Redis(), Connector) { Intake = intake },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }

@@ -138,13 +138,14 @@ internal sealed partial class LogShard
         }
     }
 
-    protected override Task EndWorkersAsync()
+    protected override async Task EndWorkersAsync()
     {
+        if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
+        await EndFollowingAsync().ConfigureAwait(false);
         _link?.Dispose();
         _syncWanted.Set();
         _syncing?.Join(TimeSpan.FromSeconds(5));
         _indexes.Dispose();
-        return Task.CompletedTask;
     }
 
     // ---- Failures ----

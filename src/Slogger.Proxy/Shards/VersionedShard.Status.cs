@@ -10,9 +10,13 @@ internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
 
+    /// <summary>What a shard tells that follows; null: it does not.</summary>
+    protected virtual string? FollowingText(FrontEndLoop loop) => null;
+
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
     {
+        if (FollowingText(loop) is { } following) { return following; }
         ShardStatus status = default;
         lock (_machineLock)
         {

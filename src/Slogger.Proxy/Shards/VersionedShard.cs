@@ -39,8 +39,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
     private Marker _pendingMarker;
-    private long _committed;
-    private long _worldLine;
+    protected long _committed;
+    protected long _worldLine;
     private int _changedElsewhere;
     private Version _peersWaitUntil;
 
@@ -55,7 +55,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
-    private static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
+    protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
 
     // ---- What the front end asks (the loop's thread) ----
 
