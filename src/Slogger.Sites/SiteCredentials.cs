@@ -21,6 +21,9 @@ internal sealed class SiteCredentials
 
     private SiteCredentials(string? secret, GrpcTls? tls) => (_secret, _tls) = (secret, tls);
 
+    /// <summary>Reads the files that a process's options name.</summary>
+    public static (SiteCredentials? Credentials, ProxyExit? Failed) Load(SiteOptions site) => Load(site.SecretFile, site.CertificateFile, site.KeyFile, site.CaFile);
+
     /// <summary>Reads the files; null: not given. Without certificates of ours and of authorities there is no TLS.</summary>
     /// <param name="secretFile">Its first line is what everybody has to know: printable ASCII without blanks.</param>
     /// <param name="certificateFile">Our certificate (PEM), and what leads from it to its authority: for both uses, of a server and of a client.</param>

@@ -91,7 +91,7 @@ public sealed class SiteCredentialsTests : IDisposable
     {
         (GrpcServerOptions? options, ProxyExit? failed) = credentials.ServerAt(s_local);
         Assert.Null(failed);
-        GrpcServer server = new GrpcServer(options!).AddUnary(SiteControlMethods.Drill, (_, _) => Task.FromResult(new V1.DrillReply()));
+        GrpcServer server = new GrpcServer(options!).AddUnary(SiteControlMethods.Attach, (_, _) => Task.FromResult(new V1.AttachReply()));
         await server.StartAsync();
         return server;
     }
@@ -101,7 +101,7 @@ public sealed class SiteCredentialsTests : IDisposable
         using GrpcChannel channel = credentials.Open(ListenAddress.Tcp("127.0.0.1", server.EndPoint.Port));
         try
         {
-            await channel.CallAsync(SiteControlMethods.Drill, new(), new() { Timeout = TimeSpan.FromSeconds(20) });
+            await channel.CallAsync(SiteControlMethods.Attach, new(), new() { Timeout = TimeSpan.FromSeconds(20) });
             return StatusCode.OK;
         }
         catch (RpcException e)

@@ -27,26 +27,20 @@ public static class SiteControlMethods
     /// <summary>How it is.</summary>
     public static readonly Method<StatusRequest, StatusReply> Status = Of("Status", StatusRequest.Parser, StatusReply.Parser);
 
-    /// <summary>It becomes the primary.</summary>
-    public static readonly Method<FailoverRequest, FailoverReply> Failover = Of("Failover", FailoverRequest.Parser, FailoverReply.Parser);
-
     /// <summary>Its receivers stop, and report.</summary>
     public static readonly Method<FreezeRequest, FreezeReply> Freeze = Of("Freeze", FreezeRequest.Parser, FreezeReply.Parser);
 
     /// <summary>A failover is decided.</summary>
     public static readonly Method<FinalRequest, FinalReply> Final = Of("Final", FinalRequest.Parser, FinalReply.Parser);
 
-    /// <summary>It hands over.</summary>
-    public static readonly Method<SwitchOverRequest, SwitchOverReply> SwitchOver = Of("SwitchOver", SwitchOverRequest.Parser, SwitchOverReply.Parser);
+    /// <summary>It holds its clients' operations, or does no more.</summary>
+    public static readonly Method<HoldRequest, HoldReply> Hold = Of("Hold", HoldRequest.Parser, HoldReply.Parser);
 
-    /// <summary>It takes over as it was offered to.</summary>
-    public static readonly Method<TakeOfferedRequest, FailoverReply> TakeOffered = Of("TakeOffered", TakeOfferedRequest.Parser, FailoverReply.Parser);
+    /// <summary>It ships again.</summary>
+    public static readonly Method<AttachRequest, AttachReply> Attach = Of("Attach", AttachRequest.Parser, AttachReply.Parser);
 
-    /// <summary>It will not take over as it was offered to.</summary>
-    public static readonly Method<CallOffRequest, CallOffReply> CallOff = Of("CallOff", CallOffRequest.Parser, CallOffReply.Parser);
-
-    /// <summary>What a failover would come to.</summary>
-    public static readonly Method<DrillRequest, DrillReply> Drill = Of("Drill", DrillRequest.Parser, DrillReply.Parser);
+    /// <summary>It reads a log.</summary>
+    public static readonly Method<VerifyRequest, VerifyReply> Verify = Of("Verify", VerifyRequest.Parser, VerifyReply.Parser);
 
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
         where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new("slogger.shipping.v1.SiteControl", name, Marshaller.Of(request), Marshaller.Of(reply));

@@ -1,5 +1,6 @@
 // One stream of the primary in a backup process: its log and receiver, and the store that follows it. What the receiver asks for is done here, one after the other, on a task
 // of its own.
+using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
@@ -10,6 +11,7 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites.Shipping;
+using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Backup;
 
@@ -37,6 +39,8 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     private readonly Task _applying;
     private TaskCompletionSource<FinalReport> _final = NewFinal();
     private Task _opening = Task.CompletedTask;
+    private WorldPoint _applied;
+    private TimeSpan _applyTime;
 
     /// <summary>Begins, or goes on.</summary>
     /// <param name="log">The stream's log.</param>
@@ -53,6 +57,7 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
         VersionLog log, ShardId stream, IBackupStore store, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
     {
         (_log, _store, _metadata, _cluster, _onHeld, _report, Stream) = (log, store, metadata, cluster, onHeld, report, stream);
+        _applied = applied;
         Receiver = new(log, stream, floor, applied, site, metadata, cluster, this, report);
         _applying = Task.Run(ApplyAsync);
     }
@@ -68,6 +73,27 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
 
     /// <summary>The world-lines of its log, each with the version at which it branched off.</summary>
     public IReadOnlyList<WorldPoint> Lineage => _log.IsEmpty ? [] : [.. _log.Branches.Select(b => new WorldPoint(b.WorldLine, b.Version))];
+
+    /// <summary>When a version ended at the primary, by the log: a hybrid timestamp's bits; 0: the log does not say.</summary>
+    public ulong TimeOf(WorldPoint point) => _log.IsEmpty ? 0 : _log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0;
+
+    /// <summary>How it is, for commands.</summary>
+    /// <param name="site">What SQL says.</param>
+    public V1.StreamStatus StatusIn(SiteState site)
+    {
+        StreamState state = site.Streams[Stream.Number];
+        WorldPoint held = Receiver.Held, watermark = Receiver.Watermark;
+        WorldPoint applied;
+        TimeSpan applyTime;
+        lock (_lock) { (applied, applyTime) = (_applied, _applyTime); }
+        LogIndex durable = _log.IsEmpty ? default : _log.DurableEnd;
+        return new()
+        {
+            Shard = Stream.Number, Generation = state.Generation, Phase = (V1.StreamPhase)(state.Phase + 1), Durable = ShipWire.ToWire(durable), DurableTime = TimeOf(new(durable.WorldLine, durable.Closed)),
+            Held = ShipWire.ToWire(held), HeldTime = TimeOf(held), Watermark = ShipWire.ToWire(watermark), WatermarkTime = watermark == default ? 0 : TimeOf(watermark), Applied = ShipWire.ToWire(applied),
+            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? "",
+        };
+    }
 
     /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
     public async Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
@@ -133,7 +159,9 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
         try
         {
             Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            long began = Stopwatch.GetTimestamp();
             await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
+            lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
             return true;
         }
         catch (Exception e) when (e is not OperationCanceledException)

@@ -1,6 +1,7 @@
 // Performs a failover as Core's Failover decides: the command of a person, or a process that goes on with one that was begun. It may end at any moment; the next one goes on.
 using System.Diagnostics;
 using Slogger.Core.Sites;
+using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -15,7 +16,8 @@ namespace Slogger.Sites.Failovers;
 /// <summary>What a failover came to.</summary>
 /// <param name="Site">The site after it; null: it was refused.</param>
 /// <param name="Error">Why it was; null: it was done.</param>
-internal readonly record struct FailoverOutcome(SiteState? Site, string? Error);
+/// <param name="FinalTime">When the last version that is kept ended at the primary; null: this manager has not heard of it, since another one had decided.</param>
+internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, DateTimeOffset? FinalTime = null);
 
 /// <summary>Manages a failover.</summary>
 /// <param name="metadata">The backup's SQL.</param>
@@ -27,13 +29,23 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), OpenPause = TimeSpan.FromMilliseconds(1);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
+    private readonly Dictionary<WorldPoint, ulong> _times = [];
+    private string _missing = "";
+    private int _open;
 
     /// <summary>Has the site take over, and returns when it has, or when that is refused.</summary>
     /// <param name="losing">Streams that the operator gives up.</param>
     /// <param name="stop">Gives up; what was begun is gone on with by whoever does this next.</param>
     public async Task<FailoverOutcome> RunAsync(IReadOnlyList<int> losing, CancellationToken stop)
     {
-        var machine = new Failover(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false), leaseWaitUs);
+        SiteState site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
+        foreach (int shard in site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
+        {
+            SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop), stop).ConfigureAwait(false);
+            if (lost.Error is { } isOver) { return new(null, isOver); }
+            site = lost.Site;
+        }
+        var machine = new Failover(site, leaseWaitUs);
         while (true)
         {
             switch (machine.Next(NowUs))
@@ -48,6 +60,7 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
                     await AskAsync(machine, ask, stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.AwaitLease lease:
+                    report.Info($"a primary that is cut off may hold a site lease: {TimeSpan.FromMicroseconds(Math.Max(0, lease.UntilUs - NowUs)).TotalMilliseconds:0} ms are waited");
                     await Task.Delay(TimeSpan.FromMicroseconds(Math.Max(1000, lease.UntilUs - NowUs)), stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Decide decide:
@@ -60,7 +73,9 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
                     await TellFinalAsync(machine, stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Done:
-                    return new(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false), null);
+                    SiteState done = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
+                    return new(done, null, done.Final is { } final && _times.TryGetValue(final, out ulong bits) && bits > 0
+                        ? DateTimeOffset.UnixEpoch.AddTicks(new HybridTimestamp(bits).Microseconds * TimeSpan.TicksPerMicrosecond) : null);
                 case FailoverStep.Refused refusal:
                     return new(null, refusal.Why);
                 default:
@@ -79,10 +94,14 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
         foreach (V1.FinalReport final in replies.Where(r => r is not null).SelectMany(r => r!.Reports))
         {
             foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
+            if (final.Held is { } point) { _times[ShipWire.FromWire(point)] = final.HeldTime; }
             isNews |= final.Held is { } held && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held)), NowUs);
         }
         if (isNews) { return; }
-        report.Warn($"streams {string.Join(", ", ask.Of)} have not said what they hold: are all processes of the backup running?");
+        // Said when it changes: it is asked again and again.
+        string missing = string.Join(", ", ask.Of);
+        if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: are all processes of the backup running? One whose disk is gone can be given up: --lose-shard"); }
+        _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
         machine.Read(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
     }
@@ -91,6 +110,9 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
     {
         SiteState site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
         machine.Read(site);
+        int open = site.Streams.Count(s => s.IsOpen);
+        if (open > _open || site.Role != SiteRole.FailingOver) { report.Info(site.Role == SiteRole.FailingOver ? $"{open} of {site.Streams.Length} shards are open" : "all shards are open"); }
+        _open = open;
         if (site.Role != SiteRole.FailingOver) { return; }
         var request = new V1.FinalRequest { SiteEpoch = site.Epoch.Number };
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);

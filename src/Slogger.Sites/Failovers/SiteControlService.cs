@@ -1,26 +1,78 @@
-// What the manager of a failover asks of a backup process: to freeze its streams, and to go to the final watermark.
+// What the commands of two sites ask of a process, whatever its site is at the moment: how its streams are; at a backup, to freeze them and to go to the final watermark; at a primary, to hold
+// its clients' operations. What a site is, SQL says: nothing is done on a word alone.
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Failovers;
 
-/// <summary>Serves managers.</summary>
-/// <param name="metadata">The backup's SQL: only what it says is done.</param>
+/// <summary>Serves commands.</summary>
+/// <param name="metadata">The site's SQL: only what it says is done.</param>
 /// <param name="cluster">The cluster.</param>
-/// <param name="streamsOf">The streams of this process.</param>
-internal sealed class SiteControlService(IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf)
+/// <param name="streamsOf">The streams of this process, while its site is a backup.</param>
+/// <param name="primaryOf">Its shard, while that serves; null: it does not.</param>
+/// <param name="lease">The site lease that it is configured with; zero: none.</param>
+internal sealed class SiteControlService(
+    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, TimeSpan lease = default)
 {
     private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
 
     /// <summary>Has a server answer.</summary>
-    public void AddTo(GrpcServer server) => server.AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync);
+    public void AddTo(GrpcServer server) => server
+        .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
+        .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync);
+
+    private async Task<V1.StatusReply> StatusAsync(V1.StatusRequest request, ServerCall<V1.StatusRequest, V1.StatusReply> call)
+    {
+        SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
+        var reply = new V1.StatusReply
+        {
+            SiteEpoch = site.Epoch.Number,
+            Role = site.Role switch
+            {
+                SiteRole.Primary => V1.SiteRole.Primary,
+                SiteRole.Backup => V1.SiteRole.Backup,
+                SiteRole.FailingOver => V1.SiteRole.FailingOver,
+                SiteRole.HandingOver => V1.SiteRole.HandingOver,
+                _ => V1.SiteRole.Deposed,
+            },
+            LeaseUs = (long)lease.TotalMicroseconds,
+        };
+        if (site.Streams.Length > 0) { reply.Streams.AddRange(streamsOf().Where(s => s.Stream.Number < site.Streams.Length).Select(s => s.StatusIn(site))); }
+        if (primaryOf?.Invoke() is { } primary)
+        {
+            reply.Shipped.Add(new V1.ShippedStatus { Shard = primary.Shard.Number, State = primary.ShippingState, Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark) });
+        }
+        return reply;
+    }
+
+    private async Task<V1.HoldReply> HoldAsync(V1.HoldRequest request, ServerCall<V1.HoldRequest, V1.HoldReply> call)
+    {
+        var reply = new V1.HoldReply();
+        if (primaryOf?.Invoke() is not { } primary) { return reply; }
+        // The cut and the watermark are read afterwards: they have to have come to what is held.
+        WorldPoint? held = await primary.HoldAllAsync(request.Number, call.Cancellation).ConfigureAwait(false);
+        reply.Shards.Add(new V1.HeldShard
+        {
+            Shard = primary.Shard.Number, Held = held is { } point ? ShipWire.ToWire(point) : null, Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark),
+        });
+        return reply;
+    }
+
+    private Task<V1.AttachReply> AttachAsync(V1.AttachRequest request, ServerCall<V1.AttachRequest, V1.AttachReply> call)
+    {
+        var reply = new V1.AttachReply();
+        if (primaryOf?.Invoke() is { } primary && request.Shards.Contains(primary.Shard.Number) && primary.Attach()) { reply.Shards.Add(primary.Shard.Number); }
+        return Task.FromResult(reply);
+    }
 
     private async Task<V1.FreezeReply> FreezeAsync(V1.FreezeRequest request, ServerCall<V1.FreezeRequest, V1.FreezeReply> call)
     {
@@ -34,7 +86,7 @@ internal sealed class SiteControlService(IMetadataStore metadata, string cluster
         foreach (FinalReport report in reports.OfType<FinalReport>())
         {
             BackupStream stream = streamsOf().First(s => s.Stream == report.Stream);
-            var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number, Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held) };
+            var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number, Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held), HeldTime = stream.TimeOf(report.Held) };
             final.Lineage.AddRange(stream.Lineage.Select(ShipWire.ToWire));
             reply.Reports.Add(final);
         }

@@ -119,9 +119,9 @@ internal static class ShipWire
 
     public static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
 
-    private static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
+    public static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
 
-    private static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
+    public static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
 
     private static StreamHistory FromWire(V1.History wire) => new(wire.ReplicationId, wire.Offset);
 }

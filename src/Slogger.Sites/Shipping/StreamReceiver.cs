@@ -67,10 +67,14 @@ internal sealed class StreamReceiver : IAsyncDisposable
     private ShipMessage _message;
     private volatile bool _hasFailed;
     private int _failures;
+    private long _heardAt;
+    private Told? _told;
     private Task _syncing = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
 
     /// <summary>A piece that waits for its turn.</summary>
     private readonly record struct Kept(ShipRequest.Piece Piece, byte[] Bytes, VersionEnd[] Ends);
+
+    private sealed record Told(WorldPoint Watermark);
 
     /// <summary>Begins with what the log and SQL hold.</summary>
     /// <param name="log">The stream's log, of this process alone; empty if the stream has yet to be seeded.</param>
@@ -112,10 +116,17 @@ internal sealed class StreamReceiver : IAsyncDisposable
     /// <summary>The newest recorded cut that the stream holds durably. For status.</summary>
     public WorldPoint Held => _log.IsEmpty ? default : _log.HeldCut;
 
+    /// <summary>The watermark, as this process was told. For status.</summary>
+    public WorldPoint Watermark => Volatile.Read(ref _told)?.Watermark ?? default;
+
+    /// <summary>How long its shipper has said nothing; null: it never has. For status.</summary>
+    public TimeSpan? Silence => Volatile.Read(ref _heardAt) is > 0 and long at ? Stopwatch.GetElapsedTime(at) : null;
+
     /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used again.</summary>
     /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
     public async ValueTask ReceivedAsync(ShipMessage message, IReplyLink link)
     {
+        Volatile.Write(ref _heardAt, Stopwatch.GetTimestamp());
         var taken = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
         await PostAsync(() =>
         {
@@ -139,7 +150,11 @@ internal sealed class StreamReceiver : IAsyncDisposable
     }
 
     /// <summary>The watermark service says how far the backup may go.</summary>
-    public ValueTask WatermarkToldAsync(WorldPoint watermark) => PostAsync(() => _machine.WatermarkTold(watermark, _effects));
+    public ValueTask WatermarkToldAsync(WorldPoint watermark)
+    {
+        if (watermark > Watermark) { Volatile.Write(ref _told, new(watermark)); }
+        return PostAsync(() => _machine.WatermarkTold(watermark, _effects));
+    }
 
     /// <summary>The store is where it was to be brought.</summary>
     public ValueTask AppliedAsync(WorldPoint at) => PostAsync(() => _machine.Applied(at, _effects));
