@@ -10,25 +10,23 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
+using Slogger.Proxy.Shards;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Backup;
 
-/// <summary>The store of a stream.</summary>
-internal interface IBackupStore
-{
-    /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
-    Task BringToAsync(Boundary end, CancellationToken stop);
-}
-
 /// <summary>One stream.</summary>
 internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
 {
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+    private const int QuickLooks = 200;
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(1), SlowLookPause = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
-    private readonly IBackupStore _store;
+    private readonly IFollowingStore _store;
+    private readonly long _owned;
+    private readonly Action<string>? _onFailed;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
     private readonly ILogSink _report;
@@ -53,9 +51,12 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     /// <param name="cluster">The cluster.</param>
     /// <param name="onHeld">Is told what the stream holds.</param>
     /// <param name="report">For people.</param>
+    /// <param name="onFailed">Is told why it cannot go on.</param>
     public BackupStream(
-        VersionLog log, ShardId stream, IBackupStore store, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+        VersionLog log, ShardId stream, IFollowingStore store, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report,
+        Action<string>? onFailed = null)
     {
+        (_owned, _onFailed) = (site.Streams[stream.Number].Owner, onFailed);
         (_log, _store, _metadata, _cluster, _onHeld, _report, Stream) = (log, store, metadata, cluster, onHeld, report, stream);
         _applied = applied;
         Receiver = new(log, stream, floor, applied, site, metadata, cluster, this, report);
@@ -136,6 +137,7 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     {
         Failure = why;
         _report.Error($"stream {Stream}: cannot be received any more: {why}");
+        _onFailed?.Invoke(why);
     }
 
     private async Task ApplyAsync()
@@ -171,19 +173,50 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
         }
     }
 
+    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at the store.
     private async Task OpenAsync(SiteEpoch number)
+    {
+        Task promoting = PromoteAsync();
+        SiteState? site = await OpenedAsync(number).ConfigureAwait(false);
+        await promoting.ConfigureAwait(false);
+        for (int looks = 0; site is not null && !_stop.IsCancellationRequested; looks++)
+        {
+            if (site.Role is SiteRole.Primary or SiteRole.HandingOver)
+            {
+                _store.TakeOver(site);
+                return;
+            }
+            await Task.Delay(looks < QuickLooks ? LookPause : SlowLookPause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            site = await SiteAsync(site).ConfigureAwait(false);
+        }
+    }
+
+    private async Task PromoteAsync()
+    {
+        try
+        {
+            await _store.PromoteAsync(_stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e)
+        {
+            if (!_stop.IsCancellationRequested) { _report.Warn($"stream {Stream}: its store could not be made a primary's, and is restored from the log: {e.Message}"); }
+        }
+    }
+
+    private async Task<SiteState?> OpenedAsync(SiteEpoch number)
     {
         while (!_stop.IsCancellationRequested)
         {
             try
             {
-                SiteAnswer answer = await _metadata.ChangeSiteAsync(_cluster, site => site.Open(number, Stream), _stop.Token).ConfigureAwait(false);
-                if (answer.Error is { } error) { _report.Error($"stream {Stream}: {error}"); }
-                return;
+                SiteAnswer answer = await _metadata.OpenStreamAsync(_cluster, number, Stream, _owned, ClusterSeat.Name, _stop.Token).ConfigureAwait(false);
+                if (answer.Error is not { } error) { return answer.Site; }
+                ((IStreamOwner)this).OnFailed(error);
+                return null;
             }
             catch (OperationCanceledException)
             {
-                return;
+                return null;
             }
             catch (MetadataUnavailableException)
             {
@@ -191,9 +224,22 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
             }
             catch (MetadataException e)
             {
-                _report.Error($"stream {Stream}: cannot be opened: {e.Message}");
-                return;
+                ((IStreamOwner)this).OnFailed(e.Message);
+                return null;
             }
+        }
+        return null;
+    }
+
+    private async Task<SiteState> SiteAsync(SiteState known)
+    {
+        try
+        {
+            return await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is MetadataException or OperationCanceledException)
+        {
+            return known;
         }
     }
 
