@@ -89,7 +89,12 @@ internal sealed class FollowedStore(VersionLog log, CheckpointStore checkpoints,
     /// Null: the log does not hold it.</summary>
     public static (Boundary End, bool IsExact)? EndAtOrBelow(VersionLog log, long offset)
     {
-        if (log.IsEmpty || log.DurableBoundary is not { } last || Search(log, last.Version, offset) is not { } found) { return null; }
+        if (log.IsEmpty) { return null; }
+        if (log.DurableBoundary is not { } last || Search(log, last.Version, offset) is not { } found)
+        {
+            return offset < log.Origin.Offset || log.StartOffset > log.Origin.Offset ? null
+                : (new(log.FirstWorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default), offset == log.Origin.Offset);
+        }
         Version first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next : Version.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
         // Of the world-line that has closed it, not of one that has begun there.
         WorldLine line = log.Branches.Where(b => b.Version < first).Select(b => b.WorldLine).Append(log.FirstWorldLine).Max();

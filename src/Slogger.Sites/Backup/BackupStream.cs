@@ -39,6 +39,7 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     private Task _opening = Task.CompletedTask;
     private WorldPoint _applied;
     private TimeSpan _applyTime;
+    private string? _told;
 
     /// <summary>Begins, or goes on.</summary>
     /// <param name="log">The stream's log.</param>
@@ -144,9 +145,15 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     {
         try
         {
-            await foreach (WorldPoint to in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            await foreach (WorldPoint told in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
             {
-                while (!await BroughtAsync(to).ConfigureAwait(false)) { await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false); }
+                WorldPoint to = told;
+                while (!await BroughtAsync(to).ConfigureAwait(false))
+                {
+                    await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+                    // Whatever hindered it may not concern a later one.
+                    if (_targets.Reader.TryRead(out WorldPoint later)) { to = later; }
+                }
                 await Receiver.AppliedAsync(to).ConfigureAwait(false);
             }
         }
@@ -160,15 +167,19 @@ internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
     {
         try
         {
-            Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            // Before the first version has ended the log's own beginning is a place to go to.
+            Boundary end = _log.BoundaryAtOrBelow(to.Version)
+                ?? (to.Version == _log.FirstVersion.Previous ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
             long began = Stopwatch.GetTimestamp();
             await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
             lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
+            _told = null;
             return true;
         }
         catch (Exception e) when (e is not OperationCanceledException)
         {
-            _report.Warn($"stream {Stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+            if (e.Message != _told) { _report.Warn($"stream {Stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
+            _told = e.Message;
             return false;
         }
     }
