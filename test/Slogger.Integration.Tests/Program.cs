@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --take-over or --fuzz a long run.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --sites-chaos, --take-over or --fuzz a long run.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -33,6 +33,16 @@ internal static class Program
         if (args is [Stores.FaultyStores.Option, ..])
         {
             return await Stores.FaultyStores.RunAsync(args);
+        }
+
+        if (args.Contains("--sites-chaos"))
+        {
+            return await Sites.SitesCommand.RunAsync(args);
+        }
+
+        if (args is [Sites.SitePartner.Option])
+        {
+            return await Sites.SitePartner.RunAsync();
         }
 
         if (args is ["--hosting-application", ..])

@@ -28,6 +28,8 @@ internal static class SimulationCommand
           --disaster NAME   what befalls the primary: none, total, cutoff, mistaken, planned (default: by the seed; with a backup only)
           --ship NAME       switch off one rule of disaster recovery
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
+          --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
+          --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
           --help            this text
 
         Prints progress, cases per second and how often each kind of thing happened. A failure is printed with its seed and trace.
@@ -35,7 +37,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--lag", "--lag-costs", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -52,6 +54,37 @@ internal static class SimulationCommand
         }
     }
 
+    private static int Lag(string[] args)
+    {
+        string Of(string name) => Array.IndexOf(args, name) is >= 0 and int i && i + 1 < args.Length ? args[i + 1] : "";
+        int[] counts = [.. Of("--lag").Split(',').Select(n => int.TryParse(n, NumberStyles.None, CultureInfo.InvariantCulture, out int count) && count is >= 1 and <= 1024 ? count : throw new FormatException($"--lag: \"{n}\" is no number of shards, 1 to 1024."))];
+        LagCosts costs = new();
+        foreach (string pair in Of("--lag-costs").Split(',', StringSplitOptions.RemoveEmptyEntries))
+        {
+            string[] parts = pair.Split('=');
+            if (parts.Length != 2 || !double.TryParse(parts[1], NumberStyles.Float, CultureInfo.InvariantCulture, out double us) || us < 0) { throw new FormatException($"--lag-costs: \"{pair}\" is not NAME=MICROSECONDS."); }
+            costs = parts[0] switch
+            {
+                "marker" => costs with { Marker = costs.Marker with { Least = us } },
+                "marker-tail" => costs with { Marker = costs.Marker with { Tail = us } },
+                "sync" => costs with { Sync = costs.Sync with { Least = us } },
+                "sync-tail" => costs with { Sync = costs.Sync with { Tail = us } },
+                "record" => costs with { Record = costs.Record with { Least = us } },
+                "record-tail" => costs with { Record = costs.Record with { Tail = us } },
+                "message" => costs with { Message = us },
+                "wide" => costs with { Way = costs.Way with { Wide = us } },
+                "local" => costs with { Way = costs.Way with { Local = us } },
+                "report" => costs with { Service = costs.Service with { Report = us } },
+                "tell" => costs with { Service = costs.Service with { Tell = us } },
+                "interval" => costs with { Interval = us },
+                _ => throw new FormatException($"--lag-costs: no step is called {parts[0]}."),
+            };
+        }
+
+        LagModel.Print(Console.Out, counts, costs, versions: 10_000);
+        return 0;
+    }
+
     private static int RunChecked(string[] args)
     {
         if (args.Contains("--help"))
@@ -59,6 +92,8 @@ internal static class SimulationCommand
             Console.WriteLine(Help);
             return 0;
         }
+
+        if (args.Contains("--lag")) { return Lag(args); }
 
         (int first, int last) = (0, -1);
         int? trace = null;

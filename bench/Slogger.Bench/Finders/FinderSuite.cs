@@ -24,6 +24,8 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
     private const string Suite = "finders";
     private const long SlowUs = 100_000;
 
+    private TimeSpan Interval => options.VersionInterval ?? TimeSpan.FromMilliseconds(5);
+
     private sealed record Outcome(int Shards, string Finder, double Statements, double Bytes, double P50Ms, double P99Ms, double Behind);
 
     public void Run()
@@ -52,7 +54,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
     {
         List<string> lines = ["| shards | finder | SQL statements/s | SQL KB/s | version's end to commit, p50 ms | p99 ms | versions durable and not in the cut |", "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"];
         lines.AddRange(found.Select(o => $"| {o.Shards} | {o.Finder} | {o.Statements:0} | {o.Bytes / 1024:0} | {o.P50Ms:0.0} | {o.P99Ms:0.0} | {o.Behind:0.0} |"));
-        results.AddTable($"{Suite} ({seconds} s each, versions of {options.VersionInterval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
+        results.AddTable($"{Suite} ({seconds} s each, versions of {Interval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
         foreach (IGrouping<int, Outcome> of in found.GroupBy(o => o.Shards))
         {
             Outcome? exact = of.FirstOrDefault(o => o.Finder == "exact"), hybrid = of.FirstOrDefault(o => o.Finder == "hybrid");
@@ -76,7 +78,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         List<SimulatedShard> shards = [];
         try
         {
-            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, options.VersionInterval), new NoReport(), stop.Token)));
+            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, Interval), new NoReport(), stop.Token)));
             Task admitting = AdmitAsync(door, shards, stop.Token);
             Task[] running = [.. shards.Select(s => Task.Run(() => s.RunAsync(stop.Token)))];
             Thread driver = new(() => Drive(shards, finder, stop.Token)) { IsBackground = true };

@@ -194,7 +194,7 @@ internal sealed unsafe class PacedLoad
 
     private static (byte[] Bytes, int[] KeyOffsets) BuildRequest(PacedOptions o)
     {
-        byte[] one = o.Operation == "SET" ? Encode("SET", "key:000000000000", new string('x', o.SizeBytes)) : Encode(o.Operation, "key:000000000000");
+        byte[] one = o.Operation == "SET" ? Encode("SET", o.Key + "key:000000000000", new string('x', o.SizeBytes)) : Encode(o.Operation, o.Key + "key:000000000000");
         int keyOffset = one.AsSpan().IndexOf("key:"u8) + 4;
         var all = new List<byte>();
         var offsets = new int[o.Pipeline];

@@ -19,6 +19,9 @@ internal sealed record PacedOptions
 
     public int SizeBytes { get; init; } = 64;
 
+    /// <summary>What each key begins with: a hash tag puts them all into one shard.</summary>
+    public string Key { get; init; } = "";
+
     public int KeySpace { get; init; } = 100_000;
 
     /// <summary>Commands per request: sent as one, timed to the last reply.</summary>

@@ -75,6 +75,9 @@ internal static class SuiteCatalog
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;
+            case "sites":
+                new Sites.SitesSuite(options, results).Run();
+                break;
             case "rollback":
                 new RollbackSuite(options, results).Run();
                 break;

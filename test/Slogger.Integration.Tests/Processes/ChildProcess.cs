@@ -47,9 +47,9 @@ internal sealed partial class ChildProcess : IDisposable
     public Task Exited => _exited.Task;
 
     public static ChildProcess Start(string name, string file, IEnumerable<string> arguments,
-        IReadOnlyDictionary<string, string>? environment = null)
+        IReadOnlyDictionary<string, string>? environment = null, bool hasInput = false)
     {
-        var info = new ProcessStartInfo(file, arguments) { RedirectStandardError = true, RedirectStandardOutput = true };
+        var info = new ProcessStartInfo(file, arguments) { RedirectStandardError = true, RedirectStandardOutput = true, RedirectStandardInput = hasInput };
         foreach (string inherited in info.Environment.Keys.Where(k => k.StartsWith("SLOGGER_", StringComparison.Ordinal)).ToArray())
         {
             info.Environment.Remove(inherited);
@@ -85,6 +85,13 @@ internal sealed partial class ChildProcess : IDisposable
         // The last lines may still be on their way; a process that it has left running may hold the pipe open for ever.
         await Task.WhenAny(child._process.WaitForExitAsync(), Task.Delay(TimeSpan.FromSeconds(2)));
         return (child.ExitCode, child.Tail());
+    }
+
+    /// <summary>Writes a line to its input, which it was given.</summary>
+    public async Task WriteLineAsync(string line)
+    {
+        await _process.StandardInput.WriteLineAsync(line);
+        await _process.StandardInput.FlushAsync();
     }
 
     /// <summary>Waits for a line of output (also one already seen) that satisfies the test.</summary>

@@ -27,9 +27,9 @@ internal sealed class PostgresProcess : IDisposable
         ? Directory.GetDirectories("/usr/lib/postgresql").Select(d => Path.Combine(d, "bin")).Where(d => File.Exists(Path.Combine(d, "initdb"))).Order().LastOrDefault()
         : null;
 
-    public static async Task<PostgresProcess> StartAsync(Workspace workspace)
+    public static async Task<PostgresProcess> StartAsync(Workspace workspace, string name = "postgres")
     {
-        string directory = workspace.Folder("postgres");
+        string directory = workspace.Folder(name);
         if (Environment.IsPrivilegedProcess && !OperatingSystem.IsWindows())
         {
             File.SetUnixFileMode(workspace.Root, File.GetUnixFileMode(workspace.Root) | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute);

@@ -1,0 +1,87 @@
+// Two sites with a wide-area link for each shard, in each direction: at first the one is the primary and the other its backup, and they change with each failover.
+using Slogger.Integration.Tests.Processes;
+
+namespace Slogger.Integration.Tests.Sites;
+
+internal sealed class TwoSites : IAsyncDisposable
+{
+    public static readonly TimeSpan OneWay = TimeSpan.FromMilliseconds(12.5);
+    private static readonly TimeSpan Limit = TimeSpan.FromSeconds(90);
+
+    public TwoSites(Workspace workspace, int shards, bool usesPostgres, TimeSpan? oneWay = null, params string[] options)
+    {
+        Primary = new Site(workspace, "east", shards, usesPostgres) { Options = options };
+        Backup = new Site(workspace, "west", shards, usesPostgres) { Options = options, IsBackup = true };
+        TimeSpan delay = oneWay ?? OneWay;
+        Primary.Links = [.. Enumerable.Range(0, shards).Select(s => new WideLink(Backup.SiteEndpoint(s), delay))];
+        Backup.Links = [.. Enumerable.Range(0, shards).Select(s => new WideLink(Primary.SiteEndpoint(s), delay))];
+    }
+
+    public Site Primary { get; private set; }
+
+    public Site Backup { get; private set; }
+
+    public int Shards => Primary.Shards;
+
+    /// <summary>Starts both, and waits until the backup could take over.</summary>
+    public async Task StartAsync()
+    {
+        await Task.WhenAll(Primary.StartSqlAsync(), Backup.StartSqlAsync());
+        await Backup.StartAsync();
+        await Primary.StartAsync();
+        await Primary.ServingAsync(Limit);
+        await FollowingAsync();
+    }
+
+    /// <summary>Waits until every stream counts, and the backup is at a cut that was recorded just now.</summary>
+    public async Task FollowingAsync()
+    {
+        long from = long.Parse((await Primary.InfoAsync(0, "committed"))!, System.Globalization.CultureInfo.InvariantCulture);
+        await Eventually.AsyncTrue("the backup follows", Limit, async () =>
+        {
+            for (int s = 0; s < Shards; s++)
+            {
+                if (Backup.IsDown(s)) { throw new InvalidOperationException($"the backup's process of shard {s} has ended by itself\n{Backup.Tail()}"); }
+                try
+                {
+                    if (await Backup.InfoAsync(s, "phase") != "counts" || !long.TryParse(await Backup.InfoAsync(s, "applied"), out long applied) || applied < from) { return false; }
+                }
+                catch (Wire.ConnectionLostException)
+                {
+                    return false;
+                }
+            }
+            return true;
+        });
+    }
+
+    /// <summary>Has the backup take over, and waits until it has.</summary>
+    public async Task<string> FailOverAsync(params string[] options)
+    {
+        (int code, string output) = await Backup.CommandAsync("failover", ["--attest", .. options]);
+        Assert.True(code == 0, $"slogger failover ended with {code}\n{output}\n{Tail()}");
+        (Primary, Backup) = (Backup, Primary);
+        Backup.IsBackup = true;
+        await Primary.ServingAsync(Limit);
+        return output;
+    }
+
+    /// <summary>The site that was the primary, and is down, becomes the backup of the other.</summary>
+    public async Task SeedBackAsync()
+    {
+        foreach (WideLink link in Primary.Links.Concat(Backup.Links)) { link.Open(); }
+        (int code, string output) = await Backup.CommandAsync("seed", "--primary-metadata", Primary.Metadata);
+        Assert.True(code == 0, $"slogger seed ended with {code}\n{output}");
+        await Backup.StartAsync();
+        await FollowingAsync();
+    }
+
+    public string Tail() => $"==== primary: {Primary.Name}\n{Primary.Tail()}\n==== backup: {Backup.Name}\n{Backup.Tail()}";
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (WideLink link in Primary.Links.Concat(Backup.Links)) { link.Dispose(); }
+        await Primary.DisposeAsync();
+        await Backup.DisposeAsync();
+    }
+}
