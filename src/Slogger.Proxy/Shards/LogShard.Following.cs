@@ -106,7 +106,8 @@ internal sealed partial class LogShard : IFollowingShard
     private async Task BeginAnewAsync(Boundary end, CancellationToken stop)
     {
         _state = "loading";
-        await ShutAsync($"{_store.Name} has to begin from a checkpoint").ConfigureAwait(false);
+        // Who waits for the first version has read nothing yet.
+        if (_stands is not null) { await ShutAsync($"{_store.Name} has to begin from a checkpoint").ConfigureAwait(false); }
         await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _followed!.BringToAsync(end, stop).ConfigureAwait(false);
         await ProbeAsync(stop).ConfigureAwait(false);
