@@ -2,6 +2,7 @@
 using System.Collections;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
+using Slogger.Sites;
 using Slogger.Sites.Backup;
 
 namespace Slogger.Cli;
@@ -27,8 +28,11 @@ public sealed record AppHost
     /// <summary>True if signals stop the command.</summary>
     public bool HandlesSignals { get; init; }
 
+    /// <summary>Ends a long run, as a signal does.</summary>
+    public CancellationToken Stop { get; init; }
+
     /// <summary>Runs a proxy.</summary>
-    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = ProxyHost.RunAsync;
+    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
 
     /// <summary>Runs a process of a backup.</summary>
     public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;

@@ -146,6 +146,19 @@ public sealed partial class VersionLog
         return false;
     }
 
+    /// <summary>The first version of the present world-line that ends at or behind an offset, durably, and the last one that ends before it. Null: there is none yet.</summary>
+    /// <param name="offset">The offset.</param>
+    /// <param name="closed">A version that was closed when the log went no further than that.</param>
+    public (Version Before, Version Floor)? FloorAt(long offset, Version closed)
+    {
+        foreach (LogEntry end in EndsAfter(WorldLine, closed))
+        {
+            if (end.Offset >= offset) { return (closed, new(end.Version)); }
+            closed = new(end.Version);
+        }
+        return null;
+    }
+
     /// <summary>The ends of later versions that a world-line has, and has kept.</summary>
     internal IEnumerable<LogEntry> EndsAfter(WorldLine line, Version version)
     {

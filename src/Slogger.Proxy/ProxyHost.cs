@@ -5,9 +5,9 @@ using System.Net.Sockets;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.Following;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
+using Slogger.Proxy.Shipping;
 using Slogger.Proxy.Transports;
 using Slogger.Redis.Connections;
 
@@ -25,8 +25,9 @@ public static class ProxyHost
     public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
 
     /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
-    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such. With an <paramref name="intake"/> the shard follows while its site is a backup.</summary>
-    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, IStreamIntake? intake = null)
+    /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such. <paramref name="site"/>
+    /// is what it takes for two sites.</summary>
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -79,10 +80,11 @@ public static class ProxyHost
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector) { Intake = intake },
+                    _ => new LogShard(options, log, Redis(), Connector) { Way = site?.Way, Intake = site?.Intake },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
+            await using IAsyncDisposable? control = versioned is IPrimaryShard primary && site?.Serve is { } serve ? await serve(primary, versioned.Metadata, stop).ConfigureAwait(false) : null;
             var limits = new FrontEndLimits
             {
                 MaxClients = options.MaxClients,
@@ -134,6 +136,10 @@ public static class ProxyHost
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
             return ProxyExit.Done;
+        }
+        catch (SiteException e)
+        {
+            return e.Exit;
         }
         catch (RecoveryRefusedException e)
         {

@@ -45,6 +45,8 @@ public sealed class Shipper
     private readonly ShipMutation _mutation;
     private readonly List<LogBranch> _branches;
     private long _start;               // what lies below is not kept for the backup
+    private readonly long _began;      // where the log ended when this began
+    private bool _hasAnswered;         // the receiver has said where it is
     private readonly Queue<(LogIndex To, long Bytes)> _inFlight = new();
     private long _inFlightBytes;
     private LogIndex _end;             // of the log: what has arrived
@@ -54,7 +56,6 @@ public sealed class Shipper
     private LogIndex _backedUp;        // the paper's b-commit
     private WorldPoint _cut;
     private WorldPoint _cutSent;
-    private LogIndex _durableSent;
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
     private long _sentUs;
@@ -82,7 +83,7 @@ public sealed class Shipper
     {
         (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
         _branches = [.. branches];
-        (_start, _end, _durable, _cut) = (start, end, end, cut);
+        (_start, _end, _durable, _cut, _began) = (start, end, end, cut, end.Offset);
     }
 
     /// <summary>What it is doing.</summary>
@@ -96,6 +97,12 @@ public sealed class Shipper
 
     /// <summary>Up to where the backup has the log durable.</summary>
     public LogIndex BackedUp => _backedUp;
+
+    /// <summary>Bytes that are on their way to the receiver.</summary>
+    public long WindowUsed => _inFlightBytes;
+
+    /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of what there was: that does not.</summary>
+    public long Kept => KeepFrom is { } from ? _end.Offset - (_hasAnswered ? from : Math.Max(from, _began)) : 0;
 
     /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
     public WorldPoint Watermark { get; private set; }
@@ -232,8 +239,8 @@ public sealed class Shipper
             return;
         }
 
-        State = ShipperState.Shipping;
-        (_cutSent, _durableSent, _backTo) = (default, default, default);
+        (State, _hasAnswered) = (ShipperState.Shipping, true);
+        (_cutSent, _backTo) = (default, default);
         _backedUp = reply.Durable;
         Learn(reply);
         GoBack(at, nowUs);
@@ -303,8 +310,9 @@ public sealed class Shipper
             _sent = to;
         }
 
-        // Idle shards speak too: the watermark is the least of what is known of all streams.
-        bool isNews = Cut > _cutSent || Durable > _durableSent;
+        // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut: until then the receiver could not
+        // count it, and it takes in both at once.
+        bool isNews = Cut > _cutSent;
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
@@ -314,7 +322,7 @@ public sealed class Shipper
 
     private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects)
     {
-        (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
+        (_sentUs, _cutSent) = (nowUs, Cut);
         effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
     }
 
@@ -343,8 +351,8 @@ public sealed class Shipper
 
     private void WatchBudget(List<ShipperEffect> effects)
     {
-        if (KeepFrom is not { } from) return;
-        long kept = _end.Offset - from;
+        if (KeepFrom is null) return;
+        long kept = Kept;
         bool isNear = kept >= _options.BudgetBytes * _options.WarnPercent / 100, isOver = kept >= _options.BudgetBytes;
         if (isNear && !_isWarned) effects.Add(new ShipperEffect.Warn(kept));
         _isWarned = isNear;

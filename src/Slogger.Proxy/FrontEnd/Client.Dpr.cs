@@ -39,7 +39,8 @@ internal sealed unsafe partial class Client
             return RefuseCommand($"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context");
         }
         _ofShards = _question == Question.Cut && ArgumentCount == 2 && ArgumentIs(1, "SHARDS"u8);
-        if (ArgumentCount != arguments && !_ofShards)
+        _ofBackup = _question == Question.Wait && ArgumentCount == 4 && ArgumentIs(3, "BACKUP"u8);
+        if (ArgumentCount != arguments && !_ofShards && !_ofBackup)
         {
             return RefuseCommand($"ERR wrong number of arguments for '{name.ToLowerInvariant()}' command");
         }
@@ -47,6 +48,7 @@ internal sealed unsafe partial class Client
         if (_question == Question.Wait)
         {
             if (!_loop.Gate.IsVersioned) { return RefuseCommand("ERR SLOGGER nothing is committed with --commit none"); }
+            if (_ofBackup && _loop.Shard.Watermark is null) { return RefuseCommand("ERR SLOGGER there is no backup to wait for: the proxy was started without --backup"); }
             bool all = ArgumentIs(1, "*"u8);
             if (!all && (!ArgumentNumber(1, out _waitSequence) || _waitSequence < 0))
             {
@@ -62,9 +64,9 @@ internal sealed unsafe partial class Client
                 return RefuseCommand("ERR timeout is not an integer or out of range");
             }
         }
-        if (!_loop.Shard.IsOpen && !_loop.NeedsPassword && _question != Question.Wait && IsDrained)
+        if ((!_loop.Shard.IsOpen || _loop.Shard.Hold == Hold.All) && !_loop.NeedsPassword && _question != Question.Wait && IsDrained)
         {
-            // While the store is being recovered people want to know how it goes; nobody's rights can be asked for then.
+            // While the store is being recovered, or nothing may be under way there, people want to know how it goes; nobody's rights can be asked for then.
             _input.Consume((nint)_requestBytes);
             AnswerDpr(failed: false, default);
             return true;
@@ -73,6 +75,9 @@ internal sealed unsafe partial class Client
     }
 
     private bool _ofShards;
+
+    // It waits for the backup, not for the cut.
+    private bool _ofBackup;
 
     // Where all shards have the same, that one for each.
     private void AnswerCutOfShards()
@@ -149,7 +154,9 @@ internal sealed unsafe partial class Client
                 break;
             default:
                 _waitVersion = VersionOf(_waitSequence);
-                if (IsCommitted(_waitVersion))
+                // Of what is committed the versions are not known any more: none is above the cut.
+                if (_ofBackup && _question == Question.Wait) { _waitVersion = Math.Max(_waitVersion, Cut.Version.Number); }
+                if (HasCome(_waitVersion))
                 {
                     AnswerWait(reached: true);
                     break;
@@ -178,11 +185,15 @@ internal sealed unsafe partial class Client
     public bool CheckCommit(long now)
     {
         if (IsClosed || _waiting != Waiting.Commit) { return true; }
-        bool reached = IsCommitted(_waitVersion);
+        bool reached = HasCome(_waitVersion);
         if (!reached && (WaitDeadline == 0 || now < WaitDeadline)) { return false; }
         AnswerWait(reached);
         return true;
     }
+
+    private bool HasCome(long version) => _ofBackup && _question == Question.Wait
+        ? _loop.Shard.Watermark is { } at && at.WorldLine == _progress!.WorldLine && version <= at.Version.Number
+        : IsCommitted(version);
 
     private void AnswerIntegers(params ReadOnlySpan<long> numbers)
     {

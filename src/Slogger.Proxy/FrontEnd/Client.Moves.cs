@@ -69,15 +69,15 @@ internal sealed unsafe partial class Client
 
     /// <summary>Whether something of this client's may be under way at the store that touches a slot which is not served any more,
     /// or that will be followed by such.</summary>
-    /// <param name="slots">The slots.</param>
+    /// <param name="slots">The slots; null: there is one shard.</param>
     /// <param name="mustEnd">It blocks, and has to be ended.</param>
-    public bool HoldsUp(ShardSlots slots, out bool mustEnd)
+    public bool HoldsUp(ShardSlots? slots, out bool mustEnd)
     {
         mustEnd = false;
         if (Dedicated is not { InFlight: > 0 } dedicated) { return false; }
         if (dedicated.BlockingInFlight == 0) { return true; }
         // What was sent behind something that blocks has been looked at already, and may be for any slot.
-        mustEnd = dedicated.InFlight > 1 || !slots.Table.Owns(_blockingSlot);
+        mustEnd = dedicated.InFlight > 1 || (slots is not null && !slots.Table.Owns(_blockingSlot));
         return mustEnd;
     }
 }

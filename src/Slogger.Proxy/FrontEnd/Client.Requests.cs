@@ -103,7 +103,17 @@ internal sealed unsafe partial class Client
             }
             byte* p = _input.Head;
             // In a transaction the last request of its batch is looked at by itself.
-            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft, count = -limit;
+            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft;
+            if (_loop.Shard.Hold != Hold.None)
+            {
+                if (IsHeld(p, _input.Tail))
+                {
+                    Wait(Waiting.Held);
+                    return;
+                }
+                limit = 1;
+            }
+            int count = -limit;
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
             count += limit;

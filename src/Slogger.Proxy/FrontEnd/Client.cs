@@ -60,6 +60,9 @@ internal enum Waiting : byte
 
     /// <summary>A slot that moves: who serves it is about to be known.</summary>
     Slot,
+
+    /// <summary>That its next request is not held any more.</summary>
+    Held,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -155,7 +158,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             if (!TakesShared || special) { ReadForDedicated(); return; }
         }
         Upstream? shared = Shared;
-        if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen)
+        if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen || _loop.Shard.Hold != Hold.None)
         {
             ReadForDedicated();
             return;
@@ -289,6 +292,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Slot:
                 _loop.WaitForSlot(this);
                 break;
+            case Waiting.Held:
+                _loop.WaitForHold(this);
+                break;
             case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
                 _loop.WaitForView(this);
                 break;
@@ -302,7 +308,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);

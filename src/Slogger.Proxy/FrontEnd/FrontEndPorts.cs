@@ -1,5 +1,6 @@
 // What the front end needs of others: a way to the store, and the shard whose versions it stamps.
 using System.Net.Sockets;
+using Slogger.Core.WorldLines;
 using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.FrontEnd;
@@ -42,6 +43,12 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>The last version that is committed: in the recorded cut.</summary>
     long CommittedVersion { get; }
+
+    /// <summary>Which requests of clients are held. When less is, <see cref="FrontEndLoop.OnHoldEnded"/> is called.</summary>
+    Hold Hold => Hold.None;
+
+    /// <summary>What the backup has durable as a whole, and will never lose; null: there is no backup.</summary>
+    WorldPoint? Watermark => null;
 
     /// <summary>The channel of markers; lines of MONITOR that name it are hidden. Empty without versions.</summary>
     string MarkerChannel { get; }

@@ -9,13 +9,19 @@ namespace Slogger.Proxy.FrontEnd;
 /// <summary>Reads replies of COMMAND and COMMAND INFO.</summary>
 internal static class StoreCommands
 {
+    private const int SubcommandsAt = 9;
+
     /// <summary>The commands of a reply of COMMAND: names in capitals, and flags.</summary>
     public static Dictionary<string, HashSet<string>> Parse(ReadOnlySpan<byte> reply)
     {
         var found = new Dictionary<string, HashSet<string>>();
         foreach (List<object?> command in Entries(reply).OfType<List<object?>>())
         {
-            if (command is [string name, _, List<object?> flags, ..]) { found[name.ToUpperInvariant()] = [.. flags.OfType<string>()]; }
+            if (command is not [string name, _, List<object?> flags, ..]) { continue; }
+            // What one of its subcommands does it does.
+            IEnumerable<object?> ofSubcommands = command.Count > SubcommandsAt && command[SubcommandsAt] is List<object?> subcommands
+                ? subcommands.OfType<List<object?>>().SelectMany(s => s is [_, _, List<object?> own, ..] ? own.Where(f => f is "write" or "may_replicate") : []) : [];
+            found[name.ToUpperInvariant()] = [.. flags.Concat(ofSubcommands).OfType<string>()];
         }
         return found;
     }

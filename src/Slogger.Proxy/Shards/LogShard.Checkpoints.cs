@@ -31,6 +31,7 @@ internal sealed partial class LogShard
     {
         await base.MaintainAsync(stop).ConfigureAwait(false);
         await KeepUnloggedAsync(stop).ConfigureAwait(false);
+        await MaintainSeedAsync(stop).ConfigureAwait(false);
         if (IsOpen && IsCheckpointDue()) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
     }
 
@@ -118,11 +119,15 @@ internal sealed partial class LogShard
     // Behind the recorded cut two checkpoints are kept, and of the log what the budget allows.
     private void Trim()
     {
-        if (_log.BoundaryAtOrBelow(new(CommittedVersion)) is not { } cut) { return; }
+        if (_log.BoundaryAtOrBelow(RecordedCut.Version) is not { } cut) { return; }
         long spare = _options.LogBudgetBytes - _options.CheckpointEveryBytes;
         if (_checkpoints.Prune(_log, KeptAtCut, Math.Min(cut.Offset, Math.Max(0, _log.EndOffset - spare)), _options.CheckpointEveryBytes) is { } oldest)
         {
-            lock (_logLock) { _log.TrimBefore(oldest); }
+            long needed = Math.Min(oldest, ShippedFrom);
+            lock (_logLock)
+            {
+                if (needed > _log.StartOffset) { _log.TrimBefore(needed); }
+            }
         }
     }
 }

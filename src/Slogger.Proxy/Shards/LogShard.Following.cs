@@ -101,6 +101,7 @@ internal sealed partial class LogShard : IFollowingShard
         (_stands, _applied) = (end, end.Point);
         Volatile.Write(ref _worldLine, end.WorldLine.Number);
         Volatile.Write(ref _committed, end.Version.Number);
+        RecordedCut = end.Point;
     }
 
     private async Task BeginAnewAsync(Boundary end, CancellationToken stop)

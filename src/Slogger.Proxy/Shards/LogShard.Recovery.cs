@@ -24,6 +24,12 @@ internal sealed partial class LogShard
     protected override bool IsOwnReplica(RedisFacts facts) =>
         OwnReplicationId is { } own && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
 
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    {
+        await LearnSiteAsync(stop).ConfigureAwait(false);
+        return await base.LookAsync(atStart, current, stop).ConfigureAwait(false);
+    }
+
     protected override Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop) =>
         Task.FromResult(Compare(facts));
 
@@ -60,6 +66,7 @@ internal sealed partial class LogShard
 
     protected override async Task DetachAsync(CancellationToken stop)
     {
+        await EndShippingAsync().ConfigureAwait(false);
         if (_link is not { } link) { return; }
         link.Dispose();
         await link.Completion.WaitAsync(stop).ConfigureAwait(false);
@@ -236,6 +243,7 @@ internal sealed partial class LogShard
         _link = link;
         _cannotContinue = false;
         Run(start, recorded, streamOffset, storeOffset, isRestarted);
+        BeginShipping();
         link.Start(this);
     }
 

@@ -31,6 +31,7 @@ internal sealed partial class LogShard
             OnLogFailure(e);
             return;
         }
+        _shipper?.Wake();
         FollowChanges(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { MarkChanged(); }
@@ -96,6 +97,7 @@ internal sealed partial class LogShard
                 if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
+            _shipper?.Wake();
         }
         catch (LogIOException e)
         {
@@ -134,6 +136,7 @@ internal sealed partial class LogShard
             {
                 return;
             }
+            _shipper?.Wake();
             if (_log.DurableBoundary is { } durable) { OnDurable(durable.Point); }
         }
     }
@@ -143,9 +146,11 @@ internal sealed partial class LogShard
         if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
         await EndFollowingAsync().ConfigureAwait(false);
         _link?.Dispose();
+        await EndShippingAsync().ConfigureAwait(false);
         _syncWanted.Set();
         _syncing?.Join(TimeSpan.FromSeconds(5));
         _indexes.Dispose();
+        await _watchingSite.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // ---- Failures ----

@@ -81,9 +81,12 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
             Epoch = _seat.Epoch,
+            TailBytes = ShippedTailBytes,
         });
+        RequireOneVersion();
+        ForgetOldSeeds();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
-        _indexes = new RollbackIndexes(_log, _checkpoints, () => new(CommittedVersion), _report, _options.Shard.ToString());
+        _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
     }
 

@@ -145,6 +145,13 @@ internal abstract partial class VersionedShard
         return _failure.TrySetResult(exit);
     }
 
+    /// <summary>Nobody is let in any more. Any thread.</summary>
+    protected void ShutForGood()
+    {
+        _door.Shut();
+        OnClosing();
+    }
+
     // ---- Losing the store ----
 
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>

@@ -262,8 +262,8 @@ internal abstract partial class VersionedShard
             {
                 GridView grid = _seat.GridView;
                 _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
-                Volatile.Write(ref _worldLine, start.WorldLine.Number);
-                Volatile.Write(ref _committed, _cut.Version.Number);
+                RecordedCut = new(start.WorldLine, _cut.Version);
+                TellCommitted();
             }
             else if (start.WorldLine > _machine.WorldLine)
             {

@@ -13,6 +13,11 @@ internal abstract partial class VersionedShard
     /// <summary>What a shard tells that follows; null: it does not.</summary>
     protected virtual string? FollowingText(FrontEndLoop loop) => null;
 
+    /// <summary>The lines about another site.</summary>
+    protected virtual void AppendSite(Action<string, object> line)
+    {
+    }
+
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
     {
@@ -51,6 +56,7 @@ internal abstract partial class VersionedShard
         Line("store_state", _door.IsOpen ? "serving" : _state);
         Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
         AppendShards(Line);
+        AppendSite(Line);
         Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(VersionedShard).Assembly.GetName().Version?.ToString(3) ?? "");
         return text.ToString();

@@ -39,6 +39,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
     private Marker _pendingMarker;
+    private readonly Lock _cutLock = new();
+    private WorldPoint _recordedCut;
     protected long _committed;
     protected long _worldLine;
     private int _changedElsewhere;
@@ -57,6 +59,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
 
+    /// <summary>The site's metadata.</summary>
+    public IMetadataStore Metadata => _seat.Metadata;
+
     // ---- What the front end asks (the loop's thread) ----
 
     public bool IsVersioned => true;
@@ -70,6 +75,38 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     public long WorldLine => Volatile.Read(ref _worldLine);
 
     public long CommittedVersion => Volatile.Read(ref _committed);
+
+    /// <summary>The recorded cut. Any thread.</summary>
+    public WorldPoint RecordedCut
+    {
+        get
+        {
+            lock (_cutLock) { return _recordedCut; }
+        }
+
+        private set
+        {
+            lock (_cutLock) { _recordedCut = value; }
+        }
+    }
+
+    /// <summary>Whether clients may be told now what is committed.</summary>
+    protected virtual bool MayTell => true;
+
+    /// <summary>Tells the front end what is committed, if it may be told. Under the machine's lock.</summary>
+    protected void TellCommitted()
+    {
+        WorldPoint cut = RecordedCut;
+        bool mayTell = MayTell;
+        // Of a world-line before nothing is told of this one.
+        if (!mayTell && cut.WorldLine.Number != WorldLine) { Volatile.Write(ref _committed, 0); }
+        Volatile.Write(ref _worldLine, cut.WorldLine.Number);
+        if (mayTell) { Volatile.Write(ref _committed, cut.Version.Number); }
+    }
+
+    public virtual Hold Hold => Hold.None;
+
+    public virtual WorldPoint? Watermark => null;
 
     public virtual bool IsFenced => false;
 
@@ -132,7 +169,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(_loop is { AnybodyWaits: true } || machine.OpenVersion <= _peersWaitUntil || _isJoining, _effects);
+            machine.CommitAwaited(IsCommitAwaited || machine.OpenVersion <= _peersWaitUntil || _isJoining, _effects);
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
@@ -182,6 +219,12 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public void Warn(string message) => _report.Warn(message);
 
+    /// <summary>Less is held than before. Any thread.</summary>
+    protected void OnHoldEnded()
+    {
+        if (_loop is { } loop) { loop.Post(loop.OnHoldEnded); }
+    }
+
     /// <summary>Has the front end's loop do something.</summary>
     protected void PostToLoop(Action action) => _loop?.Post(action);
 
@@ -219,8 +262,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     _cuts.Record(effect.Claim);
                     break;
                 case ShardEffectKind.Committed:
-                    Volatile.Write(ref _worldLine, effect.Point.WorldLine.Number);
-                    Volatile.Write(ref _committed, effect.Point.Version.Number);
+                    RecordedCut = effect.Point;
+                    TellCommitted();
                     OnCommitted(effect.Point);
                     _moves?.OnCut(effect.Point);
                     if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
@@ -238,7 +281,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     }
 
     // Nothing can be promised any more: better no process than one that commits wrongly.
-    private void Fatal(string what)
+    protected void Fatal(string what)
     {
         _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, and report this.");
         Environment.Exit(70);
@@ -266,7 +309,12 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     // ---- What the metadata says (the recorder's task) ----
 
-    bool ICutListener.IsCommitAwaited => _loop is { AnybodyWaits: true };
+    bool ICutListener.IsCommitAwaited => IsCommitAwaited;
+
+    private bool IsCommitAwaited => IsCommitHurried || _loop is { AnybodyWaits: true };
+
+    /// <summary>Whether a commit is waited for by others than clients.</summary>
+    protected virtual bool IsCommitHurried => false;
 
     Version ICutListener.OpenVersion => new(OpenVersion);
 

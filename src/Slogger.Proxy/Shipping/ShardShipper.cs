@@ -28,7 +28,12 @@ internal interface IShipperListener
     void OnShippingDeposed(Sender by, bool isSite);
 
     /// <summary>Shipping has ended by an error: of the log, or an invariant that does not hold.</summary>
-    void OnShippingFailed(string why);
+    void OnShippingFailed(Exception e);
+
+    /// <summary>The receiver has said something.</summary>
+    void OnReplied(ShipReply reply)
+    {
+    }
 
     /// <summary>More is durable at the backup, as a whole.</summary>
     void OnWatermark(WorldPoint watermark);
@@ -52,7 +57,17 @@ internal sealed record SeedCopy(Seed Seed, string File);
 /// <param name="BytesSent">Bytes of the log that were sent, again ones included.</param>
 /// <param name="Problem">Why there is no connection; null if there is.</param>
 internal readonly record struct ShipperStatus(
-    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem);
+    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem)
+{
+    /// <summary>Which life of the stream it ships to.</summary>
+    public long Generation { get; init; }
+
+    /// <summary>Bytes that are on their way.</summary>
+    public long WindowUsed { get; init; }
+
+    /// <summary>Bytes of the log that are kept for the backup.</summary>
+    public long Kept { get; init; }
+}
 
 /// <summary>Ships one shard's log.</summary>
 internal sealed class ShardShipper : IAsyncDisposable
@@ -111,7 +126,7 @@ internal sealed class ShardShipper : IAsyncDisposable
     {
         get
         {
-            lock (_lock) { return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem); }
+            lock (_lock) { return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem) { Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept }; }
         }
     }
 
@@ -161,7 +176,7 @@ internal sealed class ShardShipper : IAsyncDisposable
             catch (Exception e)
             {
                 _problem = e.Message;
-                _listener.OnShippingFailed(e is LogException ? e.Message : e.ToString());
+                _listener.OnShippingFailed(e);
                 return;
             }
             // Whoever refuses this shipper does so only when it has spoken.
@@ -248,6 +263,7 @@ internal sealed class ShardShipper : IAsyncDisposable
                     _machine.Replied(reply, NowUs, _replied);
                     after = _machine.Watermark;
                 }
+                _listener.OnReplied(reply);
                 if (after > before) { _listener.OnWatermark(after); }
                 Wake();
             }
@@ -359,12 +375,12 @@ internal sealed class ShardShipper : IAsyncDisposable
     }
 
     // Who does not read holds up everything here, and the log grows.
-    private static async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
+    private async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
     {
         if (sending.IsCompletedSuccessfully) { return sending.Result; }
         try
         {
-            return await sending.AsTask().WaitAsync(TakenLimit).ConfigureAwait(false);
+            return await sending.AsTask().WaitAsync(TakenLimit, _stop.Token).ConfigureAwait(false);
         }
         catch (TimeoutException e)
         {

@@ -3,6 +3,7 @@
 using Slogger.Grpc.Server;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
+using Slogger.Sites.Shipping;
 
 namespace Slogger.Sites.Backup;
 
@@ -17,6 +18,13 @@ internal static class BackupHost
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         await using var intake = new StreamIntake(options, credentials, server!, log);
-        return await ProxyHost.RunAsync(options, log, null, stop, intake: intake).ConfigureAwait(false);
+        using GrpcShipConnector? way = PrimaryHost.WayOf(options.Site, credentials);
+        return await ProxyHost.RunAsync(options, log, null, stop, site: new()
+        {
+            Way = way,
+            Intake = intake,
+            // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the beginning.
+            Serve = async (primary, metadata, starting) => intake.IsListening ? null : await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false),
+        }).ConfigureAwait(false);
     }
 }

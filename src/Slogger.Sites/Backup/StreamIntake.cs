@@ -36,6 +36,9 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private Task _following = Task.CompletedTask;
     private WorldPoint _watermark;
 
+    /// <summary>Whether it has begun.</summary>
+    public bool IsListening => _server is not null;
+
     public IEnumerable<(string Name, object Value)> Status
     {
         get

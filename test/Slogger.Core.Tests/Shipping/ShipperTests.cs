@@ -66,7 +66,9 @@ public class ShipperTests
         shipper.Appended(Index("1:4@44"));
         ShipRequest.Piece piece = Assert.Single(Sent(shipper, 1));
         Assert.Equal((Index("1:3@30"), Point("1:1")), (piece.Durable, piece.Cut));
+        // By itself no news: it goes with the cut that makes it count.
         shipper.Synced(Index("1:4@44"));
+        Assert.Empty(Sent(shipper, 1));
         shipper.CutRecorded(Point("1:3"));
         piece = Assert.Single(Sent(shipper, 2));
         Assert.True(piece.IsHeartbeat);
@@ -176,6 +178,24 @@ public class ShipperTests
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:1@1000", generation: 2), 3, _effects);
         Assert.Equal(ShipperState.Shipping, shipper.State);
         Assert.Equal("", Budget(shipper, "1:2@1001"));
+    }
+
+    // A process that starts over a log as large as the budget: the backup may have all of it.
+    [Theory]
+    [InlineData(BudgetChoice.Stall, "hold")]
+    [InlineData(BudgetChoice.Detach, "detached")]
+    public void Budget_BeforeTheFirstAnswer_CountsWhatIsNew(BudgetChoice choice, string over)
+    {
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = choice });
+        Assert.Equal("", Budget(shipper, "1:5@5700"));
+        shipper.Connected(0, _effects);
+        Assert.Equal("", Budget(shipper, "1:5@5700"));
+        Assert.Equal("warn 1000, " + over, Budget(shipper, "1:5@6000"));
+
+        shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = choice });
+        shipper.Connected(0, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4500"), 0, _effects);
+        Assert.Equal("", Budget(shipper, "1:5@5000"));
     }
 
     // An acknowledgement of a life of the stream that is over says nothing about what may be trimmed.

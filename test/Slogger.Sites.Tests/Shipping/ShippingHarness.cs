@@ -247,7 +247,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
         public string? Failure { get; private set; }
 
-        public void OnShippingFailed(string why) => Failure = why;
+        public void OnShippingFailed(Exception e) => Failure = e.ToString();
 
         public void OnWatermark(WorldPoint watermark)
         {

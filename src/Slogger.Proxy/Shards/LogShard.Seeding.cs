@@ -1,0 +1,128 @@
+// Copies of the store for a backup that has to be seeded: taken as a checkpoint is, kept under a name of its own for as long as they are sent, with the log from there on. Which version the
+// copy can be brought to first (its floor) is known when that has ended behind it, durably. The control task makes them, when somebody has asked for one.
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Replication;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal sealed partial class LogShard
+{
+    private static readonly TimeSpan FloorLimit = TimeSpan.FromSeconds(30);
+    private readonly Lock _seedLock = new();
+    private SeedCopy? _copy;
+    private long _copyWanted = -1;       // the generation; -1: none
+    private long _copyBegunAt = long.MaxValue;
+
+    private string SeedDirectory => Path.Combine(_options.DataDirectory, "seed");
+
+    // The log is kept from here on while a copy is made or sent.
+    private long SeededFrom
+    {
+        get
+        {
+            lock (_seedLock) { return Math.Min(_copy?.Seed.Base.Offset ?? long.MaxValue, _copyBegunAt); }
+        }
+    }
+
+    SeedCopy? IShipperListener.CopyOf(long generation)
+    {
+        lock (_seedLock)
+        {
+            if (_copy is { } copy && copy.Seed.Generation == generation && IsOfUse(copy.Seed)) { return copy; }
+            _copyWanted = generation;
+        }
+        Wake();
+        return null;
+    }
+
+    // Of another history it is worthless, and so it is if a world-line keeps less than it holds.
+    private bool IsOfUse(Seed seed) =>
+        seed.History == ShardShipper.HistoryOf(_log) && _log.StartOffset <= seed.Base.Offset && !_log.Branches.Any(b => b.WorldLine > seed.Base.WorldLine && b.Offset < seed.Base.Offset);
+
+    // What an earlier process had copied is not sent any more.
+    private void ForgetOldSeeds()
+    {
+        if (Directory.Exists(SeedDirectory)) { Directory.Delete(SeedDirectory, recursive: true); }
+    }
+
+    private async Task MaintainSeedAsync(CancellationToken stop)
+    {
+        if (_shipper is not { } shipper) { return; }
+        ShipperStatus status = shipper.Status;
+        long wanted;
+        lock (_seedLock)
+        {
+            bool isDone = _copy is { } sent && status.State == ShipperState.Shipping && status.Generation == sent.Seed.Generation && status.BackedUp >= sent.Seed.Base;
+            bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > _options.Site.BackupBudgetBytes;
+            if (isTooOld && !isDone) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
+            if (isDone || isTooOld || (_copy is { } made && (!IsOfUse(made.Seed) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
+            if (isDone) { (_copyWanted, _seedWanted) = (-1, ""); }
+            wanted = _copy is null ? _copyWanted : -1;
+        }
+        if (wanted >= 0 && IsOpen && status.State == ShipperState.AwaitsSeed) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
+    }
+
+    private void DropCopy()
+    {
+        if (_copy is not { } copy) { return; }
+        _copy = null;
+        File.Delete(copy.File);
+    }
+
+    private async Task MakeCopyAsync(long generation, CancellationToken stop)
+    {
+        await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
+        string temporary = _checkpoints.NewTemporaryPath();
+        try
+        {
+            LogIndex before = _log.End;
+            StreamHistory history = ShardShipper.HistoryOf(_log);
+            lock (_seedLock) { _copyBegunAt = before.Offset; }
+            long offset;
+            await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
+            {
+                CheckpointResult result = await QuickAttach.FetchAsync(control, temporary, _attachUndoFile, cancellation: stop).ConfigureAwait(false);
+                if (result is CheckpointResult.Failed failed) { _report.Warn($"shard {_options.Shard}: no copy for the backup could be taken: {failed.Message}"); }
+                if (result is not CheckpointResult.Fetched fetched || fetched.ReplicationId != _log.ReplicationId) { return; }
+                offset = fetched.Offset;
+            }
+            // On a shard where nothing happens no version would end behind it.
+            MarkChanged();
+            if (await FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != ShardShipper.HistoryOf(_log)) { return; }
+            Directory.CreateDirectory(SeedDirectory);
+            string id = $"{_options.Shard}-{_seat.Epoch}-{offset}-{Guid.NewGuid():N}";
+            string file = Path.Combine(SeedDirectory, id + ".rdb");
+            File.Move(temporary, file);
+            Seed seed = new(id, generation, new FileInfo(file).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor));
+            lock (_seedLock)
+            {
+                DropCopy();
+                _copy = new(seed, file);
+            }
+            _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for the backup, which can be loaded there at version {floor}");
+        }
+        finally
+        {
+            lock (_seedLock) { _copyBegunAt = long.MaxValue; }
+            File.Delete(temporary);
+            _checkpointing.Release();
+        }
+    }
+
+    // The first version that ends at or behind an offset, when that is durable, and the last one that ends before. Null: a world-line has begun, or the store is lost.
+    private async Task<(Version Closed, Version Floor)?> FloorAsync(LogIndex before, long offset, CancellationToken stop)
+    {
+        long limit = MonotonicMicroseconds() + (long)FloorLimit.TotalMicroseconds;
+        while (IsOpen && MonotonicMicroseconds() < limit && _log.WorldLine == before.WorldLine)
+        {
+            if (_log.DurableEnd.Closed > before.Closed && _log.FloorAt(offset, before.Closed) is { } found) { return found; }
+            await Task.Delay(5, stop).ConfigureAwait(false);
+        }
+        return null;
+    }
+}

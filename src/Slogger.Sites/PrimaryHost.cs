@@ -1,0 +1,63 @@
+// The entry point of `slogger serve`: the proxy, and what two sites need of it. Its log is shipped to the backup's process over gRPC, and commands of two sites reach it where it listens for them.
+using System.Net;
+using System.Net.Sockets;
+using Slogger.Grpc.Server;
+using Slogger.Metadata;
+using Slogger.Proxy;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
+using Slogger.Sites.Failovers;
+using Slogger.Sites.Shipping;
+
+namespace Slogger.Sites;
+
+/// <summary>Runs a process of a primary.</summary>
+public static class PrimaryHost
+{
+    /// <summary>Serves until cancelled, then stops in order, as <see cref="ProxyHost.RunAsync(ServeOptions, ILogSink, CancellationToken)"/>.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        SiteOptions site = options.Site;
+        if (site is { Backup: null, Listen: null }) { return await ProxyHost.RunAsync(options, log, stop).ConfigureAwait(false); }
+        (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(site);
+        if (failed is not null) { return failed; }
+        using GrpcShipConnector? way = WayOf(site, credentials!);
+        return await ProxyHost.RunAsync(options, log, null, stop, site: new()
+        {
+            Way = way,
+            Serve = site.Listen is { } listen ? (primary, metadata, starting) => ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
+        }).ConfigureAwait(false);
+    }
+
+    /// <summary>The way to the backup's process; null: nothing is shipped.</summary>
+    internal static GrpcShipConnector? WayOf(SiteOptions site, SiteCredentials credentials) =>
+        site.Backup is { } backup ? new(backup.Host!, backup.Port, credentials.Channel, site.BackupCompression == ShipCompression.Gzip) : null;
+
+    /// <summary>Has commands of two sites reach a primary's shard.</summary>
+    internal static async Task<IAsyncDisposable?> ServeAsync(
+        ServeOptions options, ListenAddress listen, SiteCredentials credentials, IPrimaryShard primary, IMetadataStore metadata, CancellationToken stop)
+    {
+        (GrpcServerOptions? at, ProxyExit? failed) = credentials.ServerAt(listen);
+        if (failed is not null) { throw new SiteException(failed); }
+        var server = new GrpcServer(at!);
+        try
+        {
+            new SiteControlService(metadata, options.Cluster, () => [], () => primary, options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
+            await server.StartAsync(stop).ConfigureAwait(false);
+            string host = !listen.IsEveryInterface ? listen.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
+            await metadata.NoteSiteAddressAsync(options.Cluster, options.Shard, ListenAddress.Tcp(host, server.EndPoint.Port).ToString(), stop).ConfigureAwait(false);
+            return server;
+        }
+        catch (Exception e)
+        {
+            await server.DisposeAsync().ConfigureAwait(false);
+            throw e switch
+            {
+                MetadataException => new SiteException(ProxyExit.Failed($"the metadata could not be told where this process listens for the other site: {e.Message}", "check --metadata")),
+                IOException or SocketException => new SiteException(ProxyExit.Failed($"cannot listen on {listen} (--site-listen): {e.Message}", "stop what uses it, or give another address")),
+                _ => e,
+            };
+        }
+    }
+}
