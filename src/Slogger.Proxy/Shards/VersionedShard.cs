@@ -84,7 +84,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             lock (_cutLock) { return _recordedCut; }
         }
 
-        private set
+        protected set
         {
             lock (_cutLock) { _recordedCut = value; }
         }
