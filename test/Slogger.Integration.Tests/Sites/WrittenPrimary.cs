@@ -89,7 +89,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
 
     public void OnShippingDeposed(Sender by, bool isSite) => IsDeposed = true;
 
-    public void OnShippingFailed(string why) => Assert.Fail(why);
+    public void OnShippingFailed(Exception e) => Assert.Fail(e.ToString());
 
     public void OnWatermark(WorldPoint watermark)
     {
