@@ -12,6 +12,14 @@ namespace Slogger.Proxy.Following;
 /// <summary>The store of a stream. One call at a time.</summary>
 internal interface IFollowingStore
 {
+    /// <summary>Where it is known to be; the default: nowhere in the stream's present life.</summary>
+    WorldPoint Applied { get; }
+
+    /// <summary>Another life of the stream begins: the log, and the checkpoint at its beginning. What the store holds goes on being shown until it is brought to a version of that.</summary>
+    /// <param name="begin">Done while nobody else looks at log and checkpoints. Whether it has begun.</param>
+    /// <param name="stop">Gives up waiting.</param>
+    Task<bool> RenewAsync(Func<bool> begin, CancellationToken stop);
+
     /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
     Task BringToAsync(Boundary end, CancellationToken stop);
 
@@ -33,9 +41,6 @@ internal interface IFollowingShard : IFollowingStore
 
     /// <summary>What the store can begin from.</summary>
     CheckpointStore Checkpoints { get; }
-
-    /// <summary>Where the store is known to be.</summary>
-    WorldPoint Applied { get; }
 
     /// <summary>It cannot go on.</summary>
     void OnIntakeFailed(string why);

@@ -37,7 +37,7 @@ internal sealed partial class LogShard : IFollowingShard
 
     CheckpointStore IFollowingShard.Checkpoints => _checkpoints;
 
-    WorldPoint IFollowingShard.Applied => _applied;
+    WorldPoint IFollowingStore.Applied => _applied;
 
     // ---- The start ----
 
@@ -96,6 +96,24 @@ internal sealed partial class LogShard : IFollowingShard
         if (!_door.IsOpen) { OpenForReaders(); }
     }
 
+    public async Task<bool> RenewAsync(Func<bool> begin, CancellationToken stop)
+    {
+        await _feeding.WaitAsync(stop).ConfigureAwait(false);
+        // A checkpoint that is being taken is of the life before.
+        await _checkpointing.WaitAsync(CancellationToken.None).ConfigureAwait(false);
+        try
+        {
+            bool hasBegun = await Task.Run(begin, CancellationToken.None).ConfigureAwait(false);
+            if (hasBegun) { (_stands, _applied) = (null, default); }
+            return hasBegun;
+        }
+        finally
+        {
+            _checkpointing.Release();
+            _feeding.Release();
+        }
+    }
+
     private void Stands(Boundary end)
     {
         (_stands, _applied) = (end, end.Point);
@@ -108,7 +126,7 @@ internal sealed partial class LogShard : IFollowingShard
     {
         _state = "loading";
         // Who waits for the first version has read nothing yet.
-        if (_stands is not null) { await ShutAsync($"{_store.Name} has to begin from a checkpoint").ConfigureAwait(false); }
+        if (_stands is not null || _door.IsOpen) { await ShutAsync($"{_store.Name} has to begin from a checkpoint").ConfigureAwait(false); }
         await _store.EnsureRunningAsync(stop).ConfigureAwait(false);
         await _followed!.BringToAsync(end, stop).ConfigureAwait(false);
         await ProbeAsync(stop).ConfigureAwait(false);

@@ -12,6 +12,7 @@ using Slogger.Proxy.Following;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Failovers;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Watermarks;
 
@@ -33,6 +34,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private WatermarkRole? _role;
     private volatile WatermarkFollower? _follower;
     private volatile BackupStream? _stream;
+    private StreamDisk? _disk;
     private Task _following = Task.CompletedTask;
     private WorldPoint _watermark;
 
@@ -44,10 +46,16 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         get
         {
             if (_stream is not { } stream) { yield break; }
-            yield return ("held", stream.Receiver.Held);
+            StreamReceiver? receiver = stream.Receiver;
+            yield return ("held", receiver?.Held ?? default);
             yield return ("watermark", _watermark);
-            yield return ("bytes_received", stream.Receiver.BytesReceived);
-            yield return ("silent_ms", stream.Receiver.Silence is { } silence ? (long)silence.TotalMilliseconds : -1);
+            yield return ("bytes_received", receiver?.BytesReceived ?? 0);
+            yield return ("silent_ms", receiver?.Silence is { } silence ? (long)silence.TotalMilliseconds : -1);
+            if (receiver is { IsSeeded: false })
+            {
+                yield return ("seed_has_bytes", receiver.Seeding?.HasBytes ?? 0);
+                yield return ("seed_bytes", receiver.Seeding?.Bytes ?? 0);
+            }
             if (stream.Failure is { } failure) { yield return ("failure", failure); }
         }
     }
@@ -63,7 +71,8 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null).AddTo(_server);
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default).AddTo(_server);
-        _stream = new BackupStream(shard.Log, seat.Shard, shard, default, shard.Applied, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);
+        _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
+        _stream = new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);
         await _server.StartAsync(stop).ConfigureAwait(false);
         await seat.RetryAsync(
             async () =>
@@ -74,13 +83,13 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
             stop).ConfigureAwait(false);
         log.Info($"shard {seat.Shard}: receives its stream at {_server.EndPoint}");
         // Whoever manages it may have gone: what is decided holds.
-        if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await _stream.Receiver.DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
+        if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await _stream.DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
         _following = FollowWatermarkAsync(_ending.Token);
     }
 
     public async Task WithLogAsync(Action change)
     {
-        if (_stream is { } stream) { await stream.Receiver.WithLogAsync(change).ConfigureAwait(false); }
+        if (_stream is { } stream) { await stream.WithLogAsync(change).ConfigureAwait(false); }
         else { change(); }
     }
 
@@ -89,7 +98,11 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         if (!_ending.IsCancellationRequested) { await _ending.CancelAsync().ConfigureAwait(false); }
         await _following.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         // A stop and a failover may both end it.
-        if (Interlocked.Exchange(ref _stream, null) is { } stream) { await stream.DisposeAsync().ConfigureAwait(false); }
+        if (Interlocked.Exchange(ref _stream, null) is { } stream)
+        {
+            await stream.DisposeAsync().ConfigureAwait(false);
+            _disk!.Dispose();
+        }
         if (Interlocked.Exchange(ref _follower, null) is { } follower) { await follower.DisposeAsync().ConfigureAwait(false); }
     }
 
@@ -114,19 +127,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private void OnWatermark(WorldPoint watermark)
     {
         if (watermark > _watermark) { _watermark = watermark; }
-        if (_stream is { } stream) { _ = TellAsync(stream, watermark); }
-    }
-
-    private static async Task TellAsync(BackupStream stream, WorldPoint watermark)
-    {
-        try
-        {
-            await stream.Receiver.WatermarkToldAsync(watermark).ConfigureAwait(false);
-        }
-        catch (OperationCanceledException)
-        {
-            // It is being stopped, or has failed.
-        }
+        _stream?.WatermarkTold(watermark);
     }
 
     // The process of shard 0 may be started elsewhere.

@@ -37,7 +37,6 @@ public sealed class FollowingTests : IAsyncLifetime
         for (int s = 0; s < Streams; s++)
         {
             _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0");
-            await SeedAsync(s);
             _hosts[s] = Start(s);
         }
         for (int s = 0; s < Streams; s++) { await AnswersAsync(s); }
@@ -109,20 +108,6 @@ public sealed class FollowingTests : IAsyncLifetime
     }
 
     private string Spec => $"sqlite:{_workspace.File("backup.db")}";
-
-    // The copy of an empty primary.
-    private async Task SeedAsync(int stream)
-    {
-        string data = _workspace.Folder($"backup{stream}"), directory = Path.Combine(data, "log");
-        await _metadata.TakeStreamAsync("c", new(stream));
-        using VersionLog log = VersionLog.Open(new() { Directory = directory, Shard = new(stream) });
-        log.Begin(new(WrittenPrimary.ReplicationId, WrittenPrimary.Base, 0), WorldLine.First, new(1));
-        CheckpointStore checkpoints = CheckpointStore.Open(Path.Combine(data, "checkpoints"));
-        string file = checkpoints.NewTemporaryPath();
-        Assert.IsType<CheckpointResult.Fetched>(await CheckpointFetcher.FetchAsync(RedisEndpoint.Tcp("127.0.0.1", _redis[stream].Port), file));
-        checkpoints.Add(file, new Checkpoint { Origin = log.Origin, ReplicationId = log.ReplicationId, Offset = WrittenPrimary.Base, Database = 0, WorldLine = 1, CreatedAt = DateTimeOffset.UtcNow });
-        await _metadata.ChangeSiteAsync("c", site => new(site.Seeded(new(stream), 1), null));
-    }
 
     private Host Start(int stream)
     {

@@ -10,8 +10,10 @@ using Slogger.Core.WorldLines;
 using Slogger.Grpc.Client;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Log;
+using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
+using Slogger.Redis.Rdb;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 
@@ -21,6 +23,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
 {
     public const string ReplicationId = "0123456789abcdef0123456789abcdef01234567";
     public const long Base = 1000;
+    private readonly string _empty;
     private readonly GrpcShipConnector _way;
     private readonly ShardShipper _shipper;
     private readonly ArrayBufferWriter<byte> _bytes = new();
@@ -29,6 +32,8 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
     public WrittenPrimary(string directory, int shard, string host, int port)
     {
         Log = VersionLog.Open(new() { Directory = directory, Shard = new(shard), TailBytes = 1 << 20 });
+        _empty = Path.Combine(directory, "empty.rdb");
+        File.WriteAllBytes(_empty, RdbFile.Empty());
         if (Log.IsEmpty) { Log.Begin(new(ReplicationId, Base, 0), WorldLine.First, new(1)); }
         _way = new(host, port, new GrpcChannelOptions(), isGzip: false);
         _shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new(), _way, this, new LineSink($"primary {shard}"));
@@ -72,6 +77,14 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
 
     public void OnSeedWanted(long generation, string why)
     {
+    }
+
+    // It began with an empty store.
+    public SeedCopy? CopyOf(long generation)
+    {
+        WorldPoint floor = new(WorldLine.First, new(1));
+        return Log.DurableEnd.Point < floor ? null : new(
+            new Seed($"empty {generation}", generation, new FileInfo(_empty).Length, new(ReplicationId, Base), new(WorldLine.First, Base, Version.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
     }
 
     public void OnShippingDeposed(Sender by, bool isSite) => IsDeposed = true;
