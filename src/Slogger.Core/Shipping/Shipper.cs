@@ -240,6 +240,12 @@ public sealed class Shipper
             return;
         }
 
+        if (_options.AtBudget == BudgetChoice.Detach && _end.Offset - at.Offset >= _options.BudgetBytes)
+        {
+            AwaitSeed($"the backup's log ends at {at}, further behind {_end} than the log is kept for it", effects);
+            return;
+        }
+
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _durableSent, _backTo) = (default, default, default);
         _backedUp = reply.Durable;
