@@ -183,7 +183,13 @@ public sealed class Receiver
     {
         // Between the final report and the decision nobody may go on: the decision could lie below.
         if (_isFrozen) return;
-        if (watermark > _watermark) _watermark = watermark;
+        if (watermark > _watermark)
+        {
+            _watermark = watermark;
+            // Somebody at the primary may wait for just that.
+            if (_current is not null) effects.Add(Say(ShipReplyKind.Ack));
+        }
+
         // From a time at which an earlier generation counted, or of one that counts without this stream: it will be told again.
         if ((watermark > _held && !Is(ShipMutation.HeldByReceipt)) || watermark < _start.Floor) return;
         if (!_start.Counts && !_isCounted) effects.Add(new ReceiverEffect.Count());
@@ -310,6 +316,8 @@ public sealed class Receiver
         TakeIn(effects);
         if (Is(ShipMutation.HeldByReceipt)) Hold(piece.Cut, effects);
         SyncIfDue(effects);
+        // What a sync will say is not said before: of a heartbeat nobody waits for more.
+        if (!isMissed && piece.IsHeartbeat && _isSyncing) return;
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 

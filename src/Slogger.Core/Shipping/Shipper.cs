@@ -56,7 +56,6 @@ public sealed class Shipper
     private LogIndex _backedUp;        // the paper's b-commit
     private WorldPoint _cut;
     private WorldPoint _cutSent;
-    private LogIndex _durableSent;
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
     private long _sentUs;
@@ -247,7 +246,7 @@ public sealed class Shipper
         }
 
         (State, _hasAnswered) = (ShipperState.Shipping, true);
-        (_cutSent, _durableSent, _backTo) = (default, default, default);
+        (_cutSent, _backTo) = (default, default);
         _backedUp = reply.Durable;
         Learn(reply);
         GoBack(at, nowUs);
@@ -317,8 +316,9 @@ public sealed class Shipper
             _sent = to;
         }
 
-        // Idle shards speak too: the watermark is the least of what is known of all streams.
-        bool isNews = Cut > _cutSent || Durable > _durableSent;
+        // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut: until then the receiver could not
+        // count it, and it takes in both at once.
+        bool isNews = Cut > _cutSent;
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
@@ -328,7 +328,7 @@ public sealed class Shipper
 
     private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects)
     {
-        (_sentUs, _cutSent, _durableSent) = (nowUs, Cut, Durable);
+        (_sentUs, _cutSent) = (nowUs, Cut);
         effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
     }
 

@@ -66,7 +66,9 @@ public class ShipperTests
         shipper.Appended(Index("1:4@44"));
         ShipRequest.Piece piece = Assert.Single(Sent(shipper, 1));
         Assert.Equal((Index("1:3@30"), Point("1:1")), (piece.Durable, piece.Cut));
+        // By itself no news: it goes with the cut that makes it count.
         shipper.Synced(Index("1:4@44"));
+        Assert.Empty(Sent(shipper, 1));
         shipper.CutRecorded(Point("1:3"));
         piece = Assert.Single(Sent(shipper, 2));
         Assert.True(piece.IsHeartbeat);
