@@ -31,7 +31,7 @@ internal sealed partial class LogShard
     {
         await base.MaintainAsync(stop).ConfigureAwait(false);
         await KeepUnloggedAsync(stop).ConfigureAwait(false);
-        await MaintainShippingAsync(stop).ConfigureAwait(false);
+        await MaintainSeedAsync(stop).ConfigureAwait(false);
         if (IsOpen && IsCheckpointDue()) { await TakeCheckpointAsync(stop).ConfigureAwait(false); }
     }
 

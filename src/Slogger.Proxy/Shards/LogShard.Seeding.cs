@@ -18,7 +18,7 @@ internal sealed partial class LogShard
     private long _copyWanted = -1;       // the generation; -1: none
     private long _copyBegunAt = long.MaxValue;
 
-    private string SeedDirectory => Path.Combine(_options.DataDirectory, "seed");
+    private string SeedDirectory => Path.Combine(_options.DataDirectory, "copies");
 
     // The log is kept from here on while a copy is made or sent.
     private long SeededFrom

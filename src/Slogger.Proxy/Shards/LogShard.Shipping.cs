@@ -31,7 +31,6 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
     private int _isDeposed;
     private string _seedWanted = "";
     private volatile bool _holdsWrites;
-    private volatile bool _attachWanted;
     private readonly Lock _watermarkLock = new();
     private WorldPoint _watermark;
     private SiteLease? _lease;             // under the machine's lock
@@ -85,26 +84,11 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
 
     bool IPrimaryShard.Attach()
     {
-        if (!Ships || HasFailed) { return false; }
-        _attachWanted = true;
-        Wake();
+        if (_shipper is not { Status.State: ShipperState.Detached } given || HasFailed) { return _shipper is not null; }
+        _report.Info($"shard {_options.Shard}: ships to {Way!.Target} again");
+        _ = given.DisposeAsync().AsTask();
+        BeginShipping();
         return true;
-    }
-
-    // The control task.
-    private async Task MaintainShippingAsync(CancellationToken stop)
-    {
-        if (_attachWanted && _shipper is not null)
-        {
-            _attachWanted = false;
-            if (_shipper.Status.State == ShipperState.Detached)
-            {
-                _report.Info($"shard {_options.Shard}: the backup at {Way!.Target} is wanted again");
-                await EndShippingAsync().ConfigureAwait(false);
-                BeginShipping();
-            }
-        }
-        await MaintainSeedAsync(stop).ConfigureAwait(false);
     }
 
     // ---- What the shipper asks ----
