@@ -27,6 +27,9 @@ public sealed record AppHost
     /// <summary>True if signals stop the command.</summary>
     public bool HandlesSignals { get; init; }
 
+    /// <summary>Ends a long run, as a signal does.</summary>
+    public CancellationToken Stop { get; init; }
+
     /// <summary>Runs a proxy.</summary>
     public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
 

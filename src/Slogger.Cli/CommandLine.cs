@@ -2,6 +2,7 @@
 // the highest option layer. Meaning and errors are the readers' business.
 using System.CommandLine;
 using System.CommandLine.Parsing;
+using Slogger.Cli.Sites;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -23,6 +24,7 @@ internal static class CommandLine
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
         RootCommand root = new("Slogger") { serve, status, restore, move, recover, leave, interval };
+        foreach (SiteCommand ofSites in SiteCommands.All) { root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options)); }
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
@@ -45,7 +47,8 @@ internal static class CommandLine
         }
 
         OptionLayer texts = LayerOf(parsed, command);
-        return command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
+        return SiteCommands.Find(command.Name) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
+            : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == leave ? await LeaveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == interval ? await IntervalCommand.RunAsync(texts, host).ConfigureAwait(false)
@@ -64,7 +67,7 @@ internal static class CommandLine
                 Description = definition.Help,
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
-                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name is StatusCommand.Name or MoveCommand.Name ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
+                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name is StatusCommand.Name or MoveCommand.Name || SiteCommands.Find(name) is not null ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             });
         }

@@ -1,4 +1,5 @@
 // --help, from OptionCatalog: grouped, wrapped to the terminal, with each option's default.
+using Slogger.Cli.Sites;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -36,6 +37,11 @@ internal static class HelpText
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
     {
+        if (SiteCommands.Find(command) is { } site)
+        {
+            WriteSite(output, site, width);
+            return;
+        }
         switch (command)
         {
             case "serve":
@@ -118,6 +124,7 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger status --data /var/lib/slogger");
                 output.WriteLine("  slogger status 127.0.0.1:6380 --json");
+                output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file /etc/slogger/secret");
                 WriteOptions(output, StatusOptions.All, width);
                 break;
             default:
@@ -131,9 +138,24 @@ internal static class HelpText
                 output.WriteLine("  slogger restore   put a Redis into the state of one version, while no proxy runs");
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
                 output.WriteLine();
+                output.WriteLine("With a second site:");
+                foreach (SiteCommand ofSites in SiteCommands.All) { output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}"); }
+                output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;
         }
+    }
+
+    private static void WriteSite(TextWriter output, SiteCommand command, int width)
+    {
+        output.WriteLine($"slogger {command.Name}: {command.Description}.");
+        output.WriteLine();
+        foreach (string example in command.Examples) { output.WriteLine("  slogger " + example); }
+        output.WriteLine();
+        foreach (string line in Wrap(command.Text, width)) { output.WriteLine(line); }
+        WriteOptions(output, command.Options, width);
+        output.WriteLine();
+        output.WriteLine("Exit codes: 0 done, 1 failed or refused, 2 wrong options.");
     }
 
     private static void WriteSources(TextWriter output, int width)

@@ -1,4 +1,5 @@
 // slogger status: finds the proxy by its data directory or its address, asks DPR.INFO, prints the answer.
+using Slogger.Cli.Sites;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -13,7 +14,9 @@ internal static class StatusCommand
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, IReadOnlyList<string> addresses, AppHost host)
     {
+        if (texts.Values.ContainsKey("site")) { return await SiteStatus.RunAsync(texts, addresses, host).ConfigureAwait(false); }
         List<OptionError> errors = [];
+        if (SiteStatus.Options.FirstOrDefault(o => texts.Values.ContainsKey(o.Name)) is { } stray) { errors.Add(new OptionError($"{stray.Switch} is given without --site", "the command line", "add --site, or remove it")); }
         string? data = Single(texts, "data", errors);
         string? passwordFile = Single(texts, "password-file", errors);
         string? caFile = Single(texts, "tls-ca", errors);

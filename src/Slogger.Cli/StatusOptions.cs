@@ -1,4 +1,5 @@
 // The options of slogger status. They are its own: it needs an address and perhaps a password, not a proxy's configuration.
+using Slogger.Cli.Sites;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -17,5 +18,7 @@ internal static class StatusOptions
         new("tls", Group, "", "Connect over TLS; implied where --data finds a proxy that listens with TLS only.", "", "") { Shape = OptionShape.Flag },
         new("tls-ca", Group, "FILE", "Authorities (PEM) that the proxy's certificate must come from.", "the system's", ""),
         new("tls-insecure", Group, "", "Take any certificate.", "", "") { Shape = OptionShape.Flag },
+        new("site", "A whole site", "", "Show the site, of two, that --metadata names: all of its streams, as its processes say.", "", "") { Shape = OptionShape.Flag },
+        .. SiteStatus.Options,
     ];
 }

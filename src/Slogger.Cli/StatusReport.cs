@@ -118,6 +118,13 @@ internal static class StatusReport
             Row(name, value);
         }
 
+        IAnsiConsole console = ConsoleOf(host);
+        console.Write(table);
+    }
+
+    /// <summary>Draws on the command's output.</summary>
+    internal static IAnsiConsole ConsoleOf(AppHost host)
+    {
         IAnsiConsole console = AnsiConsole.Create(new AnsiConsoleSettings
         {
             Ansi = host.Colours ? AnsiSupport.Detect : AnsiSupport.No,
@@ -127,7 +134,7 @@ internal static class StatusReport
         });
         console.Profile.Width = host.Width;
         console.Profile.Capabilities.Unicode = true;
-        console.Write(table);
+        return console;
     }
 
     /// <summary>Bytes in the largest fitting unit, with one decimal.</summary>

@@ -10,13 +10,15 @@ internal sealed class StopSignals : IDisposable
     // What shells report for a process that a signal ended: 128 and the signal's number.
     private const int SignalExitBase = 128;
 
-    private readonly CancellationTokenSource _stop = new();
+    private readonly CancellationTokenSource _stop;
     private readonly List<PosixSignalRegistration> _registrations = [];
     private readonly ILogSink _log;
     private int _signals;
 
-    public StopSignals(ILogSink log, bool enabled)
+    /// <summary>Begins to listen, if enabled. <paramref name="also"/> cancels the token, too.</summary>
+    public StopSignals(ILogSink log, bool enabled, CancellationToken also = default)
     {
+        _stop = CancellationTokenSource.CreateLinkedTokenSource(also);
         _log = log;
         if (enabled)
         {

@@ -20,7 +20,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
 
-public sealed class BackupSiteTests : IAsyncLifetime
+public sealed partial class BackupSiteTests : IAsyncLifetime
 {
     private const int Streams = 3;
     private const string Secret = "between-two-sites", ReplicationId = "0123456789abcdef0123456789abcdef01234567";
@@ -32,6 +32,8 @@ public sealed class BackupSiteTests : IAsyncLifetime
     private readonly Cuts _cuts = new();
     private readonly Store?[] _stores = new Store?[Streams];
     private IMetadataStore _metadata = null!;
+    private TimeSpan _lease;
+    private int? _watermarkPort;
 
     public async ValueTask InitializeAsync()
     {
@@ -52,6 +54,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
 
     public async ValueTask DisposeAsync()
     {
+        foreach (GrpcServer control in _controls) { await control.DisposeAsync(); }
         foreach (Primary primary in _primaries) { await primary.DisposeAsync(); }
         foreach (BackupProcess? process in _processes)
         {
@@ -136,7 +139,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
     private async Task StartAsync(int process)
     {
         int[] streams = process == 0 ? [0, 1] : [2];
-        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _ports[0]);
+        _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _watermarkPort ?? _ports[0]);
         _ports[process] = _processes[process]!.Port;
     }
 
@@ -234,7 +237,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
     }
 
     /// <summary>A shard of the primary.</summary>
-    private sealed class Primary : IShipperListener, IAsyncDisposable
+    private sealed partial class Primary : IShipperListener, IAsyncDisposable
     {
         private readonly BackupSiteTests _site;
         private readonly GrpcShipConnector _way;
@@ -322,7 +325,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
             new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
@@ -334,6 +337,7 @@ public sealed class BackupSiteTests : IAsyncLifetime
             {
                 VersionLog log = site.OpenBackup(s);
                 state = (await process._metadata.ChangeSiteAsync("c", x => new(x.TakeStream(new(s), x.Streams[s].Owner + 1), null))).Site;
+                await process._metadata.NoteSiteAddressAsync("c", new(s), $"127.0.0.1:{process.Port}");
                 Store store = site._stores[s] ??= new();
                 store.Log = log;
                 process.Logs.Add((s, log));

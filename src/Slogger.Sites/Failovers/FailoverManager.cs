@@ -25,7 +25,9 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <param name="processes">The backup's processes.</param>
 /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: the operator attests that the primary is down.</param>
 /// <param name="report">For people.</param>
-internal sealed class FailoverManager(IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report)
+/// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not wait.</param>
+internal sealed class FailoverManager(
+    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report, Action<SiteEpoch>? onTaken = null)
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), OpenPause = TimeSpan.FromMilliseconds(1);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
@@ -45,6 +47,7 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
             if (lost.Error is { } isOver) { return new(null, isOver); }
             site = lost.Site;
         }
+        if (site.Role == SiteRole.FailingOver) { onTaken?.Invoke(site.Epoch); }
         var machine = new Failover(site, leaseWaitUs);
         while (true)
         {
@@ -54,6 +57,7 @@ internal sealed class FailoverManager(IMetadataStore metadata, string cluster, I
                     SiteAnswer taken = await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => site.Take([.. losing]), stop), stop).ConfigureAwait(false);
                     if (taken.Error is { } refused) { return new(null, refused); }
                     report.Info($"site epoch {taken.Site.Epoch} is taken: nothing of the primary is received any more");
+                    onTaken?.Invoke(taken.Site.Epoch);
                     machine.Read(taken.Site);
                     break;
                 case FailoverStep.AskFinals ask:

@@ -1,0 +1,160 @@
+// slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then
+// FailoverManager performs it. Given again after an interruption it goes on.
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites;
+using Slogger.Sites.Failovers;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>Fails over.</summary>
+internal static class FailoverCommand
+{
+    public const string Name = "failover";
+
+    private const string Attest = "i-attest-the-primary-is-down", What = "What is known of the primary";
+
+    // How much two clocks may run apart, in millionths: a lease is counted by the primary's, and waited for by ours.
+    private const long DriftPpm = 1000;
+
+    private static readonly TimeSpan NoteLimit = TimeSpan.FromSeconds(2);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "", "") { Shape = OptionShape.Flag },
+        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated.", "none", "") { Shape = OptionShape.List },
+        .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so that its processes end. The failover does not wait for it"),
+        .. SiteArguments.Common("The backup's database, as given to slogger backup"),
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        var arguments = new SiteArguments(texts, host);
+        MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup"), primary = arguments.Metadata("primary-metadata", null);
+        int[] losing = arguments.Shards("lose-shard");
+        SiteCredentials credentials = arguments.Known();
+        string cluster = arguments.Cluster;
+        if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        var log = new StepLog(host);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
+        try
+        {
+            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+            return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, signals.Token).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return CommandResult.Failed(e.Message, "check --metadata and --cluster, and give the command again");
+        }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", "slogger status --site shows how far it came; if the site is taking over, nothing of the primary is received any more: give the command again, and it goes on");
+        }
+    }
+
+    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, CancellationToken stop)
+    {
+        SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+        if (state is { Role: SiteRole.Primary, Final: { } done }) { return Over(host, $"the site is the primary already, since it has taken over at {done} (site epoch {state.Epoch})"); }
+        if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
+        {
+            return CommandResult.Failed(
+                state.Role == SiteRole.Deposed ? $"this site was deposed by site epoch {state.Epoch}: it has nothing that could be taken over" : "this site is a primary, and no backup",
+                state.Role == SiteRole.Deposed ? "the other site serves; make this one its backup with slogger seed" : "give the backup's --metadata");
+        }
+        if (losing.FirstOrDefault(s => s >= state.Streams.Length, -1) is >= 0 and var unknown) { return CommandResult.Failed($"there is no shard {unknown}: the primary has {state.Streams.Length}", "correct --lose-shard"); }
+        bool isUnderWay = state.Role == SiteRole.FailingOver;
+        // A failover of which every stream is lost has nothing to go to.
+        if (losing.Length == state.Streams.Length) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
+
+        IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
+        if (!isUnderWay && Obstacle(state, losing, answers, streams) is { } obstacle) { return obstacle; }
+        foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
+        long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
+        if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
+        {
+            return CommandResult.Failed(
+                "no site lease is configured here, so a primary that is only cut off would go on committing what is then lost",
+                $"if you know that it is down, and stays down, give --{Attest}; if it lives, use slogger switchover, which loses nothing. With --site-lease at both sites a failover waits for the lease instead");
+        }
+        if (isAttested && streams.Where(s => s.SilentUs >= 0).Select(s => s.SilentUs).DefaultIfEmpty(long.MaxValue).Min() is < 2_000_000 and var recent)
+        {
+            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now on is lost. It ends when it hears of this");
+        }
+
+        // The first change of a process also loads and compiles what it needs: with one that changes nothing that is done before anything stands still.
+        await site.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
+        log.Begin();
+        Task<string>? noting = null;
+        var manager = new FailoverManager(
+            site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm), log,
+            number => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number));
+        FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
+        TimeSpan took = log.Elapsed;
+        if (outcome.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
+        Tell(host, state, outcome, took, streams, losing);
+        if (noting is not null) { host.Output.WriteLine(await noting.WaitAsync(NoteLimit, stop).ContinueWith(t => t.IsCompletedSuccessfully ? t.Result : "the primary's database does not answer: its site has yet to hear that it is deposed", TaskScheduler.Default).ConfigureAwait(false)); }
+        return CommandResult.Done;
+    }
+
+    // Each of these would have the failover wait, when nothing is served any more.
+    private static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
+    {
+        if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
+        foreach (int shard in Enumerable.Range(0, state.Streams.Length).Except(losing))
+        {
+            string loses = $"if its disk is gone for good, give it up: --lose-shard {shard}";
+            if (streams.FirstOrDefault(s => s.Shard == shard) is { } stream)
+            {
+                if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {shard} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
+                continue;
+            }
+            Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
+            return its is not { } known ? CommandResult.Failed($"no process has ever said that it receives shard {shard}", $"start its slogger backup; {loses}")
+                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", $"start its slogger backup, or let it be reached; {loses}")
+                : CommandResult.Failed($"{known.Process} does not receive shard {shard}", $"start the slogger backup of shard {shard}; {loses}");
+        }
+        return null;
+    }
+
+    private static void Tell(AppHost host, SiteState before, FailoverOutcome outcome, TimeSpan took, V1.StreamStatus[] streams, int[] losing)
+    {
+        SiteState after = outcome.Site!;
+        WorldPoint final = after.Final!.Value;
+        host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Streams.Length - losing.Length} of {after.Streams.Length} shards");
+        host.Output.WriteLine($"RTO: {SiteText.Ms(took)}, from the first change until all shards were open{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        if (outcome.FinalTime is not { } time)
+        {
+            host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept");
+            return;
+        }
+        // What the primary closed after that, as far as it came here: it was not durable at all shards' backups.
+        DateTimeOffset? newest = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max();
+        string heard = newest is { } last && last > time ? $"; the last that came from it ended {SiteText.Age(last - time)} later" : "";
+        host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, {SiteText.Age(DateTimeOffset.UtcNow - time)} ago{heard}");
+    }
+
+    private static CommandResult Over(AppHost host, string text)
+    {
+        host.Output.WriteLine(text);
+        return CommandResult.Done;
+    }
+
+    private static async Task<string> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)
+    {
+        try
+        {
+            await using SiteAccess site = await SiteAccess.OpenAsync(primary, cluster, SiteCredentials.None, CancellationToken.None).ConfigureAwait(false);
+            await site.ChangeAsync(s => new(s.DeposedBy(number), null), CancellationToken.None).ConfigureAwait(false);
+            return "the primary's database has noted that its site is deposed: what runs there ends, and nothing is served";
+        }
+        catch (MetadataException e)
+        {
+            return $"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it";
+        }
+    }
+}

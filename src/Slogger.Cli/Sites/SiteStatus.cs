@@ -1,0 +1,186 @@
+// slogger status --site: a site of two, and all of its streams, as SQL and its processes say.
+using System.Globalization;
+using System.Text;
+using System.Text.Encodings.Web;
+using System.Text.Json;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites;
+using Spectre.Console;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>Shows a site.</summary>
+internal static class SiteStatus
+{
+    public static readonly IReadOnlyList<OptionDefinition> Options = [.. SiteArguments.Common("With --site: its database, as given to its processes").Select(o => o with { Group = "A whole site" })];
+
+    private static readonly string[] OfOneProxy = ["data", "user", "password-file", "tls", "tls-ca", "tls-insecure"];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, IReadOnlyList<string> addresses, AppHost host)
+    {
+        var arguments = new SiteArguments(texts, host);
+        MetadataSpec? spec = arguments.Metadata("metadata", "as for the site's processes");
+        SiteCredentials credentials = arguments.Known();
+        string cluster = arguments.Cluster;
+        if (addresses.Count > 0 || OfOneProxy.Any(texts.Values.ContainsKey)) { arguments.Fail("one proxy is named together with --site", "give --site and --metadata for a whole site, or ADDRESS or --data for one proxy"); }
+        if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        try
+        {
+            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, CancellationToken.None).ConfigureAwait(false);
+            SiteState state = await site.StateAsync(CancellationToken.None).ConfigureAwait(false);
+            IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(CancellationToken.None).ConfigureAwait(false);
+            if (arguments.Flag("json")) { host.Output.WriteLine(ToJson(state, answers)); }
+            else { Print(state, answers, cluster, host); }
+            return CommandResult.Done;
+        }
+        catch (MetadataException e)
+        {
+            return CommandResult.Failed(e.Message, "check --metadata and --cluster");
+        }
+    }
+
+    public static string RoleText(SiteState state) => state switch
+    {
+        { Role: SiteRole.Primary, Final: { } final } => $"primary, since it took over at {final}",
+        { Role: SiteRole.Primary } => "primary",
+        { Role: SiteRole.Backup } => "backup",
+        { Role: SiteRole.FailingOver, Final: { } final } => $"taking over at {final}: {state.Streams.Count(s => s.IsOpen)} of {state.Streams.Length} shards are open",
+        { Role: SiteRole.FailingOver } => "taking over: not decided yet",
+        { Role: SiteRole.HandingOver } => $"primary, handing over (switch-over {state.HandOver.Number}): clients are held",
+        _ => "deposed: slogger seed makes it a backup",
+    };
+
+    /// <summary>The row of a stream in SQL, with what its process says; null: none does.</summary>
+    public static (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) StreamOf(IReadOnlyList<Answered<V1.StatusReply>> answers, int shard)
+    {
+        foreach (Answered<V1.StatusReply> answer in answers)
+        {
+            if (answer.Reply?.Streams.FirstOrDefault(s => s.Shard == shard) is { } status) { return (answer, status); }
+        }
+        return (answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault(), null);
+    }
+
+    private static void Print(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, string cluster, AppHost host)
+    {
+        Table table = new Table { Border = TableBorder.Rounded, Title = new TableTitle(Markup.Escape($"cluster {cluster}, site epoch {state.Epoch}: {RoleText(state)}")) };
+        bool isBackup = state.Role is SiteRole.Backup or SiteRole.FailingOver;
+        foreach (string column in isBackup ? ["shard", "process", "stream", "held", "watermark", "age", "applied", "heard"] : (string[])["shard", "process", "ships", "recorded cut", "at the backup"]) { table.AddColumn(column); }
+        // Long texts do not go into a cell.
+        List<string> problems = [];
+        if (isBackup)
+        {
+            for (int s = 0; s < state.Streams.Length; s++)
+            {
+                (Answered<V1.StatusReply>? of, V1.StreamStatus? status) = StreamOf(answers, s);
+                table.AddRow([.. Row(state.Streams[s], s, of, status).Select(t => new Text(t))]);
+                string problem = status?.Failure ?? Missing(of);
+                if (problem.Length > 0) { problems.Add($"shard {s}: {problem}"); }
+            }
+        }
+        else
+        {
+            foreach (Answered<V1.StatusReply> answer in answers)
+            {
+                foreach (V1.ShippedStatus s in answer.Reply?.Shipped.ToArray() ?? []) { table.AddRow(Number(s.Shard), answer.Process.Address, Markup.Escape(s.State), $"{SiteText.Of(s.Cut)}", Version(SiteText.Of(s.Watermark))); }
+                if (answer.Reply is null) { problems.Add($"shard {string.Join(", ", answer.Process.Shards)}: {Missing(answer)}"); }
+            }
+        }
+        StatusReport.ConsoleOf(host).Write(table);
+        foreach (string problem in problems) { host.Output.WriteLine(problem); }
+    }
+
+    private static string[] Row(StreamState row, int shard, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
+    {
+        if (s is null) { return [Number(shard), of?.Process.Address ?? "none", PhaseOf(row), "", "", "", "", ""]; }
+        string age = SiteText.TimeOf(s.WatermarkTime) is { } time ? SiteText.Age(DateTimeOffset.UtcNow - time) : "";
+        return
+        [
+            Number(shard), of!.Value.Process.Address, $"{SiteText.Phase(s)}, generation {s.Generation}{Seed(s)}", Version(SiteText.Of(s.Held)), Version(SiteText.Of(s.Watermark)), age,
+            Version(SiteText.Of(s.Applied)), s.SilentUs < 0 ? "never" : SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs)) + " ago",
+        ];
+    }
+
+    private static string Missing(Answered<V1.StatusReply>? of) => of is not { } known ? "no process has ever received it: start its slogger backup"
+        : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}" : $"{known.Process.Address} does not receive it: start its slogger backup";
+
+    private static string PhaseOf(StreamState row) => row.Phase switch { StreamPhase.Counts => "follows", StreamPhase.Follows => "seeded", _ => "being seeded" };
+
+    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}";
+
+    private static string Version(WorldPoint point) => point == default ? "none" : $"{point}";
+
+    private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);
+
+    // Names are those of the messages between processes.
+    private static string ToJson(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers)
+    {
+        using MemoryStream stream = new();
+        using (Utf8JsonWriter writer = new(stream, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
+        {
+            writer.WriteStartObject();
+            writer.WriteNumber("site_epoch", state.Epoch.Number);
+            writer.WriteString("role", state.Role.ToString());
+            Point(writer, "final", state.Final ?? default);
+            writer.WriteStartArray("streams");
+            for (int shard = 0; shard < state.Streams.Length; shard++)
+            {
+                (Answered<V1.StatusReply>? of, V1.StreamStatus? s) = StreamOf(answers, shard);
+                writer.WriteStartObject();
+                writer.WriteNumber("shard", shard);
+                writer.WriteString("process", of?.Process.Address);
+                writer.WriteString("phase", state.Streams[shard].Phase.ToString());
+                writer.WriteNumber("generation", state.Streams[shard].Generation);
+                if (s is null) { writer.WriteString("problem", Missing(of)); }
+                else
+                {
+                    Point(writer, "held", SiteText.Of(s.Held));
+                    Point(writer, "watermark", SiteText.Of(s.Watermark));
+                    if (SiteText.TimeOf(s.WatermarkTime) is { } time) { writer.WriteNumber("watermark_age_ms", Math.Round((DateTimeOffset.UtcNow - time).TotalMilliseconds, 3)); }
+                    Point(writer, "applied", SiteText.Of(s.Applied));
+                    writer.WriteNumber("apply_us", s.ApplyUs);
+                    writer.WriteNumber("silent_us", s.SilentUs);
+                    writer.WriteNumber("seed_has_bytes", s.SeedHasBytes);
+                    writer.WriteNumber("seed_bytes", s.SeedBytes);
+                    writer.WriteString("problem", s.Failure.Length > 0 ? s.Failure : null);
+                }
+                writer.WriteEndObject();
+            }
+            writer.WriteEndArray();
+            writer.WriteStartArray("shipped");
+            foreach (Answered<V1.StatusReply> answer in answers)
+            {
+                foreach (V1.ShippedStatus s in answer.Reply?.Shipped.ToArray() ?? [])
+                {
+                    writer.WriteStartObject();
+                    writer.WriteNumber("shard", s.Shard);
+                    writer.WriteString("process", answer.Process.Address);
+                    writer.WriteString("state", s.State);
+                    Point(writer, "cut", SiteText.Of(s.Cut));
+                    Point(writer, "watermark", SiteText.Of(s.Watermark));
+                    writer.WriteEndObject();
+                }
+            }
+            writer.WriteEndArray();
+            writer.WriteEndObject();
+        }
+        return Encoding.UTF8.GetString(stream.ToArray());
+    }
+
+    private static void Point(Utf8JsonWriter writer, string name, WorldPoint point)
+    {
+        if (point == default)
+        {
+            writer.WriteNull(name);
+            return;
+        }
+        writer.WriteStartObject(name);
+        writer.WriteNumber("world_line", point.WorldLine.Number);
+        writer.WriteNumber("version", point.Version.Number);
+        writer.WriteEndObject();
+    }
+}

@@ -1,0 +1,86 @@
+// slogger switchover: hands a cluster over from its primary site to its backup by plan, so that nothing is lost. What can be known beforehand to stand in its way is looked for before anybody is held
+// up; then SwitchOverRun does it.
+using Slogger.Core.Sites;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>Switches over.</summary>
+internal static class SwitchOverCommand
+{
+    public const string Name = "switchover";
+
+    private const string How = "How";
+    private static readonly TimeSpan LimitDefault = TimeSpan.FromSeconds(10);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new("within", How, "DURATION", "So long clients of the primary wait at most, 1s to 10m: if the backup could not be offered to take over by then, the switch-over is called off and they go on.", "10s", ""),
+        new("call-off", How, "", "Call off one that was begun and interrupted: the primary goes on, unless the backup has taken over already.", "", "") { Shape = OptionShape.Flag },
+        .. SiteArguments.Database("backup-metadata", "The backup's database, as given to slogger backup"),
+        .. SiteArguments.Common("The primary's database, as given to slogger serve"),
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        var arguments = new SiteArguments(texts, host);
+        MetadataSpec? spec = arguments.Metadata("metadata", "the primary's, as for slogger serve"), backupSpec = arguments.Metadata("backup-metadata", "the backup's, as for slogger backup");
+        TimeSpan limit = arguments.Value("within", OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
+        bool callsOff = arguments.Flag("call-off");
+        SiteCredentials credentials = arguments.Known();
+        string cluster = arguments.Cluster;
+        if (spec is not null && spec.Text == backupSpec?.Text) { arguments.Fail("--metadata and --backup-metadata are the same database", "each site has one of its own"); }
+        if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        var log = new StepLog(host);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
+        try
+        {
+            await using SiteAccess primary = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+            await using SiteAccess backup = await SiteAccess.OpenAsync(backupSpec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+            SiteState before = await primary.StateAsync(signals.Token).ConfigureAwait(false), other = await backup.StateAsync(signals.Token).ConfigureAwait(false);
+            int shards = (await primary.Metadata.FindClusterAsync(cluster, signals.Token).ConfigureAwait(false))!.ShardCount;
+            // One that is under way is gone on with, whatever stands in its way: only its end lets clients go on.
+            if (before.Role == SiteRole.Primary && !callsOff && await ObstacleAsync(primary, backup, before, other, shards, signals.Token).ConfigureAwait(false) is { } obstacle) { return obstacle; }
+            if (before.Role is SiteRole.Backup or SiteRole.FailingOver) { return CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the backup's --backup-metadata"); }
+            if (callsOff) { limit = TimeSpan.Zero; }
+            return await new SwitchOverRun(primary, backup, shards, limit, host, log).RunAsync(signals.Token).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return CommandResult.Failed(e.Message, "check --metadata, --backup-metadata and --cluster. If a switch-over was begun clients wait: give the command again, or with --call-off");
+        }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", "slogger status --site shows how far it came. If the primary is handing over its clients wait: give the command again, or with --call-off");
+        }
+    }
+
+    private static async Task<CommandResult?> ObstacleAsync(SiteAccess primary, SiteAccess backup, SiteState before, SiteState other, int shards, CancellationToken stop)
+    {
+        if (other.Role != SiteRole.Backup)
+        {
+            return other.Epoch > before.Epoch && other.Role is SiteRole.Primary or SiteRole.FailingOver ? null
+                : CommandResult.Failed($"the site of --backup-metadata is no backup, but {SiteStatus.RoleText(other)}", other.Role == SiteRole.Deposed ? "make it one with slogger seed" : "start its slogger backup processes, with a database of their own");
+        }
+        if (other.Streams.Length != shards) { return CommandResult.Failed($"the primary has {shards} shards, and the backup {other.Streams.Length}", "give the databases of two sites that belong together"); }
+        if (other.Take([]).Error is { } seeding) { return CommandResult.Failed(seeding, "slogger status --site shows how far the seeding is"); }
+        foreach ((SiteAccess site, string what, string start) in new[] { (primary, "primary", "slogger serve with --site-listen"), (backup, "backup", "slogger backup") })
+        {
+            IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
+            foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null))
+            {
+                return CommandResult.Failed($"at the {what}, {silent.Process} does not answer: {silent.Problem}", $"start it ({start}), or let it be reached");
+            }
+            int[] there = [.. answers.SelectMany(a => a.Reply!.Streams.Select(s => s.Shard).Concat(a.Reply.Shipped.Select(s => s.Shard)))];
+            if (Enumerable.Range(0, shards).Except(there).Select(s => (int?)s).FirstOrDefault() is { } missing)
+            {
+                return CommandResult.Failed($"at the {what}, no process has shard {missing}", $"start it with {start}");
+            }
+            if (answers.SelectMany(a => a.Reply!.Streams).FirstOrDefault(s => s.Failure.Length > 0) is { } failed) { return CommandResult.Failed($"the stream of shard {failed.Shard} has failed: {failed.Failure}", "start its slogger backup again"); }
+        }
+        return null;
+    }
+}

@@ -1,0 +1,186 @@
+// Performs a switch-over as Core's SwitchOver decides, from what both sites' SQL say: it may be killed at any step, and the next one goes on.
+using System.Diagnostics;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Shipping;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Failovers;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>One run of it.</summary>
+/// <param name="primary">The primary.</param>
+/// <param name="backup">The backup.</param>
+/// <param name="shards">How many shards there are.</param>
+/// <param name="limit">So long clients wait at most until the backup is offered to take over; zero: it is called off.</param>
+/// <param name="host">Where the outcome is shown.</param>
+/// <param name="log">Where the steps are.</param>
+internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host, StepLog log)
+{
+    private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(2), RetryPause = TimeSpan.FromMilliseconds(50);
+    private Task<FailoverOutcome>? _taking;
+    private WorldPoint? _offered;
+    private string _waitsFor = "", _said = "";
+
+    public async Task<CommandResult> RunAsync(CancellationToken stop)
+    {
+        // As for a failover: what the processes of both sites have to load for the first time they load before anybody is held up.
+        await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
+        await backup.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
+        IReadOnlyList<SiteProcess> ships = await primary.ProcessesAsync(stop).ConfigureAwait(false);
+        await SiteAccess.AskAllAsync(ships, SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
+        log.Begin();
+        var machine = new SwitchOver(NowUs + (long)limit.TotalMicroseconds);
+        while (true)
+        {
+            SiteState here = await TryAsync(() => primary.StateAsync(stop), "primary", stop).ConfigureAwait(false);
+            SiteState? there = await OrNullAsync(() => backup.StateAsync(stop)).ConfigureAwait(false);
+            _offered = here.HandOver.Cut ?? _offered;
+            switch (machine.Next(here, there, await ProgressAsync(here, ships, stop).ConfigureAwait(false), NowUs))
+            {
+                case SwitchOverStep.Hold hold:
+                    if (await ChangeAsync(primary, "primary", s => s.Hold(hold.After), stop).ConfigureAwait(false)) { log.Info("the primary holds all operations of its clients"); }
+                    break;
+                case SwitchOverStep.Await wait:
+                    _waitsFor = wait.For;
+                    await Task.Delay(Pause, stop).ConfigureAwait(false);
+                    break;
+                case SwitchOverStep.Offer offer:
+                    if (await ChangeAsync(primary, "primary", s => s.Offer(offer.Number, offer.Cut), stop).ConfigureAwait(false)) { log.Info($"everything that was done is in cut {offer.Cut}, which the backup holds: it is offered to take over"); }
+                    break;
+                case SwitchOverStep.Take take:
+                    if (await ChangeAsync(backup, "backup", s => s.TakeOffered(take.Number), stop).ConfigureAwait(false))
+                    {
+                        log.Info("the backup takes over");
+                        await BeginAsync(stop).ConfigureAwait(false);
+                    }
+                    else { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
+                    break;
+                case SwitchOverStep.CallOff off:
+                    if (!await ChangeAsync(backup, "backup", s => s.CallOff(off.Number), stop).ConfigureAwait(false)) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
+                    break;
+                case SwitchOverStep.Resume resume:
+                    if (await ChangeAsync(primary, "primary", s => s.Resume(resume.Number, resume.IsCalledOff), stop).ConfigureAwait(false)) { await TellAsync(ships, resume.Number, stop).ConfigureAwait(false); }
+                    break;
+                case SwitchOverStep.Depose depose:
+                    // Whoever held nothing is deposed by somebody else's failover, whose end is that one's business: a site lease may have to be waited for.
+                    if (_offered is not null) { await BeginAsync(stop).ConfigureAwait(false); }
+                    await ChangeAsync(primary, "primary", s => new(s.DeposedBy(depose.By), null), stop).ConfigureAwait(false);
+                    break;
+                case SwitchOverStep.Done { HasSwitched: true }:
+                    return await SwitchedAsync(stop).ConfigureAwait(false);
+                case SwitchOverStep.Done:
+                    return limit == TimeSpan.Zero ? CalledOff()
+                        : CommandResult.Failed($"the switch-over was called off: it waited for {(_waitsFor.Length > 0 ? _waitsFor : "the backup")}. Clients of the primary go on", "slogger status --site shows both sites; give the command again, or with a longer --within");
+                default:
+                    throw new UnreachableException();
+            }
+        }
+    }
+
+    private CommandResult CalledOff()
+    {
+        host.Output.WriteLine("no switch-over is under way any more: the primary serves its clients");
+        return CommandResult.Done;
+    }
+
+    private async Task BeginAsync(CancellationToken stop)
+    {
+        if (_taking is not null) { return; }
+        IReadOnlyList<SiteProcess> processes = await backup.ProcessesAsync(stop).ConfigureAwait(false);
+        // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
+        var manager = new FailoverManager(backup.Metadata, backup.Cluster, [.. processes.Select(p => p.Channel)], leaseWaitUs: 0, log);
+        _taking = Task.Run(() => manager.RunAsync([], stop), stop);
+    }
+
+    private async Task<CommandResult> SwitchedAsync(CancellationToken stop)
+    {
+        SiteState there = await TryAsync(() => backup.StateAsync(stop), "backup", stop).ConfigureAwait(false);
+        if (_taking is null && there.Role == SiteRole.FailingOver)
+        {
+            if (_offered is null) { return CommandResult.Failed("the primary is deposed by a failover that somebody else has begun", "slogger failover, at the backup, goes on with it"); }
+            await BeginAsync(stop).ConfigureAwait(false);
+        }
+        if (_taking is not null && (await _taking.ConfigureAwait(false)).Error is { } error) { return CommandResult.Failed(error, "slogger failover, at the backup, goes on with it"); }
+        there = await TryAsync(() => backup.StateAsync(stop), "backup", stop).ConfigureAwait(false);
+        host.Output.WriteLine($"the backup is the primary now: site epoch {there.Epoch}, world-line {there.Epoch.FirstWorldLine}");
+        if (_offered is { } cut && there.Final is { } final)
+        {
+            if (final < cut) { return CommandResult.Failed($"the backup has gone on from {final}, which lies below the cut {cut} at which the primary ended", "please report this, with what both sites' slogger status --site shows"); }
+            host.Output.WriteLine($"nothing is lost: the primary ended at cut {cut}, and the backup goes on from {final}");
+        }
+        if (limit == TimeSpan.Zero) { return CommandResult.Failed("it was too late to call the switch-over off: the backup had taken over", "send clients there; slogger seed here makes this site the backup"); }
+        host.Output.WriteLine($"clients were held for {SiteText.Ms(log.Elapsed)} at most");
+        host.Output.WriteLine("the site that has handed over follows again after slogger seed there");
+        return CommandResult.Done;
+    }
+
+    // The recorded cut goes on while nothing is done, and the watermark comes behind it for ever. Any recorded cut that has everything will do, and watermarks are such.
+    private async Task<SwitchOverProgress> ProgressAsync(SiteState here, IReadOnlyList<SiteProcess> ships, CancellationToken stop)
+    {
+        var held = new WorldPoint?[shards];
+        if (here.Role != SiteRole.HandingOver || here.HandOver.Cut is not null || limit == TimeSpan.Zero) { return new(held, default, default); }
+        WorldPoint cut = default, watermark = default;
+        foreach (Answered<V1.HoldReply> answer in await SiteAccess.AskAllAsync(ships, SiteControlMethods.Hold, new V1.HoldRequest { Number = here.HandOver.Number }, stop).ConfigureAwait(false))
+        {
+            foreach (V1.HeldShard shard in answer.Reply?.Shards.Where(s => s.Shard >= 0 && s.Shard < shards).ToArray() ?? [])
+            {
+                held[shard.Shard] = shard.Held is { } point ? SiteText.Of(point) : null;
+                (cut, watermark) = (Max(cut, SiteText.Of(shard.Cut)), Max(watermark, SiteText.Of(shard.Watermark)));
+            }
+        }
+        return new(held, watermark < cut && held.All(h => h is { } at && at.WorldLine == watermark.WorldLine && at <= watermark) ? watermark : cut, watermark);
+    }
+
+    // They look by themselves; asked, they do at once.
+    private static Task TellAsync(IReadOnlyList<SiteProcess> ships, long number, CancellationToken stop) =>
+        SiteAccess.AskAllAsync(ships, SiteControlMethods.Hold, new V1.HoldRequest { Number = number }, stop);
+
+    private async Task<bool> ChangeAsync(SiteAccess site, string what, Func<SiteState, SiteChange> change, CancellationToken stop)
+    {
+        SiteAnswer answer = await TryAsync(() => site.ChangeAsync(change, stop), what, stop).ConfigureAwait(false);
+        if (answer.Error is { } error) { Say(error); }
+        return answer.Error is null;
+    }
+
+    private async Task<T> TryAsync<T>(Func<Task<T>> call, string what, CancellationToken stop)
+    {
+        while (true)
+        {
+            try
+            {
+                return await call().ConfigureAwait(false);
+            }
+            catch (MetadataUnavailableException e)
+            {
+                Say($"the {what}'s database cannot be used, and is tried again: {e.Message}");
+                await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private async Task<SiteState?> OrNullAsync(Func<Task<SiteState>> call)
+    {
+        try
+        {
+            return await call().ConfigureAwait(false);
+        }
+        catch (MetadataUnavailableException e)
+        {
+            Say($"the backup's database cannot be used, and is tried again: {e.Message}");
+            return null;
+        }
+    }
+
+    private void Say(string text)
+    {
+        if (text != _said) { log.Warn(text); }
+        _said = text;
+    }
+
+    private static WorldPoint Max(WorldPoint a, WorldPoint b) => a > b ? a : b;
+
+    private static long NowUs => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+}
