@@ -14,6 +14,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Failovers;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Watermarks;
 using Version = Slogger.Core.Versions.Version;
@@ -44,8 +45,9 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         for (int s = 0; s < Streams; s++)
         {
             // As when they have been seeded with empty stores.
-            using VersionLog empty = OpenBackup(s);
-            empty.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
+            using VersionLog log = OpenBackup(s);
+            using StreamDisk disk = SeedKit.OpenDisk(BackupDirectory(s), log);
+            disk.BeginEmpty(new(ReplicationId, 1000), 1);
             await _metadata.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1), null));
         }
         for (int p = 0; p < _processes.Length; p++) { await StartAsync(p); }
@@ -133,7 +135,9 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
     private string Spec => $"sqlite:{Path.Combine(_directory, "backup.db")}";
 
-    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(_directory, $"backup{stream}"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+    private string BackupDirectory(int stream) => Path.Combine(_directory, $"backup{stream}");
+
+    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory(stream), "log"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
 
     // The first process has the watermark service. Its port stays when it is started again.
     private async Task StartAsync(int process)
@@ -342,7 +346,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 store.Log = log;
                 process.Logs.Add((s, log));
                 process.Stores.Add(store);
-                process._streams.Add(new(log, new(s), store, default, store.At, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
+                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
             }
             return process;
         }
@@ -364,7 +368,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         private void OnWatermark(WorldPoint watermark)
         {
             if (watermark > _watermark.Recorded) { _watermark.Recorded = watermark; }
-            foreach (BackupStream stream in _streams.ToArray()) { _ = stream.Receiver.WatermarkToldAsync(watermark).AsTask(); }
+            foreach (BackupStream stream in _streams.ToArray()) { stream.WatermarkTold(watermark); }
         }
     }
 
@@ -376,6 +380,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         public VersionLog? Log { get; set; }
 
         public WorldPoint At => _at.Recorded;
+
+        public Task<WorldPoint> BeginAsync(StreamLife life, CancellationToken stop) => Task.FromResult(At);
 
         public Task BringToAsync(Boundary end, CancellationToken stop)
         {

@@ -145,8 +145,13 @@ public sealed class Receiver
     /// <summary>The stream's shipper says something.</summary>
     public void Received(ShipRequest request, List<ReceiverEffect> effects)
     {
-        if (request is ShipRequest.Hello hello) Greeted(hello, effects);
-        else Take((ShipRequest.Piece)request, effects);
+        switch (request)
+        {
+            case ShipRequest.Hello hello: Greeted(hello, effects); break;
+            case ShipRequest.Piece piece: Take(piece, effects); break;
+            case ShipRequest.WantsSeed wanted: GiveUp(wanted, effects); break;
+            case ShipRequest.Copied copied: Copy(copied, effects); break;
+        }
     }
 
     /// <summary>SQL has noted a sender, or knows of a newer one.</summary>
@@ -254,12 +259,39 @@ public sealed class Receiver
     private void Greeted(ShipRequest.Hello hello, List<ReceiverEffect> effects)
     {
         Sender sender = hello.Sender;
-        bool isOlder = sender < _newest || sender.Site < _site || _isFrozen;
-        if (isOlder && !Is(ShipMutation.OlderSenderAccepted)) effects.Add(Say(ShipReplyKind.NotLeader));
-        else if (hello.History != _start.History) effects.Add(Say(ShipReplyKind.NeedsSeed));
+        if (IsOlder(sender) && !Is(ShipMutation.OlderSenderAccepted)) effects.Add(Say(ShipReplyKind.NotLeader));
+        else if (hello.History != _start.History) NeedSeed($"the primary's log is of another history ({hello.History.ReplicationId} from {hello.History.Offset} on)", effects);
         else if (sender == _current) effects.Add(Say(ShipReplyKind.Welcome));
         else if (Is(ShipMutation.SenderNotRecorded) || Is(ShipMutation.OlderSenderAccepted)) Accept(sender, effects);
         else effects.Add(new ReceiverEffect.NoteSender(sender));
+    }
+
+    private bool IsOlder(Sender sender) => sender < _newest || sender.Site < _site || _isFrozen;
+
+    // What there is of the stream is of no use to its shipper. While there is nothing it is being seeded.
+    private void NeedSeed(string why, List<ReceiverEffect> effects)
+    {
+        effects.Add(Say(ShipReplyKind.NeedsSeed));
+        if (IsSeeded) effects.Add(new ReceiverEffect.Reseed(why));
+    }
+
+    private void GiveUp(ShipRequest.WantsSeed wanted, List<ReceiverEffect> effects)
+    {
+        if (IsOlder(wanted.Sender)) effects.Add(Say(ShipReplyKind.NotLeader));
+        else if (wanted.Generation == Generation && IsSeeded) effects.Add(new ReceiverEffect.Reseed("the primary cannot go on with it"));
+    }
+
+    private void Copy(ShipRequest.Copied copied, List<ReceiverEffect> effects)
+    {
+        if (IsOlder(copied.Sender))
+        {
+            effects.Add(Say(ShipReplyKind.NotLeader));
+            return;
+        }
+
+        if (IsSeeded) return;
+        effects.Add(new ReceiverEffect.Copy(copied.Chunk));
+        effects.Add(Say(ShipReplyKind.NeedsSeed));
     }
 
     private void Accept(Sender sender, List<ReceiverEffect> effects)
@@ -297,7 +329,7 @@ public sealed class Receiver
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
             if (_start.Counts || _isCounted)
                 throw new BrokenInvariantException($"I4: stream {Stream} counts, and world-line {piece.To.WorldLine} begins at {piece.To}, before its seed at {_start.Base}");
-            effects.Add(Say(ShipReplyKind.NeedsSeed));
+            NeedSeed($"world-line {piece.To.WorldLine} keeps less than what it was seeded with", effects);
             return;
         }
 

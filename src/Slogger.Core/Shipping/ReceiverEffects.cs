@@ -13,12 +13,19 @@ public abstract record ReceiverEffect
     {
     }
 
-    /// <summary>Send it to the shipper.</summary>
+    /// <summary>Send it to the shipper; while the stream is being seeded, one that says <see cref="ShipReplyKind.NeedsSeed"/> with what is lacking (<see cref="SeedSink.Ask"/>).</summary>
     public sealed record Reply(ShipReply Message) : ReceiverEffect;
 
     /// <summary>Have the backup's SQL note that this sender ships the stream now (<see cref="SiteState.Admit"/>), then call
     /// <see cref="Receiver.SenderNoted"/>; if that is not known, not at all: the sender says hello again.</summary>
     public sealed record NoteSender(Sender Sender) : ReceiverEffect;
+
+    /// <summary>This life of the stream is over: have SQL note that it is seeded anew (<see cref="SiteState.Reseed"/>), and begin the next. Said again until it is.</summary>
+    /// <param name="Why">For a person.</param>
+    public sealed record Reseed(string Why) : ReceiverEffect;
+
+    /// <summary>Give what came with this chunk to the <see cref="SeedSink"/>.</summary>
+    public sealed record Copy(SeedChunk Chunk) : ReceiverEffect;
 
     /// <summary>Keep what came with this piece, in memory: it may be asked for.</summary>
     public sealed record Keep(ShipRequest.Piece Piece) : ReceiverEffect;

@@ -17,13 +17,21 @@ namespace Slogger.Core.Shipping;
 /// <param name="Base">Where that begins: at the copy's offset.</param>
 /// <param name="Floor">The first version whose end is at or behind the copy's offset. The shard knows it a version later than the copy itself. Not before that is durable there is the copy offered:
 /// else a crash of the shard could have it go on without what the copy holds.</param>
-public sealed record Seed(string Id, long Generation, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor);
+public sealed record Seed(string Id, long Generation, long Bytes, StreamHistory History, LogIndex Base, WorldPoint Floor)
+{
+    /// <summary>CRC-32C of it: one that has another is not loaded.</summary>
+    public uint Checksum { get; init; }
+}
 
 /// <summary>The receiver asks.</summary>
 /// <param name="Generation">The life of the stream that is to begin.</param>
 /// <param name="Id">The copy that it has a part of; null: of none.</param>
 /// <param name="HasBytes">How much of it, durably.</param>
-public readonly record struct SeedAsk(long Generation, string? Id, long HasBytes);
+public readonly record struct SeedAsk(long Generation, string? Id, long HasBytes)
+{
+    /// <summary>A copy that came whole, and was not what it should be; null: none. It is not wanted again.</summary>
+    public string? Bad { get; init; }
+}
 
 /// <summary>The source answers: with a piece of a copy, which the driver fills in.</summary>
 /// <param name="Seed">The copy.</param>

@@ -58,6 +58,18 @@ public abstract record ShipRequest(ShardId Stream, Sender Sender)
         /// <summary>It says that a world-line begins.</summary>
         public bool IsBranch => From.WorldLine < To.WorldLine;
     }
+
+    /// <summary>The shipper cannot go on with a life of the stream: its log does not reach back to it, or was never where that is.</summary>
+    /// <param name="Stream">The primary's shard.</param>
+    /// <param name="Sender">Who ships.</param>
+    /// <param name="Generation">Which life. If that is over by now it is late, and nothing is done.</param>
+    public sealed record WantsSeed(ShardId Stream, Sender Sender, long Generation) : ShipRequest(Stream, Sender);
+
+    /// <summary>A piece of a copy of the store.</summary>
+    /// <param name="Stream">The primary's shard.</param>
+    /// <param name="Sender">Who ships.</param>
+    /// <param name="Chunk">Which.</param>
+    public sealed record Copied(ShardId Stream, Sender Sender, SeedChunk Chunk) : ShipRequest(Stream, Sender);
 }
 
 /// <summary>What a reply says.</summary>
@@ -95,4 +107,8 @@ public enum ShipReplyKind : byte
 /// The site lease runs from there (<see cref="SiteLease"/>).</param>
 /// <param name="Newest">The newest sender that the receiver knows of.</param>
 public sealed record ShipReply(
-    ShipReplyKind Kind, ShardId Stream, long Generation, LogIndex Received, LogIndex Durable, WorldPoint Held, WorldPoint Watermark, long EchoUs, Sender Newest);
+    ShipReplyKind Kind, ShardId Stream, long Generation, LogIndex Received, LogIndex Durable, WorldPoint Held, WorldPoint Watermark, long EchoUs, Sender Newest)
+{
+    /// <summary>With <see cref="ShipReplyKind.NeedsSeed"/>: what the receiver lacks of the copy that it is being seeded with. Null: it is not being seeded (yet).</summary>
+    public SeedAsk? Ask { get; init; }
+}

@@ -192,7 +192,7 @@ public sealed class Shipper
             case ShipReplyKind.NeedsSeed:
                 if (!isGreeting && (State != ShipperState.Shipping || reply.Generation != Generation)) break;
                 Generation = reply.Generation;
-                AwaitSeed("the backup has no log of this shard's history, or of what it was seeded with none that counts", effects);
+                AwaitSeed(reply.Ask is { } ask ? new ShipperEffect.Copy(ask) : SeedFor("the backup has no log of this shard's history, or of what it was seeded with none that counts"), effects);
                 break;
             case ShipReplyKind.WhoAreYou:
                 if (State == ShipperState.Shipping) Greet(nowUs, effects);
@@ -223,19 +223,19 @@ public sealed class Shipper
         Generation = reply.Generation;
         if (!isKnown)
         {
-            AwaitSeed($"the backup's log ends at {at}, where this shard's never was ({_end})", effects);
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, where this shard's never was ({_end})"), effects);
             return;
         }
 
         if (_branches.Count >= LogBranch.KeptMax && at.WorldLine < _branches[0].WorldLine)
         {
-            AwaitSeed($"the backup's log ends at {at}, more than {LogBranch.KeptMax} world-lines ago", effects);
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, more than {LogBranch.KeptMax} world-lines ago"), effects);
             return;
         }
 
         if (at.Offset < _start)
         {
-            AwaitSeed($"the log is kept from offset {_start} on, and the backup's ends at {at}", effects);
+            AwaitSeed(SeedFor($"the log is kept from offset {_start} on, and the backup's ends at {at}"), effects);
             return;
         }
 
@@ -252,12 +252,14 @@ public sealed class Shipper
         GoBack(at, nowUs);
     }
 
-    private void AwaitSeed(string why, List<ShipperEffect> effects)
+    private void AwaitSeed(ShipperEffect by, List<ShipperEffect> effects)
     {
         State = ShipperState.AwaitsSeed;
         if (_isHeld) effects.Add(new ShipperEffect.HoldWrites(_isHeld = false));
-        effects.Add(new ShipperEffect.Seed(Generation, why));
+        effects.Add(by);
     }
+
+    private ShipperEffect.Seed SeedFor(string why) => new(Generation, why);
 
     private void Depose(Sender by, List<ShipperEffect> effects)
     {
@@ -302,7 +304,7 @@ public sealed class Shipper
             LogIndex from = _sent;
             if (EndOfNext(log) is not { } to)
             {
-                AwaitSeed($"the log no longer reaches back to {from}, where the backup's ends", effects);
+                AwaitSeed(SeedFor($"the log no longer reaches back to {from}, where the backup's ends"), effects);
                 return;
             }
 

@@ -13,10 +13,13 @@ public abstract record ShipperEffect
     /// the machine hears of that, and of the loss.</summary>
     public sealed record Send(ShipRequest Request) : ShipperEffect;
 
-    /// <summary>The backup has no use for this log any more, or not yet: it has to be seeded (<see cref="SeedSource"/>). Said again until it is.</summary>
-    /// <param name="Generation">The life of the stream that is over, or is being seeded already (<see cref="Slogger.Core.Sites.SiteState.Reseed"/>).</param>
+    /// <summary>The backup has no use for this log any more: it has to be seeded. Tell the receiver (<see cref="ShipRequest.WantsSeed"/>). Said again until it is.</summary>
+    /// <param name="Generation">The life of the stream that is over (<see cref="Slogger.Core.Sites.SiteState.Reseed"/>).</param>
     /// <param name="Why">For a person.</param>
     public sealed record Seed(long Generation, string Why) : ShipperEffect;
+
+    /// <summary>The backup is being seeded: send what it asks for (<see cref="SeedFlow"/>), or have a copy made.</summary>
+    public sealed record Copy(SeedAsk Ask) : ShipperEffect;
 
     /// <summary>Hold writes of clients from now on, or let them go on.</summary>
     public sealed record HoldWrites(bool IsHeld) : ShipperEffect;

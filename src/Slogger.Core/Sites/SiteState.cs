@@ -127,7 +127,8 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <param name="streams">How many shards the other has.</param>
     /// <param name="of">The other's site epoch.</param>
     public SiteChange Follow(int streams, SiteEpoch of) =>
-        Role == SiteRole.Deposed && of >= Epoch ? new(BackupOf(streams, of), null)
+        // Of a life that it had as a backup before, something may be left on its disks: no two are numbered alike.
+        Role == SiteRole.Deposed && of >= Epoch ? new(BackupOf(streams, of) with { Streams = [.. Enumerable.Range(0, streams).Select(s => new StreamState((s < Streams.Length ? Streams[s].Generation : 0) + 1, StreamPhase.Empty, default))] }, null)
         : new(null, $"the site is {Text(Role)} in epoch {Epoch}: only one that was deposed can follow another, and only one of a later epoch ({of} was given)");
 
     // ---- Failing over ----

@@ -77,6 +77,16 @@ public sealed class CheckpointStore : KeptFiles<Checkpoint>
         }
     }
 
+    /// <summary>Deletes all: another history begins.</summary>
+    /// <exception cref="LogIOException">The disk refused; those that are left are as they were.</exception>
+    public void Clear()
+    {
+        lock (Gate)
+        {
+            foreach (Checkpoint checkpoint in All) { Delete(checkpoint); }
+        }
+    }
+
     private protected override string StemOf(Checkpoint described) => described.Offset.ToString("D16", CultureInfo.InvariantCulture);
 
     private static bool IsUsable(VersionLog log, Checkpoint c) =>

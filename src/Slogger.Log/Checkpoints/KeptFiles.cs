@@ -100,6 +100,13 @@ public abstract class KeptFiles<T> where T : KeptFile
         });
     }
 
+    /// <summary>The checksum of a file, as it stands in manifests: CRC-32C. Throws IOException.</summary>
+    public static uint ChecksumOf(string path)
+    {
+        using ILogFile file = SystemFileLayer.Instance.Open(path, writable: false);
+        return Measure(file).Checksum;
+    }
+
     /// <summary>How a file's name begins, for people.</summary>
     private protected abstract string StemOf(T described);
 

@@ -2,6 +2,7 @@
 // copy can be brought to first (its floor) is known when that has ended behind it, durably. The control task makes them, when somebody has asked for one.
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
@@ -33,21 +34,25 @@ internal sealed partial class LogShard
     {
         lock (_seedLock)
         {
-            if (_copy is { } copy && copy.Seed.Generation == generation && IsOfUse(copy.Seed)) { return copy; }
+            return _copy is { } copy && copy.Seed.Generation == generation && copy.IsPartOf(_log) ? copy : null;
+        }
+    }
+
+    void IShipperListener.OnSeedWanted(long generation, string why)
+    {
+        lock (_seedLock)
+        {
+            // One that was offered is damaged.
+            if (_copy?.Seed.Generation == generation) { DropCopy(); }
             _copyWanted = generation;
         }
         Wake();
-        return null;
     }
 
-    // Of another history it is worthless, and so it is if a world-line keeps less than it holds.
-    private bool IsOfUse(Seed seed) =>
-        seed.History == ShardShipper.HistoryOf(_log) && _log.StartOffset <= seed.Base.Offset && !_log.Branches.Any(b => b.WorldLine > seed.Base.WorldLine && b.Offset < seed.Base.Offset);
-
-    // What an earlier process had copied is not sent any more.
-    private void ForgetOldSeeds()
+    // What an earlier process was sending is sent on.
+    private void FindCopy()
     {
-        if (Directory.Exists(SeedDirectory)) { Directory.Delete(SeedDirectory, recursive: true); }
+        lock (_seedLock) { _copy = CopyRecord.Find(SeedDirectory); }
     }
 
     private async Task MaintainSeedAsync(CancellationToken stop)
@@ -57,11 +62,12 @@ internal sealed partial class LogShard
         long wanted;
         lock (_seedLock)
         {
-            bool isDone = _copy is { } sent && status.State == ShipperState.Shipping && status.Generation == sent.Seed.Generation && status.BackedUp >= sent.Seed.Base;
+            bool isDone = _copy is { Seed: var sent } && status.State == ShipperState.Shipping
+                && (status.Generation > sent.Generation || (status.Generation == sent.Generation && status.BackedUp >= sent.Base));
             bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > _options.Site.BackupBudgetBytes;
             if (isTooOld && !isDone) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
-            if (isDone || isTooOld || (_copy is { } made && (!IsOfUse(made.Seed) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
-            if (isDone) { (_copyWanted, _seedWanted) = (-1, ""); }
+            if (isDone || isTooOld || (_copy is { } made && (!made.IsPartOf(_log) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
+            if (isDone) { _copyWanted = -1; }
             wanted = _copy is null ? _copyWanted : -1;
         }
         if (wanted >= 0 && IsOpen && status.State == ShipperState.AwaitsSeed) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
@@ -69,9 +75,9 @@ internal sealed partial class LogShard
 
     private void DropCopy()
     {
-        if (_copy is not { } copy) { return; }
+        if (_copy is null) { return; }
         _copy = null;
-        File.Delete(copy.File);
+        Directory.Delete(SeedDirectory, recursive: true);
     }
 
     private async Task MakeCopyAsync(long generation, CancellationToken stop)
@@ -94,14 +100,15 @@ internal sealed partial class LogShard
             // On a shard where nothing happens no version would end behind it.
             MarkChanged();
             if (await FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != ShardShipper.HistoryOf(_log)) { return; }
-            Directory.CreateDirectory(SeedDirectory);
             string id = $"{_options.Shard}-{_seat.Epoch}-{offset}-{Guid.NewGuid():N}";
-            string file = Path.Combine(SeedDirectory, id + ".rdb");
-            File.Move(temporary, file);
-            Seed seed = new(id, generation, new FileInfo(file).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor));
+            Seed seed = new(id, generation, new FileInfo(temporary).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
             lock (_seedLock)
             {
                 DropCopy();
+                Directory.CreateDirectory(SeedDirectory);
+                string file = CopyRecord.PathOf(SeedDirectory, id);
+                File.Move(temporary, file);
+                CopyRecord.Write(SeedDirectory, seed);
                 _copy = new(seed, file);
             }
             _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for the backup, which can be loaded there at version {floor}");

@@ -29,7 +29,6 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
     private long _openings;
     private long _keptFrom = long.MinValue;
     private int _isDeposed;
-    private string _seedWanted = "";
     private volatile bool _holdsWrites;
     private readonly Lock _watermarkLock = new();
     private WorldPoint _watermark;
@@ -84,10 +83,8 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
 
     bool IPrimaryShard.Attach()
     {
-        if (_shipper is not { Status.State: ShipperState.Detached } given || HasFailed) { return _shipper is not null; }
-        _report.Info($"shard {_options.Shard}: ships to {Way!.Target} again");
-        _ = given.DisposeAsync().AsTask();
-        BeginShipping();
+        if (_shipper is not { } shipper || !shipper.Attach()) { return false; }
+        _report.Info($"shard {_options.Shard}: the backup at {Way!.Target} is wanted");
         return true;
     }
 
@@ -113,11 +110,6 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         if (!_holdsWrites) { return; }
         _holdsWrites = false;
         OnHoldEnded();
-    }
-
-    void IShipperListener.OnSeedWanted(long generation, string why)
-    {
-        if (Interlocked.Exchange(ref _seedWanted, why) != why) { _report.Info($"shard {_options.Shard}: the backup at {Way!.Target} has to be seeded: {why}"); }
     }
 
     void IShipperListener.OnReplied(ShipReply reply)
@@ -231,6 +223,11 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         if (_shipper is not { } shipper) { return; }
         ShipperStatus status = shipper.Status;
         line("backup_problem", status.Problem ?? "none");
+        if (status.Seeding is { } seeding)
+        {
+            line("backup_seed_has_bytes", seeding.HasBytes);
+            line("backup_seed_bytes", seeding.Bytes);
+        }
         line("backup_generation", status.Generation);
         line("backup_watermark_worldline", status.Watermark.WorldLine);
         line("backup_watermark", status.Watermark.Version);

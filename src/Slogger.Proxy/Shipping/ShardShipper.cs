@@ -4,6 +4,7 @@
 // It lives as long as the shard's log is one history: when that begins anew, another is made.
 using System.Buffers;
 using System.Diagnostics;
+using System.Globalization;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
@@ -21,7 +22,8 @@ internal interface IShipperListener
     /// <summary>Writes of clients are to wait, since the log kept for the backup is at its budget; or may go on.</summary>
     void HoldWrites(bool isHeld);
 
-    /// <summary>The backup has to be seeded.</summary>
+    /// <summary>The backup has to be seeded, and what <see cref="CopyOf"/> gives for this life of the stream, if anything, will not do: another copy is to be made. Said again until there
+    /// is one, also while it is being made.</summary>
     void OnSeedWanted(long generation, string why);
 
     /// <summary>Another process, or another site, ships this shard: it is served here no more.</summary>
@@ -43,11 +45,6 @@ internal interface IShipperListener
     SeedCopy? CopyOf(long generation) => null;
 }
 
-/// <summary>A copy of the store, on disk.</summary>
-/// <param name="Seed">What it is.</param>
-/// <param name="File">Where it lies.</param>
-internal sealed record SeedCopy(Seed Seed, string File);
-
 /// <summary>How far shipping is: for status.</summary>
 /// <param name="State">What it is doing.</param>
 /// <param name="End">Up to where the log goes.</param>
@@ -67,25 +64,38 @@ internal readonly record struct ShipperStatus(
 
     /// <summary>Bytes of the log that are kept for the backup.</summary>
     public long Kept { get; init; }
+
+    /// <summary>How far the copy is that the backup is being seeded with; null: it is not, or there is no copy yet.</summary>
+    public SeedProgress? Seeding { get; init; }
+}
+
+/// <summary>How far a copy is.</summary>
+/// <param name="HasBytes">So much is at the backup.</param>
+/// <param name="Bytes">Its length.</param>
+internal readonly record struct SeedProgress(long HasBytes, long Bytes)
+{
+    /// <summary>For people.</summary>
+    public override string ToString() => string.Create(CultureInfo.InvariantCulture, $"{HasBytes >> 20} of {Bytes >> 20} MiB");
 }
 
 /// <summary>Ships one shard's log.</summary>
-internal sealed class ShardShipper : IAsyncDisposable
+internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
     private const string NotYet = "not connected yet";
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;
     private readonly IShipperListener _listener;
     private readonly ILogSink _report;
     private readonly ShardId _stream;
+    private readonly Sender _self;
     private readonly Shipper _machine;
     private readonly Lock _lock = new();
     private readonly LogPieces _pieces;
     private readonly List<VersionEnd> _ends = [];
-    private readonly List<ShipperEffect> _effects = [], _replied = [];
+    private readonly List<ShipperEffect> _effects = [], _replied = [], _attached = [];
     // Not disposed: the log may be appended to until the end, and after it.
     private readonly SemaphoreSlim _wanted = new(0, 1);
     private readonly CancellationTokenSource _stop = new();
@@ -104,7 +114,8 @@ internal sealed class ShardShipper : IAsyncDisposable
     /// <param name="report">For people.</param>
     public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogSink report)
     {
-        (_log, _stream, _connector, _listener, _report) = (log, stream, connector, listener, report);
+        (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
+        _flow = new(options);
         _pieces = new(log);
         _machine = new(stream, self, HistoryOf(log), log.Branches.Select(Of), log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
         _running = Task.Run(RunAsync);
@@ -127,7 +138,14 @@ internal sealed class ShardShipper : IAsyncDisposable
     {
         get
         {
-            lock (_lock) { return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem) { Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept }; }
+            lock (_lock)
+            {
+                return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem)
+                {
+                    Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept,
+                    Seeding = _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null,
+                };
+            }
         }
     }
 
@@ -145,23 +163,43 @@ internal sealed class ShardShipper : IAsyncDisposable
         }
     }
 
+    /// <summary>A backup that was given up is wanted again: it has to be seeded. Any thread.</summary>
+    /// <returns>Whether it ships, or will when it has been seeded.</returns>
+    public bool Attach()
+    {
+        lock (_lock)
+        {
+            _machine.Attach(NowUs, _attached);
+            if (_machine.State == ShipperState.Deposed) { return false; }
+        }
+        Wake();
+        return true;
+    }
+
     /// <summary>Stops. What was not shipped is in the log.</summary>
     public async ValueTask DisposeAsync()
     {
         await _stop.CancelAsync().ConfigureAwait(false);
         await _running.ConfigureAwait(false);
         _pieces.Dispose();
+        PauseCopy();
         _stop.Dispose();
     }
 
     private async Task RunAsync()
     {
         TimeSpan pause = ReconnectFirst;
-        while (!_stop.IsCancellationRequested && State is not (ShipperState.Deposed or ShipperState.Detached))
+        while (!_stop.IsCancellationRequested && State != ShipperState.Deposed)
         {
             try
             {
                 LookWhileAway();
+                if (State == ShipperState.Detached)
+                {
+                    // Until it is wanted again.
+                    await Task.Delay(DetachedPeriod, _stop.Token).ConfigureAwait(false);
+                    continue;
+                }
                 await using IShipLink link = await _connector.ConnectAsync(_stop.Token).ConfigureAwait(false);
                 await ServeAsync(link).ConfigureAwait(false);
             }
@@ -224,9 +262,12 @@ internal sealed class ShardShipper : IAsyncDisposable
                     _machine.Tick(NowUs, _pieces, _effects);
                     _effects.InsertRange(0, _replied);
                     _replied.Clear();
+                    _effects.AddRange(_attached);
+                    _attached.Clear();
                 }
                 bool isIdle = _effects.Count == 0;
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
+                if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent) { (isOpen, isIdle) = (sent, false); }
                 if (isIdle) { await ((Task)_wanted.WaitAsync(PeriodMs, ended.Token)).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
             }
         }
@@ -240,7 +281,9 @@ internal sealed class ShardShipper : IAsyncDisposable
                 _machine.Disconnected();
                 _effects.AddRange(_replied);
                 _replied.Clear();
+                _attached.Clear();
             }
+            PauseCopy();
             // What was to be said is lost with the link; what the shard is to do is not.
             PerformHere();
             // It knows why the link has ended, and says so.
@@ -259,12 +302,16 @@ internal sealed class ShardShipper : IAsyncDisposable
                 if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
                 _problem = null;
                 WorldPoint before, after;
+                bool isSeeded;
                 lock (_lock)
                 {
                     before = _machine.Watermark;
+                    isSeeded = _machine.State == ShipperState.AwaitsSeed;
                     _machine.Replied(reply, NowUs, _replied);
                     after = _machine.Watermark;
+                    isSeeded &= _machine.State == ShipperState.Shipping;
                 }
+                if (isSeeded) { _report.Info($"shard {_stream}: the backup at {_connector.Target} is seeded, and follows"); }
                 _listener.OnReplied(reply);
                 if (after > before) { _listener.OnWatermark(after); }
                 Wake();
@@ -307,8 +354,19 @@ internal sealed class ShardShipper : IAsyncDisposable
             while (done < _effects.Count && isOpen)
             {
                 ShipperEffect effect = _effects[done++];
-                if (effect is ShipperEffect.Send send) { isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false); }
-                else { Perform(effect); }
+                switch (effect)
+                {
+                    case ShipperEffect.Send send:
+                        isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false);
+                        break;
+                    case ShipperEffect.Seed seed:
+                        SayWhy(seed.Why);
+                        isOpen = await SendAsync(link, new ShipRequest.WantsSeed(_stream, _self, seed.Generation), isLast: true).ConfigureAwait(false);
+                        break;
+                    default:
+                        Perform(effect);
+                        break;
+                }
             }
         }
         finally
@@ -323,8 +381,8 @@ internal sealed class ShardShipper : IAsyncDisposable
     {
         switch (effect)
         {
-            case ShipperEffect.Seed seed:
-                _listener.OnSeedWanted(seed.Generation, seed.Why);
+            case ShipperEffect.Copy copy:
+                Asked(copy.Ask);
                 break;
             case ShipperEffect.HoldWrites hold:
                 _listener.HoldWrites(hold.IsHeld);
@@ -350,7 +408,7 @@ internal sealed class ShardShipper : IAsyncDisposable
     {
         foreach (ShipperEffect effect in _effects)
         {
-            if (effect is not ShipperEffect.Send) { Perform(effect); }
+            if (effect is not (ShipperEffect.Send or ShipperEffect.Seed)) { Perform(effect); }
         }
         _effects.Clear();
     }

@@ -4,6 +4,7 @@ using System.Buffers;
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shipping;
 
@@ -13,12 +14,22 @@ namespace Slogger.Proxy.Shipping;
 /// <param name="Ends">Of a piece the ends of versions behind its beginning, up to its end.</param>
 internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequence<byte> Bytes, IReadOnlyList<VersionEnd> Ends)
 {
+    private const int SeedIdLengthMax = 400;
+
     /// <summary>What of it contradicts itself; null: nothing. Asked before a receiver gets it: it may come from anybody.</summary>
     public string? Flaw
     {
         get
         {
-            if (Request is not ShipRequest.Piece piece) { return Bytes.IsEmpty && Ends.Count == 0 ? null : "only a piece holds bytes, and ends of versions"; }
+            if (Request is ShipRequest.Copied { Chunk: var chunk })
+            {
+                Seed seed = chunk.Seed;
+                bool isNamed = seed.Id.Length is > 0 and <= SeedIdLengthMax && seed.History.ReplicationId.Length is > 0 and <= 40 && !seed.History.ReplicationId.AsSpan().ContainsAnyExceptInRange('!', '~');
+                if (!isNamed || seed.Base.Offset < 0 || seed.Base.Closed < Version.Zero || seed.Floor.WorldLine != seed.Base.WorldLine || seed.Floor.Version <= seed.Base.Closed) { return $"{seed} is no copy of a store"; }
+                bool isInside = chunk.At >= 0 && chunk.Bytes >= 0 && chunk.At <= chunk.Seed.Bytes - chunk.Bytes && (chunk.Bytes > 0 || chunk.At == chunk.Seed.Bytes);
+                return isInside && chunk.Bytes == Bytes.Length && Ends.Count == 0 ? null : $"the chunk of {Bytes.Length} bytes at {chunk.At} is none of a copy of {chunk.Seed.Bytes}";
+            }
+            if (Request is not ShipRequest.Piece piece) { return Bytes.IsEmpty && Ends.Count == 0 ? null : "only a piece and a chunk hold bytes, and only a piece ends of versions"; }
             (LogIndex at, LogIndex to) = (piece.From, piece.To);
             bool isPlain = !piece.IsHeartbeat && !piece.IsBranch;
             if (to.WorldLine < at.WorldLine || (isPlain && (to.Offset < at.Offset || to.Closed < at.Closed))) { return $"the piece goes back, from {at} to {to}"; }

@@ -1,7 +1,9 @@
-// One stream of the primary in a backup process: its log and receiver, and the store that follows it. What the receiver asks for is done here, one after the other, on a task
-// of its own.
+// One stream of the primary in a backup process, through all of its lives there. While it has no log it is being seeded; when the copy is here its log begins, and it is received and applied;
+// until SQL says, or its shipper, that it has to be seeded anew. None of that needs the process to be restarted, and each of it may be cut short: the disk and SQL say how far it came.
+//
+// What the store holds of a life that is over it goes on showing, until there is a version to which the next can be brought: the watermark stays there, too, so all stores show one version. A store that is lost
+// meanwhile has nothing to show.
 using System.Diagnostics;
-using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
@@ -10,6 +12,8 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -18,184 +22,284 @@ namespace Slogger.Sites.Backup;
 /// <summary>The store of a stream.</summary>
 internal interface IBackupStore
 {
+    /// <summary>A life of the stream begins, or is gone on with by this process: what is applied from now on is of it. What the store holds of another goes on being shown, and is given up at the first
+    /// <see cref="BringToAsync"/>: that begins with the checkpoint at the life's base (<see cref="StreamDisk.Checkpoints"/>). Loads nothing yet. Tried again if it throws.</summary>
+    /// <returns>Where the store is in this life; the default: nowhere yet.</returns>
+    Task<WorldPoint> BeginAsync(StreamLife life, CancellationToken stop);
+
     /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
     Task BringToAsync(Boundary end, CancellationToken stop);
 }
 
-/// <summary>One stream.</summary>
-internal sealed class BackupStream : IStreamOwner, IAsyncDisposable
-{
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+/// <summary>A life of a stream.</summary>
+/// <param name="Generation">Its number: what is kept of a store's state is kept with it.</param>
+/// <param name="Base">Where its log begins: at the offset of the copy that it was seeded with.</param>
+/// <param name="Floor">The first version that it can be brought to.</param>
+internal readonly record struct StreamLife(long Generation, LogIndex Base, WorldPoint Floor);
 
-    private readonly VersionLog _log;
+/// <summary>One stream.</summary>
+internal sealed class BackupStream : IAsyncDisposable
+{
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(200), LookPeriod = TimeSpan.FromMilliseconds(500);
+
+    private readonly StreamDisk _disk;
     private readonly IBackupStore _store;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
-    private readonly ILogSink _report;
+    private readonly long _owned;
     private readonly Action<WatermarkReport> _onHeld;
-    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+    private readonly ILogSink _report;
     private readonly CancellationTokenSource _stop = new();
-    private readonly Lock _lock = new();
-    private readonly Task _applying;
-    private TaskCompletionSource<FinalReport> _final = NewFinal();
-    private Task _opening = Task.CompletedTask;
-    private WorldPoint _applied;
-    private TimeSpan _applyTime;
+    private readonly Task _living;
+    private volatile LivingStream? _life;
+    private volatile Told? _told;
+    private volatile string? _failure;
+    private string? _badCopy;
+
+    private sealed record Told(WorldPoint Watermark);
 
     /// <summary>Begins, or goes on.</summary>
-    /// <param name="log">The stream's log.</param>
+    /// <param name="disk">What there is of it.</param>
     /// <param name="stream">The primary's shard.</param>
     /// <param name="store">What follows it.</param>
-    /// <param name="floor">Of a seeded log the first version that it can be brought to.</param>
-    /// <param name="applied">Where the store is.</param>
     /// <param name="site">What SQL says since this process has taken the stream.</param>
     /// <param name="metadata">The backup's SQL.</param>
     /// <param name="cluster">The cluster.</param>
     /// <param name="onHeld">Is told what the stream holds.</param>
     /// <param name="report">For people.</param>
-    public BackupStream(
-        VersionLog log, ShardId stream, IBackupStore store, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+    public BackupStream(StreamDisk disk, ShardId stream, IBackupStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
     {
-        (_log, _store, _metadata, _cluster, _onHeld, _report, Stream) = (log, store, metadata, cluster, onHeld, report, stream);
-        _applied = applied;
-        Receiver = new(log, stream, floor, applied, site, metadata, cluster, this, report);
-        _applying = Task.Run(ApplyAsync);
+        (_disk, _store, _metadata, _cluster, _onHeld, _report, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, stream, site.Streams[stream.Number].Owner);
+        _living = Task.Run(() => LiveAsync(site));
     }
 
     /// <summary>The primary's shard.</summary>
     public ShardId Stream { get; }
 
-    /// <summary>Its receiver.</summary>
-    public StreamReceiver Receiver { get; }
+    /// <summary>Who receives it now; null: one life has ended, and the next has yet to begin.</summary>
+    public StreamReceiver? Receiver => _life?.Receiver;
 
     /// <summary>Why it cannot go on; null: it can.</summary>
-    public string? Failure { get; private set; }
+    public string? Failure => _failure;
+
+    /// <summary>How far the copy is that it is being seeded with; null: it is not, or nothing of it is here yet.</summary>
+    public SeedProgress? Seeding => Receiver?.Seeding;
 
     /// <summary>The world-lines of its log, each with the version at which it branched off.</summary>
-    public IReadOnlyList<WorldPoint> Lineage => _log.IsEmpty ? [] : [.. _log.Branches.Select(b => new WorldPoint(b.WorldLine, b.Version))];
+    public IReadOnlyList<WorldPoint> Lineage => HasLog ? [.. _disk.Log.Branches.Select(b => new WorldPoint(b.WorldLine, b.Version))] : [];
 
     /// <summary>When a version ended at the primary, by the log: a hybrid timestamp's bits; 0: the log does not say.</summary>
-    public ulong TimeOf(WorldPoint point) => _log.IsEmpty ? 0 : _log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0;
+    public ulong TimeOf(WorldPoint point) => HasLog ? _disk.Log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0 : 0;
 
     /// <summary>How it is, for commands.</summary>
     /// <param name="site">What SQL says.</param>
     public V1.StreamStatus StatusIn(SiteState site)
     {
         StreamState state = site.Streams[Stream.Number];
-        WorldPoint held = Receiver.Held, watermark = Receiver.Watermark;
-        WorldPoint applied;
-        TimeSpan applyTime;
-        lock (_lock) { (applied, applyTime) = (_applied, _applyTime); }
-        LogIndex durable = _log.IsEmpty ? default : _log.DurableEnd;
+        LivingStream? life = _life;
+        WorldPoint held = life?.Receiver.Held ?? default, watermark = _told?.Watermark ?? default;
+        (WorldPoint applied, TimeSpan applyTime) = life?.Applied ?? default;
+        LogIndex durable = HasLog ? _disk.Log.DurableEnd : default;
         return new()
         {
             Shard = Stream.Number, Generation = state.Generation, Phase = (V1.StreamPhase)(state.Phase + 1), Durable = ShipWire.ToWire(durable), DurableTime = TimeOf(new(durable.WorldLine, durable.Closed)),
             Held = ShipWire.ToWire(held), HeldTime = TimeOf(held), Watermark = ShipWire.ToWire(watermark), WatermarkTime = watermark == default ? 0 : TimeOf(watermark), Applied = ShipWire.ToWire(applied),
-            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? "",
+            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = life?.Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? "",
+            SeedHasBytes = Seeding?.HasBytes ?? 0, SeedBytes = Seeding?.Bytes ?? 0,
         };
     }
 
-    /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
-    public async Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
+    /// <summary>The watermark service says how far the backup may go.</summary>
+    public void WatermarkTold(WorldPoint watermark)
     {
-        Task<FinalReport> final;
-        lock (_lock)
-        {
-            if (_final.Task is { IsCompletedSuccessfully: true, Result.Number: var said } && said != number) { _final = NewFinal(); }
-            final = _final.Task;
-        }
-        await Receiver.FreezeAsync(number).ConfigureAwait(false);
-        return await final.WaitAsync(stop).ConfigureAwait(false);
+        if (!(watermark <= _told?.Watermark)) { _told = new(watermark); }
+        _life?.WatermarkTold(watermark);
     }
 
-    /// <summary>Stops. The log is its owner's to close.</summary>
+    /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
+    /// <exception cref="OperationCanceledException">Nobody receives it just now: ask again.</exception>
+    public Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop) =>
+        _life is { } life ? life.FreezeAsync(number, stop) : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
+
+    /// <summary>The failover is decided, in SQL.</summary>
+    /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
+    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
+
+    /// <summary>Stops. Disk and log are their owner's to close.</summary>
     public async ValueTask DisposeAsync()
     {
         await _stop.CancelAsync().ConfigureAwait(false);
-        await Receiver.DisposeAsync().ConfigureAwait(false);
-        await _applying.ConfigureAwait(false);
-        await _opening.ConfigureAwait(false);
+        await _living.ConfigureAwait(false);
         _stop.Dispose();
     }
 
-    void IStreamOwner.Report(WatermarkReport report) => _onHeld(report);
+    private bool HasLog => Receiver is { IsSeeded: true };
 
-    void IStreamOwner.Apply(WorldPoint to) => _targets.Writer.TryWrite(to);
-
-    void IStreamOwner.Final(FinalReport report)
-    {
-        lock (_lock)
-        {
-            if (!_final.TrySetResult(report) && _final.Task.Result.Number < report.Number) { (_final = NewFinal()).SetResult(report); }
-        }
-    }
-
-    void IStreamOwner.Open(SiteEpoch number) => _opening = OpenAsync(number);
-
-    void IStreamOwner.OnFailed(string why)
-    {
-        Failure = why;
-        _report.Error($"stream {Stream}: cannot be received any more: {why}");
-    }
-
-    private async Task ApplyAsync()
+    private async Task LiveAsync(SiteState site)
     {
         try
         {
-            await foreach (WorldPoint to in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            while (true)
             {
-                while (!await BroughtAsync(to).ConfigureAwait(false)) { await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false); }
-                await Receiver.AppliedAsync(to).ConfigureAwait(false);
+                site = await LiveOnceAsync(site).ConfigureAwait(false);
             }
         }
         catch (OperationCanceledException)
         {
             // Stopping.
         }
-    }
-
-    private async Task<bool> BroughtAsync(WorldPoint to)
-    {
-        try
+        catch (Exception e)
         {
-            Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
-            long began = Stopwatch.GetTimestamp();
-            await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
-            lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
-            return true;
-        }
-        catch (Exception e) when (e is not OperationCanceledException)
-        {
-            _report.Warn($"stream {Stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
-            return false;
+            Fail(e is LogException or MetadataException ? e.Message : e.ToString());
         }
     }
 
-    private async Task OpenAsync(SiteEpoch number)
+    private async Task<SiteState> LiveOnceAsync(SiteState site)
     {
-        while (!_stop.IsCancellationRequested)
+        StreamState state = site.Streams[Stream.Number];
+        bool holds = _disk.Holds(state.Generation);
+        if (site.Role == SiteRole.Backup && holds != (state.Phase != StreamPhase.Empty))
         {
+            // A crash came between the log's beginning and SQL's hearing of it; or the disk is another one.
+            return holds ? await ChangeAsync(s => new(s.Seeded(Stream, state.Generation), null)).ConfigureAwait(false)
+                : await ReseedAsync(state.Generation, "the data directory holds no log of it").ConfigureAwait(false);
+        }
+        bool isSeeded = holds && state.Phase != StreamPhase.Empty;
+        WorldPoint applied = isSeeded ? await BeginStoreAsync(state.Generation).ConfigureAwait(false) : default;
+        LifeEnd end;
+        var life = new LivingStream(_disk, Stream, _store, _badCopy, applied, site, _metadata, _cluster, _onHeld, _report);
+        await using (life.ConfigureAwait(false))
+        {
+            _life = life;
+            if (_told is { Watermark: var watermark }) { life.WatermarkTold(watermark); }
+            end = await EndOfAsync(life, state.Generation).ConfigureAwait(false);
+            _life = null;
+        }
+        switch (end.Kind)
+        {
+            case LifeEndKind.Failed:
+                Fail(end.Why);
+                await Task.Delay(Timeout.Infinite, _stop.Token).ConfigureAwait(false);
+                throw new UnreachableException();
+            case LifeEndKind.Copied:
+                await BeginLogAsync().ConfigureAwait(false);
+                return await SiteAsync().ConfigureAwait(false);
+            case LifeEndKind.Reseed:
+                return await ReseedAsync(state.Generation, end.Why).ConfigureAwait(false);
+            default:
+                return await SiteAsync().ConfigureAwait(false);
+        }
+    }
+
+    // Until it says so itself, or SQL does.
+    private async Task<LifeEnd> EndOfAsync(LivingStream life, long generation)
+    {
+        while (true)
+        {
+            Task first = await Task.WhenAny(life.Ended, Task.Delay(LookPeriod, _stop.Token)).ConfigureAwait(false);
+            _stop.Token.ThrowIfCancellationRequested();
+            if (first == life.Ended) { return await life.Ended.ConfigureAwait(false); }
+            SiteState site = await SiteAsync().ConfigureAwait(false);
+            if (Stream.Number >= site.Streams.Length) { continue; }
+            StreamState state = site.Streams[Stream.Number];
+            if (state.Owner != _owned)
+            {
+                return new(LifeEndKind.Failed, $"another process has taken it (owner {state.Owner}, this one is {_owned})");
+            }
+            if (state.Generation != generation) { return new(LifeEndKind.Other, ""); }
             try
             {
-                SiteAnswer answer = await _metadata.ChangeSiteAsync(_cluster, site => site.Open(number, Stream), _stop.Token).ConfigureAwait(false);
-                if (answer.Error is { } error) { _report.Error($"stream {Stream}: {error}"); }
-                return;
+                // Who was not reached by the failover's manager learns of it all the same.
+                if (site.Role == SiteRole.FailingOver && !life.IsFrozen) { await life.Receiver.FreezeAsync(site.Epoch).ConfigureAwait(false); }
+                if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
             }
             catch (OperationCanceledException)
             {
-                return;
-            }
-            catch (MetadataUnavailableException)
-            {
-                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-            }
-            catch (MetadataException e)
-            {
-                _report.Error($"stream {Stream}: cannot be opened: {e.Message}");
-                return;
+                // It is ending.
             }
         }
     }
 
-    private static TaskCompletionSource<FinalReport> NewFinal() => new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private async Task<WorldPoint> BeginStoreAsync(long generation)
+    {
+        Seed seed = _disk.Seed!;
+        while (true)
+        {
+            try
+            {
+                return await _store.BeginAsync(new(generation, seed.Base, seed.Floor), _stop.Token).ConfigureAwait(false);
+            }
+            catch (Exception e) when (e is not OperationCanceledException)
+            {
+                _report.Warn($"stream {Stream}: its store cannot be used, and it is tried again: {e.Message}");
+            }
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+        }
+    }
+
+    private async Task BeginLogAsync()
+    {
+        Seed seed = _disk.Seed!;
+        while (true)
+        {
+            try
+            {
+                bool isGood = await Task.Run(_disk.Begin).ConfigureAwait(false);
+                _badCopy = isGood ? null : seed.Id;
+                if (isGood) { _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to {seed.Floor} first"); }
+                else { _report.Error($"stream {Stream}: the copy that it was seeded with is damaged (its checksum is another one): it is deleted, and another one is asked for"); }
+                return;
+            }
+            catch (Exception e) when (e is IOException or UnauthorizedAccessException or LogIOException { IsFatal: false })
+            {
+                _report.Error($"stream {Stream}: its log cannot begin, and it is tried again: {e.Message}");
+            }
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+        }
+    }
+
+    private async Task<SiteState> ReseedAsync(long generation, string why)
+    {
+        SiteState after = await ChangeAsync(s => s.Reseed(Stream, generation)).ConfigureAwait(false);
+        _report.Warn($"stream {Stream}: has to be seeded anew: {why}. Until it has been this site cannot take over");
+        return after;
+    }
+
+    private Task<SiteState> SiteAsync() => TryAsync(() => _metadata.SiteAsync(_cluster, _stop.Token));
+
+    // Refused: the site is no backup any more; what it is then is seen.
+    private async Task<SiteState> ChangeAsync(Func<SiteState, SiteChange> change)
+    {
+        bool isOurs = true;
+        SiteAnswer answer = await TryAsync(() => _metadata.ChangeSiteAsync(
+            _cluster,
+            site =>
+            {
+                isOurs = Stream.Number < site.Streams.Length && site.Streams[Stream.Number].Owner == _owned;
+                return isOurs ? change(site) : new(null, "another process has taken the stream");
+            },
+            _stop.Token)).ConfigureAwait(false);
+        return isOurs ? answer.Site : throw new MetadataException($"stream {Stream} is received by another process");
+    }
+
+    private async Task<T> TryAsync<T>(Func<Task<T>> ask)
+    {
+        while (true)
+        {
+            try
+            {
+                return await ask().ConfigureAwait(false);
+            }
+            catch (MetadataUnavailableException)
+            {
+                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+            }
+        }
+    }
+
+    private void Fail(string why)
+    {
+        _failure = why;
+        _report.Error($"stream {Stream}: cannot be received any more: {why}");
+    }
 }

@@ -102,7 +102,7 @@ internal sealed class SiteControlService(
         {
             try
             {
-                await stream.Receiver.DecidedAsync(number, final).ConfigureAwait(false);
+                await stream.DecidedAsync(number, final).ConfigureAwait(false);
             }
             catch (OperationCanceledException)
             {

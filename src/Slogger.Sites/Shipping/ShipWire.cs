@@ -35,6 +35,12 @@ internal static class ShipWire
                     });
                 }
                 break;
+            case ShipRequest.WantsSeed wanted:
+                wire.WantsSeed = new() { Generation = wanted.Generation };
+                break;
+            case ShipRequest.Copied { Chunk: var chunk }:
+                wire.SeedChunk = new() { Seed = ToWire(chunk.Seed), At = chunk.At };
+                break;
         }
         return new(wire, message.Bytes);
     }
@@ -49,6 +55,9 @@ internal static class ShipWire
         {
             V1.ShipRequest.ItemOneofCase.Hello => new(new ShipRequest.Hello(stream, sender, FromWire(Required(wire.Hello.History))), frame.Data, []),
             V1.ShipRequest.ItemOneofCase.Piece => Piece(stream, sender, wire.Piece, frame.Data),
+            V1.ShipRequest.ItemOneofCase.WantsSeed => new(new ShipRequest.WantsSeed(stream, sender, wire.WantsSeed.Generation), frame.Data, []),
+            V1.ShipRequest.ItemOneofCase.SeedChunk => new(
+                new ShipRequest.Copied(stream, sender, new(FromWire(Required(wire.SeedChunk.Seed)), wire.SeedChunk.At, checked((int)frame.Data.Length))), frame.Data, []),
             _ => throw new RpcException(StatusCode.InvalidArgument, $"a request of a kind that is not known here ({wire.ItemCase}): update this site"),
         };
         return message.Flaw is { } flaw ? throw new RpcException(StatusCode.InvalidArgument, flaw) : message;
@@ -67,6 +76,7 @@ internal static class ShipWire
         },
         Shard = reply.Stream.Number, Generation = reply.Generation, Received = ToWire(reply.Received), Durable = ToWire(reply.Durable), Held = ToWire(reply.Held),
         Watermark = ToWire(reply.Watermark), EchoUs = reply.EchoUs, Newest = ToWire(reply.Newest),
+        SeedAsk = reply.Ask is { } ask ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -88,7 +98,10 @@ internal static class ShipWire
         FromWire(Required(wire.Held)),
         FromWire(Required(wire.Watermark)),
         wire.EchoUs,
-        FromWire(Required(wire.Newest)));
+        FromWire(Required(wire.Newest)))
+    {
+        Ask = wire.SeedAsk is { } ask ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null, Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
+    };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
     {
@@ -122,6 +135,15 @@ internal static class ShipWire
     public static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
 
     public static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
+
+    private static V1.Seed ToWire(Seed seed) => new()
+    {
+        Id = seed.Id, Generation = seed.Generation, Bytes = seed.Bytes, History = new() { ReplicationId = seed.History.ReplicationId, Offset = seed.History.Offset }, Base = ToWire(seed.Base),
+        Floor = ToWire(seed.Floor), Checksum = seed.Checksum,
+    };
+
+    private static Seed FromWire(V1.Seed wire) =>
+        new(wire.Id, wire.Generation, wire.Bytes, FromWire(Required(wire.History)), FromWire(Required(wire.Base)), FromWire(Required(wire.Floor))) { Checksum = wire.Checksum };
 
     private static StreamHistory FromWire(V1.History wire) => new(wire.ReplicationId, wire.Offset);
 }

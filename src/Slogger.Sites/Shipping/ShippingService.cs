@@ -11,7 +11,7 @@ using V1 = Slogger.Grpc.Shipping.V1;
 namespace Slogger.Sites.Shipping;
 
 /// <summary>Serves shippers.</summary>
-/// <param name="receiverOf">Who receives a stream in this process; null: nobody.</param>
+/// <param name="receiverOf">Who receives a stream in this process; null: nobody (now).</param>
 internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf)
 {
     // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
@@ -31,7 +31,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf)
             {
                 ShipMessage message = ShipWire.FromWire(frame);
                 ShardId stream = message.Request.Stream;
-                StreamReceiver receiver = receiverOf(stream) ?? throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here: look where the shipper is to connect to");
+                StreamReceiver receiver = receiverOf(stream) ?? throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here, or not at this moment: look where the shipper is to connect to");
                 try
                 {
                     await receiver.ReceivedAsync(message, link).ConfigureAwait(false);

@@ -13,6 +13,7 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
+using Slogger.Sites.Seeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Shipping;
@@ -32,6 +33,12 @@ internal interface IStreamOwner
     /// <summary>The shard can be opened as a primary's.</summary>
     void Open(SiteEpoch number);
 
+    /// <summary>This life of the stream is over: it has to be seeded anew. Said again until the receiver has been stopped.</summary>
+    void OnReseed(string why);
+
+    /// <summary>All of the copy that the stream is seeded with is here, durably.</summary>
+    void OnCopied();
+
     /// <summary>The receiver cannot go on: it takes nothing any more, and has ended its calls. Any thread, once.</summary>
     void OnFailed(string why);
 }
@@ -44,12 +51,13 @@ internal interface IReplyLink
 }
 
 /// <summary>The receiver of one stream.</summary>
-internal sealed class StreamReceiver : IAsyncDisposable
+internal sealed partial class StreamReceiver : IAsyncDisposable
 {
     private const int InputsMax = 4096;
     private const int PeriodMs = 10;
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(200);
 
+    private readonly StreamDisk _disk;
     private readonly VersionLog _log;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
@@ -77,9 +85,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
     private sealed record Told(WorldPoint Watermark);
 
     /// <summary>Begins with what the log and SQL hold.</summary>
-    /// <param name="log">The stream's log, of this process alone; empty if the stream has yet to be seeded.</param>
+    /// <param name="disk">The stream's log, of this process alone; if that is not of the life that counts, it is being seeded.</param>
     /// <param name="stream">The primary's shard.</param>
-    /// <param name="floor">Of a seeded log the first version that it can be brought to.</param>
+    /// <param name="badCopy">A copy that was not what it should be; null: none.</param>
     /// <param name="applied">Where the store is.</param>
     /// <param name="site">What SQL says of the site, since this process has taken the stream (<see cref="SiteState.TakeStream"/>).</param>
     /// <param name="metadata">The backup's SQL.</param>
@@ -87,22 +95,23 @@ internal sealed class StreamReceiver : IAsyncDisposable
     /// <param name="owner">Performs what is not the log's.</param>
     /// <param name="report">For people.</param>
     public StreamReceiver(
-        VersionLog log, ShardId stream, WorldPoint floor, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogSink report)
+        StreamDisk disk, ShardId stream, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogSink report)
     {
-        (_log, _metadata, _cluster, _owner, _report) = (log, metadata, cluster, owner, report);
+        (_disk, _log, _badCopy, _metadata, _cluster, _owner, _report) = (disk, disk.Log, badCopy, metadata, cluster, owner, report);
         _stop = _stopping.Token;
         StreamState state = site.Streams[stream.Number];
         _owned = state.Owner;
-        bool isSeeded = !log.IsEmpty && state.Phase != StreamPhase.Empty;
+        IsSeeded = disk.Holds(state.Generation) && state.Phase != StreamPhase.Empty;
+        Seed? seed = IsSeeded ? disk.Seed : null;
         _machine = new(new ReceiverStart
         {
             Stream = stream,
             Generation = state.Generation,
-            History = isSeeded ? ShardShipper.HistoryOf(log) : null,
-            Log = isSeeded ? log.DurableEnd : default,
-            Held = isSeeded ? log.HeldCut : default,
-            Base = isSeeded ? log.Origin.Offset : 0,
-            Floor = floor,
+            History = seed?.History,
+            Log = IsSeeded ? _log.DurableEnd : default,
+            Held = IsSeeded ? _log.HeldCut : default,
+            Base = seed?.Base.Offset ?? 0,
+            Floor = seed?.Floor ?? default,
             Counts = state.Phase == StreamPhase.Counts,
             Owner = state.Owner,
             Applied = applied,
@@ -110,11 +119,15 @@ internal sealed class StreamReceiver : IAsyncDisposable
             Site = site.Epoch,
             IsFrozen = site.Role != SiteRole.Backup,
         });
+        if (!IsSeeded) { BeginSeeding(state.Generation); }
         _running = Task.Run(RunAsync);
     }
 
+    /// <summary>Whether there is a log to go on with; else the stream is being seeded.</summary>
+    public bool IsSeeded { get; }
+
     /// <summary>The newest recorded cut that the stream holds durably. For status.</summary>
-    public WorldPoint Held => _log.IsEmpty ? default : _log.HeldCut;
+    public WorldPoint Held => IsSeeded ? _log.HeldCut : default;
 
     /// <summary>The watermark, as this process was told. For status.</summary>
     public WorldPoint Watermark => Volatile.Read(ref _told)?.Watermark ?? default;
@@ -173,6 +186,7 @@ internal sealed class StreamReceiver : IAsyncDisposable
         await _syncing.ConfigureAwait(false);
         await _noting.ConfigureAwait(false);
         await _counting.ConfigureAwait(false);
+        await _copying.ConfigureAwait(false);
         _stopping.Dispose();
     }
 
@@ -251,7 +265,9 @@ internal sealed class StreamReceiver : IAsyncDisposable
     {
         switch (effect)
         {
-            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
+            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message.Kind == ShipReplyKind.NeedsSeed && _sink is not null ? reply.Message with { Ask = Lacking } : reply.Message); break;
+            case ReceiverEffect.Reseed reseed: _owner.OnReseed(reseed.Why); break;
+            case ReceiverEffect.Copy copy: Copy(copy.Chunk); break;
             // One at a time: who is not answered says hello again.
             case ReceiverEffect.NoteSender note when _noting.IsCompleted: _noting = NoteAsync(note.Sender); break;
             case ReceiverEffect.NoteSender: break;

@@ -174,6 +174,38 @@ public class ReceiverTests
         Receiver receiver = new(Fresh);
         receiver.Received(new ShipRequest.Hello(Shard, Sender(1), new("another", 0)), Clear());
         Assert.Equal(ShipReplyKind.NeedsSeed, LastReply().Kind);
+        Assert.Single(_effects.OfType<ReceiverEffect.Reseed>());
+        // While it is being seeded, that is under way.
+        receiver = new(Fresh with { History = null });
+        receiver.Received(new ShipRequest.Hello(Shard, Sender(1), new("another", 0)), Clear());
+        Assert.Equal(ShipReplyKind.NeedsSeed, LastReply().Kind);
+        Assert.Single(_effects);
+    }
+
+    // Only a shipper knows that its log does not reach back to where this one ends. Said late of a life that is over it would have the next one seeded again, without end.
+    [Theory]
+    [InlineData(1, 1, true, "Reseed")]
+    [InlineData(1, 2, true, "")]
+    [InlineData(1, 1, false, "")]
+    [InlineData(0, 1, true, "NotLeader 1:0@0")]
+    public void ShipperCannotGoOn_ThatLifeIsOver(long epoch, long generation, bool isSeeded, string said)
+    {
+        Receiver receiver = new(Fresh with { History = isSeeded ? History : null, Newest = Sender(1) });
+        receiver.Received(new ShipRequest.WantsSeed(Shard, Sender(epoch), generation), Clear());
+        Assert.Equal(said, string.Join(", ", _effects.Select(Text)));
+    }
+
+    [Theory]
+    [InlineData(1, false, false, "Copy 40, NeedsSeed 0:0@0")]
+    [InlineData(1, true, false, "")]
+    [InlineData(0, false, false, "NotLeader 0:0@0")]
+    [InlineData(1, false, true, "NotLeader 0:0@0")]
+    public void Copied_IsTakenOnlyWhileItIsBeingSeededAndOfTheNewestSender(long epoch, bool isSeeded, bool isFrozen, string said)
+    {
+        Receiver receiver = new(Fresh with { History = isSeeded ? History : null, Log = default, Newest = Sender(1), IsFrozen = isFrozen });
+        Seed seed = new("copy", 1, 100, History, Index("1:3@37"), Point("1:4"));
+        receiver.Received(new ShipRequest.Copied(Shard, Sender(epoch), new(seed, 40, 20)), Clear());
+        Assert.Equal(said, string.Join(", ", _effects.Select(Text)));
     }
 
     [Fact]
@@ -219,7 +251,7 @@ public class ReceiverTests
     public void Seeded_ThePrimaryGoesBackBehindTheSeed_ItNeedsAnother()
     {
         Receiver receiver = Welcomed(start: Fresh with { Log = Index("1:3@37"), Base = 37, Floor = Point("1:4") });
-        Assert.Equal("NeedsSeed 1:3@37", Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3"));
+        Assert.Equal("NeedsSeed 1:3@37, Reseed", Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3"));
         receiver = Welcomed(start: Fresh with { Log = Index("1:3@37"), Base = 37, Floor = Point("1:4"), Counts = true });
         Assert.StartsWith("I4", Assert.Throws<BrokenInvariantException>(() => Take(receiver, "1:3@37", "2:3@30", "2:3@30", cut: "2:3")).Message, StringComparison.Ordinal);
     }
@@ -321,14 +353,17 @@ public class ReceiverTests
     private string Take(Receiver receiver, string from, string to, string durable = "1:0@0", string cut = "0:0", Sender? sender = null, long sentUs = 0)
     {
         receiver.Received(new ShipRequest.Piece(Shard, sender ?? Sender(1), Index(from), Index(to), Index(durable), Point(cut), sentUs), Clear());
-        return string.Join(", ", _effects.Select(e => e switch
-        {
-            ReceiverEffect.Keep k => $"Keep {k.Piece.From}",
-            ReceiverEffect.Append a => $"Append {a.Piece.From}",
-            ReceiverEffect.NoteCut n => $"Note {n.Cut}",
-            ReceiverEffect.Sync => "Sync",
-            ReceiverEffect.Reply r => $"{r.Message.Kind} {r.Message.Received}",
-            _ => e.GetType().Name,
-        }).Where(t => t.Length > 0));
+        return string.Join(", ", _effects.Select(Text));
     }
+
+    private static string Text(ReceiverEffect effect) => effect switch
+    {
+        ReceiverEffect.Keep k => $"Keep {k.Piece.From}",
+        ReceiverEffect.Append a => $"Append {a.Piece.From}",
+        ReceiverEffect.NoteCut n => $"Note {n.Cut}",
+        ReceiverEffect.Sync => "Sync",
+        ReceiverEffect.Reply r => $"{r.Message.Kind} {r.Message.Received}",
+        ReceiverEffect.Copy c => $"Copy {c.Chunk.At}",
+        _ => effect.GetType().Name,
+    };
 }

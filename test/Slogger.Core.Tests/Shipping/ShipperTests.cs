@@ -124,6 +124,19 @@ public class ShipperTests
         Assert.Equal((ShipperState.Shipping, 5), (shipper.State, shipper.Generation));
     }
 
+    // It is not told again that it has to be seeded: it would begin anew.
+    [Fact]
+    public void NeedsSeed_WithWhatIsLacking_IsSentAndNothingIsGivenUp()
+    {
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@50"), Point("1:1"), Options);
+        shipper.Connected(0, _effects);
+        _effects.Clear();
+        SeedAsk ask = new(4, "copy", 40);
+        shipper.Replied(Reply(ShipReplyKind.NeedsSeed, "0:0@0", generation: 4) with { Ask = ask }, 0, _effects);
+        Assert.Equal([new ShipperEffect.Copy(ask)], _effects);
+        Assert.Equal((ShipperState.AwaitsSeed, 4), (shipper.State, shipper.Generation));
+    }
+
     [Fact]
     public void Shipping_TheLogIsTrimmedUnderIt_ItHasToBeSeeded()
     {

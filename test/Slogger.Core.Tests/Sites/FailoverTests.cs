@@ -136,6 +136,8 @@ public class FailoverTests
         SiteState following = deposed.Follow(2, new(1)).After!;
         Assert.Equal((SiteRole.Backup, new SiteEpoch(1)), (following.Role, following.Epoch));
         Assert.All(following.Streams, s => Assert.Equal(StreamPhase.Empty, s.Phase));
+        // What its disks hold from a time at which it was a backup before is of another life.
+        Assert.Equal([4, 1], (deposed with { Streams = [new(3, StreamPhase.Counts, default)] }).Follow(2, new(1)).After!.Streams.Select(s => s.Generation));
         Assert.NotNull(deposed.Follow(2, new(0)).Error);
         Assert.NotNull(SiteState.Alone.Follow(2, new(1)).Error);
     }

@@ -1,4 +1,4 @@
-// The backup's end of one shard's stream, in the test's process: real SQL, a real log and its receiver, over gRPC. Its store is none: what the log holds is looked at.
+// The backup's end of one shard's stream, in the test's process: real SQL, a real log that is seeded and received over gRPC. Its store is none: what the log holds is looked at.
 using System.Globalization;
 using System.Net;
 using System.Text;
@@ -8,33 +8,44 @@ using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Server;
 using Slogger.Integration.Tests.Processes;
-using Slogger.Integration.Tests.Wire;
 using Slogger.Log;
+using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Sites.Backup;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 
 namespace Slogger.Integration.Tests.Sites;
 
-internal sealed class BackupReceiver : IStreamOwner, IAsyncDisposable
+internal sealed class BackupReceiver : IBackupStore, IAsyncDisposable
 {
     private const string Cluster = "default";
+    private static readonly ShardId Stream = new(0);
     private readonly string _directory;
     private readonly IMetadataStore _metadata;
     private readonly int _port = Workspace.FreePort();
+    private readonly CheckpointStore _checkpoints;
+    private readonly Lock _lock = new();
+    private StreamDisk? _disk;
     private GrpcServer? _server;
+    private BackupStream? _stream;
     private WorldPoint _applied;
 
-    private BackupReceiver(string directory, IMetadataStore metadata) => (_directory, _metadata) = (directory, metadata);
+    private BackupReceiver(string directory, IMetadataStore metadata)
+    {
+        (_directory, _metadata) = (directory, metadata);
+        Log = VersionLog.Open(new() { Directory = Path.Combine(directory, "log"), Shard = Stream });
+        _checkpoints = CheckpointStore.Open(Path.Combine(directory, "checkpoints"));
+    }
 
     /// <summary>The --backup of the primary.</summary>
     public string Address => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{_port}");
 
-    public VersionLog Log { get; private set; } = null!;
+    public VersionLog Log { get; }
 
-    public StreamReceiver? Receiver { get; private set; }
-
-    public string? Failure { get; private set; }
+    /// <summary>The life of the stream that its log is of; 0: none yet.</summary>
+    public long Life { get; private set; }
 
     /// <summary>A backup that nothing was ever shipped to.</summary>
     public static async Task<BackupReceiver> CreateAsync(Workspace workspace)
@@ -47,29 +58,15 @@ internal sealed class BackupReceiver : IStreamOwner, IAsyncDisposable
         return new(directory, metadata);
     }
 
-    /// <summary>Its log begins where that of a primary has begun, whose Redis was empty: as when it has been seeded.</summary>
-    /// <param name="data">The primary's data directory.</param>
-    /// <param name="redis">Its Redis.</param>
-    public async Task BeginAsync(string data, EndPoint redis)
-    {
-        string checkpoint = Directory.GetFiles(Path.Combine(data, "checkpoints")).Select(f => Path.GetFileName(f)!).Order().First();
-        long offset = long.Parse(new string([.. checkpoint.TakeWhile(char.IsAsciiDigit)]), CultureInfo.InvariantCulture);
-        using RespClient client = await RespClient.ConnectAsync(redis);
-        string info = (await client.DoAsync("INFO", "replication")).Text;
-        string id = info.Split('\n').First(l => l.StartsWith("master_replid:", StringComparison.Ordinal))["master_replid:".Length..].Trim();
-        OpenLog();
-        Log.Begin(new(id, offset, 0), WorldLine.First, new(1));
-        await _metadata.ChangeSiteAsync(Cluster, s => new(s.Seeded(new(0), 1), null));
-    }
-
     /// <summary>Listens, and receives.</summary>
     public async Task StartAsync()
     {
-        if (Log is null) { OpenLog(); }
-        SiteState site = (await _metadata.ChangeSiteAsync(Cluster, s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
-        Receiver = new(Log!, new(0), default, _applied, site, _metadata, Cluster, this, Quiet.Instance);
+        SiteState site = (await _metadata.ChangeSiteAsync(Cluster, s => new(s.TakeStream(Stream, s.Streams[0].Owner + 1), null))).Site;
+        _disk = StreamDisk.Open(_directory, Log, _checkpoints);
+        BackupStream stream = new(_disk, Stream, this, site, _metadata, Cluster, OnHeld, Quiet.Instance);
+        lock (_lock) { _stream = stream; }
         _server = new(new() { Listen = new(IPAddress.Loopback, _port) });
-        new ShippingService(s => s.Number == 0 ? Receiver : null).AddTo(_server);
+        new ShippingService(s => s == Stream ? _stream : null).AddTo(_server);
         await _server.StartAsync();
     }
 
@@ -77,16 +74,16 @@ internal sealed class BackupReceiver : IStreamOwner, IAsyncDisposable
     public async Task StopAsync()
     {
         if (_server is { } server) { await server.DisposeAsync(); }
-        if (Receiver is { } receiver) { await receiver.DisposeAsync(); }
-        (_server, Receiver) = (null, null);
+        if (_stream is { } stream) { await stream.DisposeAsync(); }
+        _disk?.Dispose();
+        lock (_lock) { (_server, _stream, _disk) = (null, null, null); }
     }
 
     /// <summary>The site takes over: what is shipped is refused from now on.</summary>
-    public async Task<SiteState> TakeOverAsync()
+    public async Task TakeOverAsync()
     {
         SiteState site = (await _metadata.ChangeSiteAsync(Cluster, s => s.Take([0]))).Site;
-        if (Receiver is { } receiver) { await receiver.FreezeAsync(site.Epoch); }
-        return site;
+        await _stream!.FreezeAsync(site.Epoch, CancellationToken.None);
     }
 
     /// <summary>Whether its log holds a text, durably.</summary>
@@ -102,30 +99,31 @@ internal sealed class BackupReceiver : IStreamOwner, IAsyncDisposable
     public async ValueTask DisposeAsync()
     {
         await StopAsync();
-        Log?.Dispose();
+        Log.Dispose();
         await _metadata.DisposeAsync();
     }
 
-    // With one stream what it holds is the watermark.
-    void IStreamOwner.Report(WatermarkReport report) => _ = Receiver?.WatermarkToldAsync(report.Held).AsTask();
-
-    void IStreamOwner.Apply(WorldPoint to)
+    // With one stream what it holds is the watermark, if it can be brought to that.
+    private void OnHeld(WatermarkReport report)
     {
-        _applied = to;
-        _ = Receiver?.AppliedAsync(to).AsTask();
+        lock (_lock)
+        {
+            if (report.Held >= report.Floor) { _stream?.WatermarkTold(report.Held); }
+        }
     }
 
-    void IStreamOwner.Final(FinalReport report)
+    Task<WorldPoint> IBackupStore.BeginAsync(StreamLife life, CancellationToken stop)
     {
+        if (Life != life.Generation) { _applied = default; }
+        Life = life.Generation;
+        return Task.FromResult(_applied);
     }
 
-    void IStreamOwner.Open(SiteEpoch number)
+    Task IBackupStore.BringToAsync(Boundary end, CancellationToken stop)
     {
+        _applied = end.Point;
+        return Task.CompletedTask;
     }
-
-    void IStreamOwner.OnFailed(string why) => Failure = why;
-
-    private void OpenLog() => Log = VersionLog.Open(new() { Directory = Path.Combine(_directory, "log"), Shard = new(0) });
 
     private sealed class Quiet : ILogSink
     {

@@ -32,7 +32,6 @@ public sealed class PrimaryTests : IAsyncDisposable
     public async Task Writes_ThroughKillsOfTheProxyAndOfRedis_AreAtTheBackupWhenSaid()
     {
         await StartAsync();
-        await _backup.StartAsync();
         for (int round = 0; round < 4; round++)
         {
             using (RespClient client = await _primary.Proxy.ConnectAsync())
@@ -59,13 +58,35 @@ public sealed class PrimaryTests : IAsyncDisposable
         Assert.Equal("value-3-199!", (await last.DoAsync("GET", "k3-199")).Text);
         Dictionary<string, string> info = await InfoAsync();
         Assert.Equal(("shipping", "none", "0"), (info["backup_state"], info["backup_problem"], info["writes_held"]));
-        Assert.Null(_backup.Failure);
+    }
+
+    // The copy that it is seeded with is taken while clients write, from a Redis that holds something, and is sent on by the next process.
+    [Fact]
+    public async Task Seeding_OfAStoreInUse_GoesOnThroughAKill()
+    {
+        await StartAsync(isSeeded: false);
+        using (RespClient client = await _primary.Proxy.ConnectAsync())
+        {
+            for (int i = 0; i < 200; i++) { await client.SendAsync("SET", $"before-{i}", new string('v', 20_000)); }
+            for (int i = 0; i < 200; i++) { Assert.Equal("OK", (await client.ReadAsync()).Text); }
+        }
+        await _backup.StartAsync();
+        string copies = Path.Combine(_primary.DataDirectory, "copies");
+        await Eventually.AsyncTrue("there is a copy", Generous, () => Task.FromResult(_backup.Life == 1 || File.Exists(Path.Combine(copies, "copy.json"))));
+        _primary.Proxy.KillHard();
+        await _primary.StartProxyAsync();
+        using RespClient next = await _primary.Proxy.ConnectAsync();
+        await next.DoAsync("SET", "after", "seeding!");
+        Assert.Equal(1, (await next.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].AsInteger());
+        Assert.True(_backup.Holds("seeding!"));
+        await Eventually.AsyncTrue("the copy is gone", Generous, () => Task.FromResult(!Directory.Exists(copies)));
     }
 
     [Fact]
     public async Task Wait_ForABackupThatIsAway_EndsByItsTime()
     {
         await StartAsync();
+        await _backup.StopAsync();
         using RespClient client = await _primary.Proxy.ConnectAsync();
         await client.DoAsync("SET", "a", "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
@@ -78,7 +99,8 @@ public sealed class PrimaryTests : IAsyncDisposable
     [Fact]
     public async Task Backup_DoesNotKeepUp_WritesWaitAndReadsDoNot()
     {
-        await StartAsync("--backup-budget", "1mb", "--backup-window", "256kb");
+        await StartAsync(options: ["--backup-budget", "1mb", "--backup-window", "256kb"]);
+        await _backup.StopAsync();
         using RespClient writer = await _primary.Proxy.ConnectAsync(), late = await _primary.Proxy.ConnectAsync(), reader = await _primary.Proxy.ConnectAsync();
         await reader.DoAsync("SET", "seen", "yes");
         string value = new('v', 10_000);
@@ -116,7 +138,8 @@ public sealed class PrimaryTests : IAsyncDisposable
     [Fact]
     public async Task Backup_DoesNotKeepUp_IsGivenUpWhereAsked()
     {
-        await StartAsync("--backup-budget", "1mb", "--backup-window", "256kb", "--on-backup-lag", "detach");
+        await StartAsync(options: ["--backup-budget", "1mb", "--backup-window", "256kb", "--on-backup-lag", "detach"]);
+        await _backup.StopAsync();
         using RespClient writer = await _primary.Proxy.ConnectAsync();
         string value = new('v', 10_000);
         for (int i = 0; i < 300; i++) { await writer.DoAsync("SET", $"k{i}", value); }
@@ -127,15 +150,16 @@ public sealed class PrimaryTests : IAsyncDisposable
         await _backup.StartAsync();
         using var channel = new GrpcChannel("127.0.0.1", _control, new());
         Assert.Equal([0], (await channel.CallAsync(SiteControlMethods.Attach, new V1.AttachRequest { Shards = { 0 } })).Shards);
-        // What it lacks is more than is kept for it.
-        await UntilAsync("it is to be seeded", i => i["backup_state"] == "seeding");
+        // What it lacks is more than was kept for it: it is seeded.
+        await UntilAsync("it ships again", i => i["backup_state"] == "shipping");
+        Assert.Equal(2, _backup.Life);
+        Assert.Equal(1, (await writer.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].AsInteger());
     }
 
     [Fact]
     public async Task Site_TakenOverByTheBackup_EndsAndStartsNoMore()
     {
         await StartAsync();
-        await _backup.StartAsync();
         using RespClient client = await _primary.Proxy.ConnectAsync();
         await client.DoAsync("SET", "a", "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].AsInteger());
@@ -151,8 +175,7 @@ public sealed class PrimaryTests : IAsyncDisposable
     [Fact]
     public async Task Lease_BackupIsSilent_NoCommitIsToldUntilItIsBack()
     {
-        await StartAsync("--site-lease", "500ms");
-        await _backup.StartAsync();
+        await StartAsync(options: ["--site-lease", "500ms"]);
         using RespClient client = await _primary.Proxy.ConnectAsync();
         await client.DoAsync("SET", "a", "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
@@ -170,7 +193,6 @@ public sealed class PrimaryTests : IAsyncDisposable
     public async Task SwitchOver_OperationsAreHeld_AlsoByTheNextProcess_AndGoOnWhenCalledOff()
     {
         await StartAsync();
-        await _backup.StartAsync();
         await using IMetadataStore metadata = MetadataStoreFactory.Create($"sqlite:{Path.Combine(_primary.DataDirectory, "metadata.db")}");
         await metadata.InitializeAsync();
         using RespClient client = await _primary.Proxy.ConnectAsync(), blocked = await _primary.Proxy.ConnectAsync();
@@ -211,12 +233,15 @@ public sealed class PrimaryTests : IAsyncDisposable
         });
     }
 
-    private async Task StartAsync(params string[] options)
+    private async Task StartAsync(bool isSeeded = true, params string[] options)
     {
         _backup = await BackupReceiver.CreateAsync(_workspace);
         _primary = new(_workspace, new ProxySetup(Attached: true) { Options = ["--backup", _backup.Address, "--site-listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{_control}"), .. options] });
         await _primary.StartAsync();
-        await _backup.BeginAsync(_primary.DataDirectory, _primary.Redis.Endpoint);
+        if (!isSeeded) { return; }
+        await _backup.StartAsync();
+        using RespClient client = await _primary.Proxy.ConnectAsync();
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "0", "60000", "BACKUP")).Items[2].AsInteger());
     }
 
     private Task ServesAsync() => Eventually.AsyncTrue("it serves", Generous, async () => (await InfoAsync())["store_state"] == "serving");
@@ -224,7 +249,6 @@ public sealed class PrimaryTests : IAsyncDisposable
     private Task UntilAsync(string what, Func<Dictionary<string, string>, bool> holds) => Eventually.AsyncTrue(what, Generous, async () =>
     {
         Assert.False(_primary.Proxy.HasExited, _primary.Proxy.Tail());
-        Assert.Null(_backup.Failure);
         return holds(await InfoAsync());
     });
 

@@ -16,6 +16,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private Shipper? _shipper;
     private StreamHistory _shipped;
     private long _incarnation;
+    private Sender _self;
     private int _branchesTold;
     private bool _writesHeld;
     private SiteLease? _lease;
@@ -90,7 +91,7 @@ internal sealed partial class ProxyProcess : IShippedLog
             (_shipped, _branchesTold) = (log.History, log.Branches.Count);
             log.Sync(log.Appended);
             _shipper = new(
-                new(Shard), new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore, log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
+                new(Shard), _self = new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore, log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
             _writesHeld = false;
             _shipper.Connected(Cluster.NowUs, _shipping);
@@ -141,7 +142,8 @@ internal sealed partial class ProxyProcess : IShippedLog
                 break;
             case ShipperEffect.Seed seed:
                 site.Count($"seed wanted: {seed.Why[..24]}");
-                site.Wires.PostWide(Shard, () => site.WantSeed(Shard, seed.Generation));
+                var wanted = new ShipRequest.WantsSeed(new(Shard), _self, seed.Generation);
+                site.Wires.PostWide(Shard, () => site.ReceiverOf(Shard)?.Hear(Shard, wanted, null, this));
                 break;
             case ShipperEffect.HoldWrites hold:
                 site.Count("writes held for the backup");

@@ -280,6 +280,9 @@ internal sealed class BackupProcess : SiteProcess
                 if (reply.Message.Kind == ShipReplyKind.Welcome && log.Admits(s.Epoch)) Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
                 if (s.Peer is { } peer) Site.Wires.PostWide(stream, () => peer.HearReply(reply.Message));
                 break;
+            case ReceiverEffect.Reseed:
+                Start(Reseed(s, receiver));
+                break;
             case ReceiverEffect.NoteSender note:
                 Start(NoteSender(s, receiver, note.Sender));
                 break;
@@ -393,6 +396,13 @@ internal sealed class BackupProcess : SiteProcess
         SqlCall note = Ask("admit", () => Site.Sql.Admit(s.Disk.Number, sender));
         while (!note.IsDone) yield return true;
         if (note.Result is Sender newest && s.Receiver == receiver) Do(s, e => receiver.SenderNoted(sender, newest, e));
+    }
+
+    // Said again until it is done.
+    private IEnumerable<bool> Reseed(Stream s, Receiver receiver)
+    {
+        SqlCall reseed = Ask("reseed", () => Site.Sql.Reseed(s.Disk.Number, receiver.Generation));
+        while (!reseed.IsDone) yield return true;
     }
 
     private IEnumerable<bool> Count(Stream s, Receiver receiver)

@@ -137,12 +137,6 @@ internal sealed class BackupSite
     public void Refuse(ShipRequest request, ProxyProcess from) => Wires.PostWide(request.Stream.Number, () => from.HearReply(
         new(ShipReplyKind.NotLeader, request.Stream, 0, default, default, default, default, 0, new(Sql.State.Epoch, 0, 0))));
 
-    /// <summary>The primary says that the backup cannot go on with a stream: somebody here has it seeded anew.</summary>
-    public void WantSeed(int stream, long generation)
-    {
-        if (!Sql.IsDown) Sql.Reseed(stream, generation);
-    }
-
     // ---- A turn ----
 
     /// <summary>A little of what there is to do.</summary>

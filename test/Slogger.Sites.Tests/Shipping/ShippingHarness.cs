@@ -10,6 +10,7 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
+using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 
@@ -34,6 +35,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
 
     private protected VersionLog BackupLog { get; private set; } = null!;
 
+    private protected StreamDisk BackupDisk { get; private set; } = null!;
+
     private protected StreamReceiver? Receiver { get; set; }
 
     public async ValueTask InitializeAsync()
@@ -46,7 +49,7 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         PrimaryLog.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
         OpenBackup();
         // As when it has been seeded with an empty store.
-        BackupLog.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
+        BackupDisk.BeginEmpty(new(ReplicationId, 1000), 1);
         await Metadata.ChangeSiteAsync("c", s => new(s.Seeded(new(0), 1), null));
     }
 
@@ -118,13 +121,16 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         PrimaryLog = VersionLog.Open(new() { Directory = Path.Combine(_directory, "primary"), Shard = new(0), Epoch = _processes, SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
-    private void OpenBackup() =>
-        BackupLog = VersionLog.Open(new() { Directory = Path.Combine(_directory, "backup"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+    private void OpenBackup()
+    {
+        BackupLog = VersionLog.Open(new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+        BackupDisk = SeedKit.OpenDisk(Path.Combine(_directory, "backup"), BackupLog);
+    }
 
     private protected async Task StartReceiverAsync()
     {
         SiteState site = (await Metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
-        Receiver = new(BackupLog, new(0), default, Backup.AppliedTo, site, Metadata, "c", Backup, NoLog.Instance);
+        Receiver = new(BackupDisk, new(0), null, Backup.AppliedTo, site, Metadata, "c", Backup, NoLog.Instance);
         Backup.Receiver = Receiver;
     }
 
@@ -287,6 +293,10 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         public void Final(FinalReport report) => FinalOf = report;
 
         public void Open(SiteEpoch number) => Opened = number;
+
+        public void OnReseed(string why) => OnFailed($"it is to be seeded anew: {why}");
+
+        public void OnCopied() => OnFailed("nothing is copied here");
 
         public void OnFailed(string why) => _failure = why;
     }

@@ -1,0 +1,206 @@
+// One life of a stream in a backup process: its receiver, and the store that follows what that says. What the receiver asks for is done here, one after the other, on a task of its own.
+using System.Diagnostics;
+using System.Threading.Channels;
+using Slogger.Core.Shards;
+using Slogger.Core.Sites;
+using Slogger.Core.Watermarks;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites.Seeding;
+using Slogger.Sites.Shipping;
+
+namespace Slogger.Sites.Backup;
+
+/// <summary>How a life has ended.</summary>
+internal enum LifeEndKind
+{
+    /// <summary>The copy is here: its log can begin.</summary>
+    Copied,
+
+    /// <summary>It has to be seeded anew.</summary>
+    Reseed,
+
+    /// <summary>It cannot go on in this process.</summary>
+    Failed,
+
+    /// <summary>SQL has another by now.</summary>
+    Other,
+}
+
+/// <summary>How a life has ended.</summary>
+/// <param name="Kind">What comes next.</param>
+/// <param name="Why">For people.</param>
+internal readonly record struct LifeEnd(LifeEndKind Kind, string Why);
+
+/// <summary>One life.</summary>
+internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
+{
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+
+    private readonly VersionLog _log;
+    private readonly ShardId _stream;
+    private readonly IBackupStore _store;
+    private readonly IMetadataStore _metadata;
+    private readonly string _cluster;
+    private readonly ILogSink _report;
+    private readonly Action<WatermarkReport> _onHeld;
+    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+    private readonly TaskCompletionSource<LifeEnd> _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Lock _lock = new();
+    private readonly Task _applying;
+    private TaskCompletionSource<FinalReport> _final = NewFinal();
+    private Task _opening = Task.CompletedTask;
+    private WorldPoint _applied;
+    private TimeSpan _applyTime;
+    private volatile bool _isFrozen;
+
+    /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
+    public LivingStream(
+        StreamDisk disk, ShardId stream, IBackupStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+    {
+        (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) = (disk.Log, stream, store, metadata, cluster, onHeld, report, applied, site.Role != SiteRole.Backup);
+        Receiver = new(disk, stream, badCopy, applied, site, metadata, cluster, this, report);
+        _applying = Task.Run(ApplyAsync);
+    }
+
+    /// <summary>Its receiver.</summary>
+    public StreamReceiver Receiver { get; }
+
+    /// <summary>Completes when it cannot go on.</summary>
+    public Task<LifeEnd> Ended => _ended.Task;
+
+    /// <summary>Whether it knows of a failover.</summary>
+    public bool IsFrozen => _isFrozen;
+
+    /// <summary>Where the store is, and how long it took to come there.</summary>
+    public (WorldPoint At, TimeSpan Took) Applied
+    {
+        get
+        {
+            lock (_lock) { return (_applied, _applyTime); }
+        }
+    }
+
+    /// <summary>The watermark service says how far the backup may go.</summary>
+    public void WatermarkTold(WorldPoint watermark) => _ = TellAsync(() => Receiver.WatermarkToldAsync(watermark));
+
+    /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
+    public async Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
+    {
+        Task<FinalReport> final;
+        lock (_lock)
+        {
+            if (_final.Task is { IsCompletedSuccessfully: true, Result.Number: var said } && said != number) { _final = NewFinal(); }
+            final = _final.Task;
+        }
+        _isFrozen = true;
+        await Receiver.FreezeAsync(number).ConfigureAwait(false);
+        return await final.WaitAsync(stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Stops.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await Receiver.DisposeAsync().ConfigureAwait(false);
+        await _applying.ConfigureAwait(false);
+        await _opening.ConfigureAwait(false);
+        _stop.Dispose();
+    }
+
+    void IStreamOwner.Report(WatermarkReport report) => _onHeld(report);
+
+    void IStreamOwner.Apply(WorldPoint to) => _targets.Writer.TryWrite(to);
+
+    void IStreamOwner.Final(FinalReport report)
+    {
+        lock (_lock)
+        {
+            if (!_final.TrySetResult(report) && _final.Task.Result.Number < report.Number) { (_final = NewFinal()).SetResult(report); }
+        }
+    }
+
+    void IStreamOwner.Open(SiteEpoch number) => _opening = OpenAsync(number);
+
+    void IStreamOwner.OnReseed(string why) => _ended.TrySetResult(new(LifeEndKind.Reseed, why));
+
+    void IStreamOwner.OnCopied() => _ended.TrySetResult(new(LifeEndKind.Copied, ""));
+
+    void IStreamOwner.OnFailed(string why) => _ended.TrySetResult(new(LifeEndKind.Failed, why));
+
+    private static async Task TellAsync(Func<ValueTask> tell)
+    {
+        try
+        {
+            await tell().ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // It has ended.
+        }
+    }
+
+    private async Task ApplyAsync()
+    {
+        try
+        {
+            await foreach (WorldPoint to in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            {
+                while (!await BroughtAsync(to).ConfigureAwait(false)) { await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false); }
+                await Receiver.AppliedAsync(to).ConfigureAwait(false);
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+    }
+
+    private async Task<bool> BroughtAsync(WorldPoint to)
+    {
+        try
+        {
+            Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            long began = Stopwatch.GetTimestamp();
+            await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
+            lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
+            return true;
+        }
+        catch (Exception e) when (e is not OperationCanceledException)
+        {
+            _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+            return false;
+        }
+    }
+
+    private async Task OpenAsync(SiteEpoch number)
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            try
+            {
+                SiteAnswer answer = await _metadata.ChangeSiteAsync(_cluster, site => site.Open(number, _stream), _stop.Token).ConfigureAwait(false);
+                if (answer.Error is { } error) { _report.Error($"stream {_stream}: {error}"); }
+                return;
+            }
+            catch (OperationCanceledException)
+            {
+                return;
+            }
+            catch (MetadataUnavailableException)
+            {
+                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            }
+            catch (MetadataException e)
+            {
+                _report.Error($"stream {_stream}: cannot be opened: {e.Message}");
+                return;
+            }
+        }
+    }
+
+    private static TaskCompletionSource<FinalReport> NewFinal() => new(TaskCreationOptions.RunContinuationsAsynchronously);
+}

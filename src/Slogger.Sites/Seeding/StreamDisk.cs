@@ -1,0 +1,224 @@
+// What a process of the backup has of a stream on its disk: the log, the checkpoints on which it rests, and of which life of the stream they are. While the stream is being seeded, a part of a
+// copy of the primary's store (`stream/copy.part`), and how much of it is durable (`stream/seed.json`).
+//
+// A new life begins in this order, each step durable before the next: the whole copy; the checkpoints of before are deleted, and the copy becomes one; the log begins at the copy's offset; the
+// note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
+using System.Buffers;
+using System.Text.Json;
+using System.Text.Json.Serialization;
+using Microsoft.Win32.SafeHandles;
+using Slogger.Core.Shipping;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Sites.Seeding;
+
+/// <summary>A stream's disk. Not thread-safe, but for <see cref="Sync"/> beside <see cref="Write"/>. Log and checkpoints are their owner's to close.</summary>
+internal sealed class StreamDisk : IDisposable
+{
+    private const string DirectoryName = "stream", RecordName = "seed.json", PartName = "copy.part";
+
+    private readonly string _directory;
+    private readonly Lock _lock = new();
+    private SeedRecord? _record;
+    private SafeFileHandle? _part;
+    private long _hasBytes;
+
+    private StreamDisk(string directory, VersionLog log, CheckpointStore checkpoints) => (_directory, Log, Checkpoints) = (directory, log, checkpoints);
+
+    /// <summary>The stream's log.</summary>
+    public VersionLog Log { get; }
+
+    /// <summary>What the log rests on: the copy first of all.</summary>
+    public CheckpointStore Checkpoints { get; }
+
+    /// <summary>The copy that there is a part of, or that the log began with.</summary>
+    public Seed? Seed => _record?.ToSeed();
+
+    /// <summary>How much of it survives a crash; none once the log has begun.</summary>
+    public long DurableBytes => _record is { HasBegun: false } record ? record.DurableBytes : 0;
+
+    /// <summary>Finds what there is.</summary>
+    /// <param name="dataDirectory">The process's data directory.</param>
+    /// <param name="log">The stream's log.</param>
+    /// <param name="checkpoints">Its checkpoints.</param>
+    /// <exception cref="IOException">The disk refused.</exception>
+    /// <exception cref="InvalidDataException">The record cannot be read.</exception>
+    public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints)
+    {
+        var disk = new StreamDisk(Path.Combine(dataDirectory, DirectoryName), log, checkpoints);
+        Directory.CreateDirectory(disk._directory);
+        disk._record = disk.ReadRecord();
+        if (disk._record is { HasBegun: false, DurableBytes: var durable } && (!File.Exists(disk.PartPath) || new FileInfo(disk.PartPath).Length < durable)) { disk._record = null; }
+        if (disk._record is not { HasBegun: false }) { File.Delete(disk.PartPath); }
+        disk.Rewind();
+        return disk;
+    }
+
+    /// <summary>Whether the log is of this life of the stream.</summary>
+    public bool Holds(long generation) => _record is { HasBegun: true } record && record.Generation == generation && !Log.IsEmpty;
+
+    /// <summary>Whether all of a copy for this life is there.</summary>
+    public bool HasCopy(long generation) => _record is { HasBegun: false } record && record.Generation == generation && record.DurableBytes == record.Bytes;
+
+    /// <summary>What was written and not synced is forgotten.</summary>
+    public void Rewind() => _hasBytes = DurableBytes;
+
+    /// <summary>Writes a piece of a copy; at the beginning, whatever there was is deleted first.</summary>
+    /// <exception cref="IOException">The disk refused: <see cref="Rewind"/>, and begin again with what is durable.</exception>
+    public void Write(in SeedChunk chunk, in ReadOnlySequence<byte> bytes)
+    {
+        lock (_lock)
+        {
+            if (chunk.At == 0) { Restart(chunk.Seed); }
+            if (chunk.At != _hasBytes) { throw new InvalidOperationException($"The copy has {_hasBytes} bytes, and a piece at {chunk.At} is to be written."); }
+            _part ??= OpenPart();
+            long at = chunk.At;
+            foreach (ReadOnlyMemory<byte> piece in bytes)
+            {
+                RandomAccess.Write(_part, piece.Span, at);
+                at += piece.Length;
+            }
+            _hasBytes = at;
+        }
+    }
+
+    /// <summary>Makes what was written durable, and notes that. May run beside <see cref="Write"/>.</summary>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public void Sync()
+    {
+        SafeFileHandle part;
+        SeedRecord record;
+        long hasBytes;
+        lock (_lock)
+        {
+            if (_record is not { HasBegun: false } now || now.DurableBytes == _hasBytes) { return; }
+            (part, record, hasBytes) = (_part ??= OpenPart(), now, _hasBytes);
+        }
+        try
+        {
+            RandomAccess.FlushToDisk(part);
+        }
+        catch (ObjectDisposedException)
+        {
+            // Another copy has begun meanwhile.
+            return;
+        }
+        lock (_lock)
+        {
+            if (_record == record) { WriteRecord(record with { DurableBytes = hasBytes }); }
+        }
+    }
+
+    /// <summary>The copy is whole: the life of the stream that it was made for begins.</summary>
+    /// <returns>False: the copy is not what it should be, and was deleted.</returns>
+    /// <exception cref="LogException">The disk refused: to be done again.</exception>
+    /// <exception cref="IOException">The same.</exception>
+    public bool Begin()
+    {
+        SeedRecord record = _record is { HasBegun: false } r && r.DurableBytes == r.Bytes ? r : throw new InvalidOperationException("There is no whole copy.");
+        Seed seed = record.ToSeed();
+        ClosePart();
+        var origin = new StreamOrigin(seed.History.ReplicationId, seed.Base.Offset, 0);
+        // One of before may have the same origin, and another content.
+        Checkpoints.Clear();
+        string file = Checkpoints.NewTemporaryPath();
+        FileLink.LinkOrCopy(PartPath, file);
+        Checkpoint copy = Checkpoints.Add(file, new Checkpoint
+        {
+            Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database, WorldLine = seed.Base.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
+        });
+        if (copy.Bytes != seed.Bytes || copy.Checksum != seed.Checksum)
+        {
+            Checkpoints.Clear();
+            Forget();
+            return false;
+        }
+        Log.Begin(origin, seed.Base.WorldLine, seed.Base.Closed.Next);
+        WriteRecord(record with { HasBegun = true });
+        File.Delete(PartPath);
+        return true;
+    }
+
+    public void Dispose() => ClosePart();
+
+    private string PartPath => Path.Combine(_directory, PartName);
+
+    private string RecordPath => Path.Combine(_directory, RecordName);
+
+    private void Restart(Seed seed)
+    {
+        Forget();
+        // What there is of the life before is void, and its place may be needed. A store that shows it goes on with what it has.
+        Checkpoints.Clear();
+        if (!Log.IsEmpty) { Log.TrimBefore(Log.DurableOffset); }
+        WriteRecord(SeedRecord.Of(seed));
+    }
+
+    private void Forget()
+    {
+        ClosePart();
+        File.Delete(RecordPath);
+        File.Delete(PartPath);
+        (_record, _hasBytes) = (null, 0);
+    }
+
+    private SafeFileHandle OpenPart()
+    {
+        SafeFileHandle part = File.OpenHandle(PartPath, FileMode.OpenOrCreate, FileAccess.Write, FileShare.Read);
+        // Behind what is durable may be anything.
+        RandomAccess.SetLength(part, _hasBytes);
+        return part;
+    }
+
+    private void ClosePart()
+    {
+        lock (_lock)
+        {
+            _part?.Dispose();
+            _part = null;
+        }
+    }
+
+    private SeedRecord? ReadRecord()
+    {
+        if (!File.Exists(RecordPath)) { return null; }
+        try
+        {
+            return JsonSerializer.Deserialize(File.ReadAllBytes(RecordPath), SeedRecordJson.Default.SeedRecord);
+        }
+        catch (JsonException e)
+        {
+            throw new InvalidDataException($"{RecordPath} cannot be read: {e.Message}", e);
+        }
+    }
+
+    private void WriteRecord(SeedRecord record)
+    {
+        DurableFile.Write(RecordPath, JsonSerializer.SerializeToUtf8Bytes(record, SeedRecordJson.Default.SeedRecord));
+        _record = record;
+    }
+}
+
+/// <summary>What <c>seed.json</c> says.</summary>
+internal sealed record SeedRecord(
+    string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset, long BaseWorldLine, long BaseOffset, long BaseClosed, long FloorVersion, long DurableBytes, bool HasBegun)
+{
+    public static SeedRecord Of(Seed seed) => new(
+        seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number,
+        seed.Floor.Version.Number, 0, false);
+
+    public Seed ToSeed()
+    {
+        var line = new WorldLine(BaseWorldLine);
+        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new Version(BaseClosed)), new(line, new(FloorVersion))) { Checksum = Checksum };
+    }
+}
+
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase)]
+[JsonSerializable(typeof(SeedRecord))]
+internal sealed partial class SeedRecordJson : JsonSerializerContext;
