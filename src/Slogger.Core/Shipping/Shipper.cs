@@ -241,7 +241,7 @@ public sealed class Shipper
 
         if (_options.AtBudget == BudgetChoice.Detach && _end.Offset - at.Offset >= _options.BudgetBytes)
         {
-            AwaitSeed($"the backup's log ends at {at}, further behind {_end} than the log is kept for it", effects);
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, further behind {_end} than the log is kept for it"), effects);
             return;
         }
 

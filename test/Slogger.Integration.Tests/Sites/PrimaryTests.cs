@@ -246,11 +246,22 @@ public sealed class PrimaryTests : IAsyncDisposable
 
     private Task ServesAsync() => Eventually.AsyncTrue("it serves", Generous, async () => (await InfoAsync())["store_state"] == "serving");
 
-    private Task UntilAsync(string what, Func<Dictionary<string, string>, bool> holds) => Eventually.AsyncTrue(what, Generous, async () =>
+    private async Task UntilAsync(string what, Func<Dictionary<string, string>, bool> holds)
     {
-        Assert.False(_primary.Proxy.HasExited, _primary.Proxy.Tail());
-        return holds(await InfoAsync());
-    });
+        Dictionary<string, string> info = [];
+        try
+        {
+            await Eventually.AsyncTrue(what, Generous, async () =>
+            {
+                Assert.False(_primary.Proxy.HasExited, _primary.Proxy.Tail());
+                return holds(info = await InfoAsync());
+            });
+        }
+        catch (TimeoutException e)
+        {
+            Assert.Fail($"{e.Message}: {string.Join(", ", info.Where(f => f.Key.StartsWith("backup", StringComparison.Ordinal)))}\n{_primary.Proxy.Tail()}");
+        }
+    }
 
     private async Task<Dictionary<string, string>> InfoAsync()
     {
