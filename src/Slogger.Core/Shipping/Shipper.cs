@@ -239,6 +239,12 @@ public sealed class Shipper
             return;
         }
 
+        if (_options.AtBudget == BudgetChoice.Detach && _end.Offset - at.Offset >= _options.BudgetBytes)
+        {
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, further behind {_end} than the log is kept for it"), effects);
+            return;
+        }
+
         (State, _hasAnswered) = (ShipperState.Shipping, true);
         (_cutSent, _backTo) = (default, default);
         _backedUp = reply.Durable;

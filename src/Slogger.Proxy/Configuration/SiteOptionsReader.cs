@@ -67,6 +67,11 @@ internal static class SiteOptionsReader
             reader.Fail(stray, "is given without --backup", "add --backup HOST:PORT, or remove it");
         }
 
+        if (site is { Lease: not null, OnBackupLag: BudgetChoice.Detach })
+        {
+            reader.Fail("on-backup-lag", "detach has the shard go on without its backup, and with --site-lease nothing would be committed then", "give stall, or leave --site-lease out");
+        }
+
         if (site.BackupBudgetBytes < 2 * site.BackupWindowBytes)
         {
             reader.Fail(

@@ -211,6 +211,17 @@ public class ShipperTests
         Assert.Equal("", Budget(shipper, "1:5@5000"));
     }
 
+    // It is there: given up once more it would never come back.
+    [Fact]
+    public void Budget_Detach_ABackupThatIsFurtherBehindIsSeededAnew()
+    {
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = BudgetChoice.Detach });
+        shipper.Connected(0, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4000"), 0, _effects);
+        Assert.Equal(ShipperState.AwaitsSeed, shipper.State);
+        Assert.Equal("", Budget(shipper, "1:5@5000"));
+    }
+
     // An acknowledgement of a life of the stream that is over says nothing about what may be trimmed.
     [Fact]
     public void Ack_OfAnEarlierGeneration_IsNone()
