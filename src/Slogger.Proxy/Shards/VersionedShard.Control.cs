@@ -58,6 +58,7 @@ internal abstract partial class VersionedShard
             if (follows)
             {
                 await FollowAsync(stop).ConfigureAwait(false);
+                if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
                 return null;
             }
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);

@@ -29,7 +29,10 @@ internal abstract partial class VersionedShard
     {
         try
         {
+            if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
+            Task rehearsing = RehearseAsync(stop);
             Boundary final = await FollowToEndAsync(stop).ConfigureAwait(false);
+            await rehearsing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             await TakeOverAsync(final, stop).ConfigureAwait(false);
             await EndFollowingAsync().ConfigureAwait(false);
         }
@@ -50,6 +53,24 @@ internal abstract partial class VersionedShard
         await ControlAsync(stop).ConfigureAwait(false);
     }
 
+    // What a failover will ask of the metadata is asked once before: nothing is compiled or prepared for the first time when it counts.
+    private async Task RehearseAsync(CancellationToken stop)
+    {
+        try
+        {
+            ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            await _seat.LinesUpToAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+            await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+            await _seat.LearnGridAsync(0, stop).ConfigureAwait(false);
+            // Of an epoch that nobody ever takes: refused.
+            await _seat.Metadata.OpenStreamAsync(_seat.Cluster, new(-1), _seat.Shard, _seat.Epoch, ClusterSeat.Name, stop).ConfigureAwait(false);
+        }
+        catch (MetadataException)
+        {
+            // Then it is slower.
+        }
+    }
+
     private async Task TakeOverAsync(Boundary final, CancellationToken stop)
     {
         long began = Stopwatch.GetTimestamp();
@@ -59,9 +80,8 @@ internal abstract partial class VersionedShard
         lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
         JoinCluster();
-        if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
-        _stages.Passed("slots");
         Start();
+        _entered = final.WorldLine;
         // Whoever has read here, or waits, learns that another world-line has begun.
         _owedRollback = final;
         while (true)
@@ -78,7 +98,6 @@ internal abstract partial class VersionedShard
                 await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
             }
         }
-        if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
         _report.Info($"shard {_options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms after the last shard of the site was open ({_stages})");
     }
 }
