@@ -4,6 +4,7 @@ using System.Net;
 using System.Net.Sockets;
 using System.Text.Json;
 using Slogger.Cli;
+using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
@@ -145,6 +146,95 @@ public sealed partial class BackupSiteTests
         Assert.Matches("shard 2: [0-9.:]+ does not answer", without.Output);
     }
 
+    [Fact]
+    public async Task DrillCommand_OfABackupThatIsWell_SaysWhatWouldBeKeptAndChangesNothing()
+    {
+        await WriteAsync(new Random(34), 200);
+        WorldPoint held = _cuts.Recorded;
+        SiteState before = await _metadata.SiteAsync("c");
+        Run run = await SloggerAsync(["drill", .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error + run.Output);
+        Assert.Contains($"a failover now would go on from {held}", run.Output, StringComparison.Ordinal);
+        for (int s = 0; s < Streams; s++) { Assert.Contains($"shard {s}: whole up to {held}", run.Output, StringComparison.Ordinal); }
+        Assert.Matches("RTO \\(estimated.*\\): [0-9.]+ ms", run.Output);
+        SiteState after = await _metadata.SiteAsync("c");
+        Assert.Equal((before.Epoch, before.Role), (after.Epoch, after.Role));
+        Assert.Equal(before.Streams, after.Streams);
+        await WriteAsync(new Random(35), 50);
+        await UntilAsync(() => _processes.All(p => p!.Watermark == _cuts.Recorded));
+    }
+
+    // A bit that has turned on the disk, in what has long been synced.
+    [Fact]
+    public async Task DrillCommand_ALogThatIsDamaged_FailsAndSaysWhich()
+    {
+        await WriteAsync(new Random(36), 300);
+        string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*", SearchOption.AllDirectories).Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
+        byte[] bytes = File.ReadAllBytes(file);
+        long end = _processes[1]!.Logs[0].Log.DurablePosition;
+        using (FileStream log = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
+        {
+            log.Position = 10_000;
+            log.WriteByte((byte)(bytes[10_000] ^ 4));
+        }
+        Assert.True(end > 12_000, $"{end}");
+        Run run = await SloggerAsync(["drill", .. Site]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("shard 2: cannot be brought to", run.Output, StringComparison.Ordinal);
+        Assert.Contains("shard 1: whole up to", run.Output, StringComparison.Ordinal);
+        Assert.Contains("slogger seed --shard", run.Error, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public async Task DrillCommand_AProcessIsGone_FailsAsAFailoverWould()
+    {
+        await WriteAsync(new Random(37), 50);
+        await _processes[1]!.DisposeAsync();
+        _processes[1] = null;
+        Run run = await SloggerAsync(["drill", .. Site]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("the process of shard 2", run.Error, StringComparison.Ordinal);
+    }
+
+    [Fact]
+    public async Task SeedCommand_AtADeposedSite_MakesItTheBackupOfTheOneThatServes()
+    {
+        await WriteAsync(new Random(38), 50);
+        await using IMetadataStore old = await PrimarySqlAsync();
+        Run early = await SloggerAsync("seed", "--metadata", PrimarySpec, "--cluster", "c");
+        Assert.Contains("only a backup, or a site that was deposed, is seeded", early.Error, StringComparison.Ordinal);
+        Assert.Equal(0, (await SloggerAsync(["failover", Attest, "--primary-metadata", PrimarySpec, .. Site])).ExitCode);
+        Run unsaid = await SloggerAsync("seed", "--metadata", PrimarySpec, "--cluster", "c");
+        Assert.Equal(1, unsaid.ExitCode);
+        Assert.Contains("--primary-metadata", unsaid.Error, StringComparison.Ordinal);
+        Run lower = await SloggerAsync("seed", "--metadata", PrimarySpec, "--cluster", "c", "--of-epoch", "0");
+        Assert.Contains("only one of a later epoch", lower.Error, StringComparison.Ordinal);
+        Run run = await SloggerAsync("seed", "--no-wait", "--metadata", PrimarySpec, "--primary-metadata", Spec, "--cluster", "c", "--site-secret-file", SecretFile);
+        Assert.True(run.ExitCode == 0, run.Error + run.Output);
+        Assert.Contains("slogger backup --shard 2", run.Output, StringComparison.Ordinal);
+        SiteState site = await old.SiteAsync("c");
+        Assert.Equal((SiteRole.Backup, new SiteEpoch(1), Streams), (site.Role, site.Epoch, site.Streams.Length));
+        Assert.All(site.Streams, s => Assert.Equal(StreamPhase.Empty, s.Phase));
+    }
+
+    [Fact]
+    public async Task SeedCommand_AtABackup_ShowsHowFarItIsAndSeedsAnewWhatIsNamed()
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        await WriteAsync(new Random(39), 50);
+        Run all = await SloggerAsync(["seed", .. Site]);
+        Assert.True(all.ExitCode == 0, all.Error);
+        Assert.Contains("all streams follow", all.Output, StringComparison.Ordinal);
+        Run unknown = await SloggerAsync(["seed", "--shard", "3", .. Site]);
+        Assert.Contains("there is no shard 3", unknown.Error, StringComparison.Ordinal);
+        Run run = await SloggerAsync(["seed", "--shard", "1", "--no-wait", "--primary-metadata", PrimarySpec, .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error);
+        Assert.Contains("generation 2", run.Output, StringComparison.Ordinal);
+        Assert.Equal((2L, StreamPhase.Empty), ((await _metadata.SiteAsync("c")).Streams[1] is var s ? (s.Generation, s.Phase) : default));
+        // And the primary's process of that shard was told to ship, and no other.
+        Assert.Equal([false, true, false], _primaries.Select(p => p.IsAttached));
+    }
+
     // The site's processes follow another one's watermark; it may come and go.
     [Fact]
     public async Task WatermarkCommand_AsARoleByItself_IsFollowed()
@@ -189,6 +279,10 @@ public sealed partial class BackupSiteTests
     [InlineData("no metadata is named", "switchover")]
     [InlineData("no backup-metadata is named", "switchover")]
     [InlineData("is out of range", "switchover", "--within", "1ms")]
+    [InlineData("no metadata is named", "seed")]
+    [InlineData("no metadata is named", "drill")]
+    [InlineData("are both given", "seed", "--metadata", "postgres:Host=x", "--primary-metadata", "postgres:Host=y", "--of-epoch", "1")]
+    [InlineData("are the same database", "seed", "--metadata", "postgres:Host=x", "--primary-metadata", "postgres:Host=x")]
     [InlineData("no address is given", "watermark", "--metadata", "postgres:Host=x")]
     [InlineData("no metadata is named", "status", "--site")]
     [InlineData("together with --site", "status", "--site", "127.0.0.1:6380")]

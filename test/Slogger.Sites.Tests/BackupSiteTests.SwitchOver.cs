@@ -125,7 +125,9 @@ public sealed partial class BackupSiteTests
 
         string IPrimaryShard.ShippingState => $"{Shipper.Status.State}";
 
-        bool IPrimaryShard.Attach() => false;
+        public bool IsAttached { get; private set; }
+
+        bool IPrimaryShard.Attach() => IsAttached = true;
 
         async Task<WorldPoint?> IPrimaryShard.HoldAllAsync(long number, CancellationToken stop)
         {

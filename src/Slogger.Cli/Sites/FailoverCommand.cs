@@ -102,7 +102,7 @@ internal static class FailoverCommand
     }
 
     // Each of these would have the failover wait, when nothing is served any more.
-    private static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
+    public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
     {
         if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
         foreach (int shard in Enumerable.Range(0, state.Streams.Length).Except(losing))

@@ -33,6 +33,17 @@ internal static class SiteCommands
             + "If that is not so in time it is called off, and clients of the primary go on with a delay behind them. If the command is interrupted, or killed, the clients wait: given again it goes on. "
             + "Nothing is changed while a process of either site does not answer, or a stream is being seeded.",
             SwitchOverCommand.RunAsync),
+        new(DrillCommand.Name, "show what a failover would come to, without one", DrillCommand.Options,
+            [$"drill {Backup}"],
+            "Says what a failover at this moment would keep, how old that is, how long it would take, and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
+            + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would.",
+            DrillCommand.RunAsync),
+        new(SeedCommand.Name, "make a deposed site the backup, or seed a stream anew", SeedCommand.Options,
+            [$"seed --metadata \"postgres:Host=db1;Database=slogger\" --primary-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", $"seed --shard 2 {Backup}"],
+            "A site that was deposed by a failover or a switch-over holds what may never have been committed: what it has is void, and every shard comes anew, as a copy of the primary's store and the log from there. "
+            + "At a backup it shows how far the streams are that are being seeded, and with --shard has one seeded anew: after its disk was lost, or the primary had given it up (--on-backup-lag detach). "
+            + "The processes do it while clients go on; this command may be ended and given again. Meanwhile the site cannot take over.",
+            SeedCommand.RunAsync),
         new(WatermarkCommand.Name, "run a backup site's watermark service by itself", WatermarkCommand.Options,
             [$"watermark --site-listen 10.2.0.9:7400 {Backup}"],
             "Each slogger backup serves the watermark of its site, and without --watermark all follow the one of shard 0: a process of its own is needed only where that is not wanted. It keeps nothing, may be ended and started "

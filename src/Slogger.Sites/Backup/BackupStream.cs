@@ -14,6 +14,7 @@ using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
+using Slogger.Sites.Failovers;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
@@ -75,7 +76,21 @@ internal sealed class BackupStream : IAsyncDisposable
     public IReadOnlyList<WorldPoint> Lineage => HasLog ? [.. _disk.Log.Branches.Select(b => new WorldPoint(b.WorldLine, b.Version))] : [];
 
     /// <summary>When a version ended at the primary, by the log: a hybrid timestamp's bits; 0: the log does not say.</summary>
-    public ulong TimeOf(WorldPoint point) => HasLog ? _disk.Log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0 : 0;
+    public ulong TimeOf(WorldPoint point)
+    {
+        try
+        {
+            return HasLog ? _disk.Log.BoundaryAtOrBelow(point.Version)?.Time.Bits ?? 0 : 0;
+        }
+        catch (LogException)
+        {
+            // For people only: what is damaged in the log is found by who needs it.
+            return 0;
+        }
+    }
+
+    /// <summary>Shows that it can be recovered to a version. Takes as long as reading the log does.</summary>
+    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => HasLog ? LogProof.Of(_disk.Log, _disk.Checkpoints, to, stop) : new() { Flaw = "it is being seeded" };
 
     /// <summary>How it is, for commands.</summary>
     /// <param name="site">What SQL says.</param>

@@ -28,7 +28,8 @@ internal sealed class SiteControlService(
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server
         .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
-        .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync);
+        .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync)
+        .AddUnary(SiteControlMethods.Verify, VerifyAsync);
 
     private async Task<V1.StatusReply> StatusAsync(V1.StatusRequest request, ServerCall<V1.StatusRequest, V1.StatusReply> call)
     {
@@ -72,6 +73,13 @@ internal sealed class SiteControlService(
         var reply = new V1.AttachReply();
         if (primaryOf?.Invoke() is { } primary && request.Shards.Contains(primary.Shard.Number) && primary.Attach()) { reply.Shards.Add(primary.Shard.Number); }
         return Task.FromResult(reply);
+    }
+
+    private async Task<V1.VerifyReply> VerifyAsync(V1.VerifyRequest request, ServerCall<V1.VerifyRequest, V1.VerifyReply> call)
+    {
+        WorldPoint to = ShipWire.FromWire(ShipWire.Required(request.To));
+        return streamsOf().FirstOrDefault(s => s.Stream.Number == request.Shard) is { } stream ? await Task.Run(() => stream.Verify(to, call.Cancellation)).ConfigureAwait(false)
+            : throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here");
     }
 
     private async Task<V1.FreezeReply> FreezeAsync(V1.FreezeRequest request, ServerCall<V1.FreezeRequest, V1.FreezeReply> call)

@@ -1,0 +1,111 @@
+// slogger drill: shows what a failover would come to, and that it would succeed, while everything goes on. What is measured and what is estimated of it is said.
+using System.Diagnostics;
+using System.Globalization;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Shipping;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>Drills.</summary>
+internal static class DrillCommand
+{
+    public const string Name = "drill";
+
+    private const int Samples = 20;
+    private static readonly TimeSpan VerifyLimit = TimeSpan.FromMinutes(30);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options = [.. SiteArguments.Common("The backup's database, as given to slogger backup")];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        var arguments = new SiteArguments(texts, host);
+        MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup");
+        SiteCredentials credentials = arguments.Known();
+        string cluster = arguments.Cluster;
+        if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        using LineLog log = new(host.Error, LogLevel.Info);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
+        try
+        {
+            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+            return await RunAsync(site, host, signals.Token).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return CommandResult.Failed(e.Message, "check --metadata and --cluster: a failover needs this database, too");
+        }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", "nothing was changed");
+        }
+    }
+
+    private static async Task<CommandResult> RunAsync(SiteAccess site, AppHost host, CancellationToken stop)
+    {
+        SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+        if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
+        IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
+        DateTimeOffset now = DateTimeOffset.UtcNow;
+        V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(answers, s).Status)];
+        if (FailoverCommand.Obstacle(state, [], answers, [.. streams.OfType<V1.StreamStatus>()]) is { } obstacle) { return obstacle; }
+
+        // ---- What it would keep ----
+        V1.StreamStatus least = streams.MinBy(s => SiteText.Of(s!.Held))!;
+        WorldPoint final = SiteText.Of(least.Held);
+        foreach (V1.StreamStatus? s in streams)
+        {
+            host.Output.WriteLine($"shard {s!.Shard}: holds {SiteText.Of(s.Held)}, the store is at {SiteText.Of(s.Applied)}{(s.SilentUs < 0 ? ", its primary was never heard" : $", its primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs))} ago")}");
+        }
+        host.Output.WriteLine($"a failover now would go on from {final}, the newest recorded cut that all shards hold");
+        if (SiteText.TimeOf(least.HeldTime) is { } time)
+        {
+            DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
+            host.Output.WriteLine($"RPO (measured, if the clocks of both sites agree): {SiteText.Age(now - time)}, since that version ended at the primary at {SiteText.Time(time)}; {SiteText.Age(newest - time)} before the last that has come here");
+        }
+
+        // ---- How long it would take ----
+        TimeSpan sql = await MedianAsync(() => site.ChangeAsync(s => new(s, null), stop)).ConfigureAwait(false);
+        TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(answers.Select(a => a.Process), SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
+        TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease = TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
+        host.Output.WriteLine($"measured: {SiteText.Ms(sql)} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
+        // Taking and deciding, and each shard's opening, one behind the other; a process asks the database once for each of two questions.
+        TimeSpan rto = (sql * (2 + state.Streams.Length)) + (rpc * 2) + apply;
+        host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+
+        // ---- That it would succeed ----
+        bool isWhole = true;
+        Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(shard =>
+            SiteAccess.AskAsync(SiteStatus.StreamOf(answers, shard).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = shard, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
+        for (int shard = 0; shard < proofs.Length; shard++)
+        {
+            string flaw = proofs[shard].Reply?.Flaw ?? proofs[shard].Problem;
+            isWhole &= flaw.Length == 0;
+            host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {flaw}" : Whole(shard, proofs[shard].Reply!, final));
+        }
+        if (!isWhole) { return CommandResult.Failed("a failover would not succeed as it is", "slogger seed --shard N has a shard seeded anew while the primary lives"); }
+        host.Output.WriteLine("a failover would succeed; nothing was changed");
+        return CommandResult.Done;
+    }
+
+    private static string Whole(int shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
+        $"shard {shard}: whole up to {final}: {StatusReport.Bytes(reply.Bytes.ToString(CultureInfo.InvariantCulture))} of log behind offset {reply.FromOffset}, and the checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
+
+    private static async Task<TimeSpan> MedianAsync<T>(Func<Task<T>> call)
+    {
+        var times = new TimeSpan[Samples];
+        await call().ConfigureAwait(false);
+        for (int i = 0; i < Samples; i++)
+        {
+            long began = Stopwatch.GetTimestamp();
+            await call().ConfigureAwait(false);
+            times[i] = Stopwatch.GetElapsedTime(began);
+        }
+        Array.Sort(times);
+        return times[Samples / 2];
+    }
+}

@@ -1,0 +1,194 @@
+// slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how far that is. The processes do it: this command may end, or be
+// given again, at any time.
+using System.Globalization;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Grpc.Shipping;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Sites;
+using Spectre.Console;
+using V1 = Slogger.Grpc.Shipping.V1;
+
+namespace Slogger.Cli.Sites;
+
+/// <summary>Seeds.</summary>
+internal static class SeedCommand
+{
+    public const string Name = "seed";
+
+    private const string What = "What is to be seeded", Of = "The site that it follows";
+    private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(250), LinePeriod = TimeSpan.FromSeconds(1);
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new("shard", What, "N", "At a backup, have this shard's stream seeded anew; may be repeated. Until it has been the site cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
+        new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "", "") { Shape = OptionShape.Flag },
+        .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
+        new("of-epoch", Of, "N", "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
+        new("shards", Of, "N", "With --of-epoch: how many shards it has.", "as many as this site", ""),
+        .. SiteArguments.Common("This site's database, as given to its processes"),
+    ];
+
+    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    {
+        var arguments = new SiteArguments(texts, host);
+        MetadataSpec? spec = arguments.Metadata("metadata", "this site's"), primarySpec = arguments.Metadata("primary-metadata", null);
+        int[] shards = arguments.Shards("shard");
+        int ofEpoch = arguments.Value("of-epoch", OptionText.Number(0, int.MaxValue), -1), count = arguments.Value("shards", OptionText.Number(1, ClusterSettings.ShardCountMax), 0);
+        SiteCredentials credentials = arguments.Known();
+        string cluster = arguments.Cluster;
+        if (spec is not null && spec.Text == primarySpec?.Text) { arguments.Fail("--metadata and --primary-metadata are the same database", "each site has one of its own"); }
+        if (ofEpoch >= 0 && primarySpec is not null) { arguments.Fail("--of-epoch and --primary-metadata are both given", "remove --of-epoch: the primary's database says it"); }
+        if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        using LineLog log = new(host.Error, LogLevel.Info);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
+        try
+        {
+            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+            await using SiteAccess? primary = primarySpec is null ? null : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
+            SiteState state = await site.StateAsync(signals.Token).ConfigureAwait(false);
+            if (state.Role == SiteRole.Deposed)
+            {
+                if (shards.Length > 0) { return CommandResult.Failed("this site was deposed: all of its shards are seeded, not some", "remove --shard"); }
+                if (await FollowAsync(site, primary, state, ofEpoch, count, host, signals.Token).ConfigureAwait(false) is { } failed) { return failed; }
+            }
+            else if (state.Role != SiteRole.Backup)
+            {
+                return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: only a backup, or a site that was deposed, is seeded", "give the --metadata of the other site");
+            }
+            else if (await ReseedAsync(site, state, shards, host, signals.Token).ConfigureAwait(false) is { } failed)
+            {
+                return failed;
+            }
+            if (primary is not null) { await AttachAsync(primary, state, shards, host, signals.Token).ConfigureAwait(false); }
+            return arguments.Flag("no-wait") ? CommandResult.Done : await WatchAsync(site, host, signals.Token).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            return CommandResult.Failed(e.Message, "check --metadata, --primary-metadata and --cluster; what was decided goes on by itself");
+        }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", "the seeding goes on by itself: slogger seed shows it again, slogger status --site how far it is");
+        }
+    }
+
+    // Everything that the site has is void from then on.
+    private static async Task<CommandResult?> FollowAsync(SiteAccess site, SiteAccess? primary, SiteState state, int ofEpoch, int count, AppHost host, CancellationToken stop)
+    {
+        const string give = "give --primary-metadata, the database of the site that serves; or --of-epoch with the site epoch that its slogger status --site shows";
+        SiteEpoch of;
+        if (primary is not null)
+        {
+            SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
+            if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return CommandResult.Failed($"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow", "let it take over first (slogger failover), or give the database of the site that serves"); }
+            of = there.Epoch;
+            count = (await primary.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
+        }
+        else if (ofEpoch >= 0)
+        {
+            of = new(ofEpoch);
+            if (count == 0) { count = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount; }
+        }
+        else
+        {
+            return CommandResult.Failed($"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow", give);
+        }
+        int own = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
+        if (own != count) { return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}: a backup has as many as its primary", "make this site anew: another --metadata database, empty data directories, slogger backup --shards"); }
+        SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, of), stop).ConfigureAwait(false);
+        if (answer.Error is { } error) { return CommandResult.Failed(error, give); }
+        host.Output.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {count} shards are seeded anew");
+        host.Output.WriteLine("start its processes, one for each shard, if they do not run:");
+        for (int s = 0; s < count; s++) { host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT --metadata ... --cluster {site.Cluster}"); }
+        host.Output.WriteLine("and the primary's with what each of these listens on: --backup HOST:PORT");
+        host.Output.Flush();
+        return null;
+    }
+
+    private static async Task<CommandResult?> ReseedAsync(SiteAccess site, SiteState state, int[] shards, AppHost host, CancellationToken stop)
+    {
+        foreach (int shard in shards)
+        {
+            if (shard >= state.Streams.Length) { return CommandResult.Failed($"there is no shard {shard}: the primary has {state.Streams.Length}", "correct --shard"); }
+            long generation = state.Streams[shard].Generation;
+            SiteAnswer answer = await site.ChangeAsync(s => s.Reseed(new(shard), generation), stop).ConfigureAwait(false);
+            if (answer.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site"); }
+            host.Output.WriteLine($"shard {shard} is seeded{(state.Streams[shard].Phase == StreamPhase.Empty ? ", as it was already" : $" anew: generation {answer.Site.Streams[shard].Generation}")}");
+        }
+        return null;
+    }
+
+    private static async Task AttachAsync(SiteAccess primary, SiteState state, int[] shards, AppHost host, CancellationToken stop)
+    {
+        int[] wanted = shards.Length > 0 ? shards : [.. Enumerable.Range(0, Math.Max(state.Streams.Length, (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount))];
+        var request = new V1.AttachRequest();
+        request.Shards.AddRange(wanted);
+        Answered<V1.AttachReply>[] answers = await SiteAccess.AskAllAsync(await primary.ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Attach, request, stop).ConfigureAwait(false);
+        int[] missing = [.. wanted.Except(answers.SelectMany(a => a.Reply?.Shards ?? Enumerable.Empty<int>()))];
+        foreach (Answered<V1.AttachReply> silent in answers.Where(a => a.Reply is null)) { host.Output.WriteLine($"at the primary, {silent.Process} does not answer: {silent.Problem}"); }
+        if (missing.Length > 0) { host.Output.WriteLine($"at the primary, shard {string.Join(", ", missing)} does not ship: start its slogger serve with --backup HOST:PORT and --site-listen HOST:PORT"); }
+        host.Output.Flush();
+    }
+
+    private static async Task<CommandResult> WatchAsync(SiteAccess site, AppHost host, CancellationToken stop)
+    {
+        if (!host.Colours)
+        {
+            string shown = "";
+            DateTime next = default;
+            return await UntilAsync(site, streams =>
+            {
+                string now = string.Join("; ", streams.Select(s => $"shard {s.Shard}: {s.Text}"));
+                if (now == shown || (DateTime.UtcNow < next && !streams.All(s => s.IsDone))) { return; }
+                (shown, next) = (now, DateTime.UtcNow + LinePeriod);
+                host.Output.WriteLine(now);
+                host.Output.Flush();
+            }, host, stop).ConfigureAwait(false);
+        }
+        var tasks = new Dictionary<int, ProgressTask>();
+        return await StatusReport.ConsoleOf(host).Progress().AutoClear(false).HideCompleted(false)
+            .Columns(new TaskDescriptionColumn { Alignment = Justify.Left }, new ProgressBarColumn(), new PercentageColumn())
+            .StartAsync(context => UntilAsync(site, streams =>
+            {
+                foreach (StreamProgress s in streams)
+                {
+                    if (!tasks.TryGetValue(s.Shard, out ProgressTask? task)) { tasks[s.Shard] = task = context.AddTask($"shard {s.Shard}", maxValue: 1); }
+                    task.Description = Markup.Escape($"shard {s.Shard}: {s.Text}");
+                    task.Value = s.IsDone ? 1 : s.Share;
+                }
+            }, host, stop)).ConfigureAwait(false);
+    }
+
+    private readonly record struct StreamProgress(int Shard, bool IsDone, double Share, string Text);
+
+    // Until all count: then the site can take over.
+    private static async Task<CommandResult> UntilAsync(SiteAccess site, Action<IReadOnlyList<StreamProgress>> show, AppHost host, CancellationToken stop)
+    {
+        while (true)
+        {
+            SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+            if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it"); }
+            IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
+            StreamProgress[] streams = [.. state.Streams.Select((row, shard) => Progress(row, shard, SiteStatus.StreamOf(answers, shard)))];
+            show(streams);
+            if (streams.All(s => s.IsDone)) { break; }
+            await Task.Delay(LookPeriod, stop).ConfigureAwait(false);
+        }
+        host.Output.WriteLine("all streams follow: this site can take over");
+        return CommandResult.Done;
+    }
+
+    private static StreamProgress Progress(StreamState row, int shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
+    {
+        if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
+        if (its.Status is not { } s) { return new(shard, false, 0, its.Of is null ? "waits for its slogger backup" : "its slogger backup does not answer"); }
+        if (s.Failure.Length > 0) { return new(shard, false, 0, "has failed: " + s.Failure); }
+        if (row.Phase == StreamPhase.Follows) { return new(shard, false, 1, "the copy is here; the watermark has yet to come to it"); }
+        if (s.SeedBytes == 0) { return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store" : "waits for the primary"); }
+        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}");
+    }
+
+    private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);
+}
