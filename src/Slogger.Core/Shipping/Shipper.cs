@@ -157,6 +157,8 @@ public sealed class Shipper
     {
         if (State != ShipperState.Detached) return;
         State = ShipperState.Away;
+        // What has come since was not kept for it either.
+        _start = _durable.Offset;
         if (_isConnected) Greet(nowUs, effects);
     }
 

@@ -50,6 +50,10 @@ internal static class SiteOptionsReader
         {
             reader.Fail("backup", "ships the version log, which a Redis with --commit log has alone", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
         }
+        else if (!isBackup && site.Listen is not null && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("site-listen", "is for a shard with a version log: no other can be switched over to another site", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
+        }
 
         if (isBackup && !reader.IsGiven("site-listen"))
         {

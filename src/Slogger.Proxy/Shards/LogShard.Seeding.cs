@@ -65,7 +65,7 @@ internal sealed partial class LogShard
             bool isDone = _copy is { Seed: var sent } && status.State == ShipperState.Shipping
                 && (status.Generation > sent.Generation || (status.Generation == sent.Generation && status.BackedUp >= sent.Base));
             bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > _options.Site.BackupBudgetBytes;
-            if (isTooOld && !isDone) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
+            if (isTooOld && status.State == ShipperState.AwaitsSeed) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
             if (isDone || isTooOld || (_copy is { } made && (!made.IsPartOf(_log) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
             if (isDone) { _copyWanted = -1; }
             wanted = _copy is null ? _copyWanted : -1;

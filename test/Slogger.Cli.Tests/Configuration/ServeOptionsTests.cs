@@ -192,6 +192,7 @@ public class ServeOptionsTests
     [InlineData("needs --site-cert-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-ca-file", "/etc/passwd")]
     [InlineData("ships the version log", "redis", "h:1", "backup", "127.0.0.1:1", "commit", "bgsave")]
     [InlineData("ships the version log", "backup", "127.0.0.1:1")]
+    [InlineData("no other can be switched over", "site-listen", "127.0.0.1:1")]
     [InlineData("stall, detach", "redis", "h:1", "backup", "127.0.0.1:1", "on-backup-lag", "wait")]
     [InlineData("256kb", "redis", "h:1", "backup", "127.0.0.1:1", "backup-window", "1kb")]
     [InlineData("500ms", "redis", "h:1", "backup", "127.0.0.1:1", "site-lease", "1ms")]
