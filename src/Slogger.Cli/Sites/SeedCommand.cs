@@ -47,7 +47,7 @@ internal static class SeedCommand
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
             await using SiteAccess? primary = primarySpec is null ? null : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
-            SiteState state = await site.StateAsync(signals.Token).ConfigureAwait(false);
+            SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), host, signals.Token).ConfigureAwait(false);
             if (state.Role == SiteRole.Deposed)
             {
                 if (shards.Length > 0) { return CommandResult.Failed("this site was deposed: all of its shards are seeded, not some", "remove --shard"); }
@@ -55,7 +55,9 @@ internal static class SeedCommand
             }
             else if (state.Role != SiteRole.Backup)
             {
-                return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: only a backup, or a site that was deposed, is seeded", "give the --metadata of the other site");
+                return CommandResult.Failed(
+                    $"this site is {SiteStatus.RoleText(state)}: only a backup, or a site that was deposed, is seeded",
+                    "give the --metadata of the other site; or, if that has taken over and this one was lost before it could hear of it, its database as --primary-metadata");
             }
             else if (await ReseedAsync(site, state, shards, host, signals.Token).ConfigureAwait(false) is { } failed)
             {
@@ -72,6 +74,16 @@ internal static class SeedCommand
         {
             return CommandResult.Failed("interrupted", "the seeding goes on by itself: slogger seed shows it again, slogger status --site how far it is");
         }
+    }
+
+    // A site that was lost as the primary has not heard what happened since: the other one's database says it.
+    private static async Task<SiteState> LearnAsync(SiteAccess site, SiteAccess? primary, SiteState state, AppHost host, CancellationToken stop)
+    {
+        if (primary is null || state.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return state; }
+        SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
+        if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver) || there.Epoch <= state.Epoch) { return state; }
+        host.Output.WriteLine($"the other site has taken over, with site epoch {there.Epoch}: this one is deposed");
+        return (await site.ChangeAsync(s => new(s.DeposedBy(there.Epoch), null), stop).ConfigureAwait(false)).Site;
     }
 
     // Everything that the site has is void from then on.

@@ -75,8 +75,9 @@ internal sealed class TwoSites : IAsyncDisposable
     public async Task SeedBackAsync()
     {
         foreach (WideLink link in Primary.Links.Concat(Backup.Links)) { link.Open(); }
-        (int code, string output) = await Backup.CommandAsync("seed", "--primary-metadata", Primary.Metadata);
+        (int code, string output) = await Backup.CommandAsync("seed", "--primary-metadata", Primary.Metadata, "--no-wait");
         Assert.True(code == 0, $"slogger seed ended with {code}\n{output}");
+        Backup.IsBackup = true;
         await Backup.StartAsync();
         await FollowingAsync();
     }
