@@ -3,6 +3,7 @@ using System.Collections;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites;
+using Slogger.Sites.Backup;
 
 namespace Slogger.Cli;
 
@@ -32,6 +33,9 @@ public sealed record AppHost
 
     /// <summary>Runs a proxy.</summary>
     public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
+
+    /// <summary>Runs a process of a backup.</summary>
+    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;
 
     /// <summary>Restores offline.</summary>
     public Func<RestoreOptions, ILogSink, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;

@@ -15,6 +15,7 @@ internal static class CommandLine
     public static async Task<CommandResult> RunAsync(IReadOnlyList<string> args, AppHost host)
     {
         Command serve = Build("serve", "Run a proxy, in front of a Redis or with a store of its own", OptionCatalog.For(OptionCommands.Serve));
+        Command backup = Build("backup", "Run a process of a backup site: follow a primary's shard, and take over", OptionCatalog.For(OptionCommands.Backup));
         Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs", OptionCatalog.For(OptionCommands.Restore));
         Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed", OptionCatalog.For(OptionCommands.Recover));
         Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);
@@ -23,7 +24,7 @@ internal static class CommandLine
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
-        RootCommand root = new("Slogger") { serve, status, restore, move, recover, leave, interval };
+        RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval };
         foreach (SiteCommand ofSites in SiteCommands.All) { root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options)); }
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
@@ -49,6 +50,7 @@ internal static class CommandLine
         OptionLayer texts = LayerOf(parsed, command);
         return SiteCommands.Find(command.Name) is { } site ? await site.RunAsync(texts, host).ConfigureAwait(false)
             : command == serve ? await ServeCommand.RunAsync(texts, host).ConfigureAwait(false)
+            : command == backup ? await ServeCommand.RunBackupAsync(texts, host).ConfigureAwait(false)
             : command == move ? await MoveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == leave ? await LeaveCommand.RunAsync(texts, host).ConfigureAwait(false)
             : command == interval ? await IntervalCommand.RunAsync(texts, host).ConfigureAwait(false)

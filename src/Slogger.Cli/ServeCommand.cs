@@ -1,4 +1,4 @@
-// slogger serve: options, data directory, log, signals, and then the proxy until it ends.
+// slogger serve and slogger backup: options, data directory, log, signals, and then the proxy until it ends.
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
@@ -7,9 +7,14 @@ namespace Slogger.Cli;
 /// <summary>Runs a proxy.</summary>
 internal static class ServeCommand
 {
-    public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
+    public static Task<CommandResult> RunAsync(OptionLayer texts, AppHost host) =>
+        RunAsync(ServeOptionsReader.ReadServe(texts, OptionLayer.FromEnvironment(host.Environment)), host.Serve, "serves", host);
+
+    public static Task<CommandResult> RunBackupAsync(OptionLayer texts, AppHost host) =>
+        RunAsync(ServeOptionsReader.ReadBackup(texts, OptionLayer.FromEnvironment(host.Environment)), host.Backup, "backup of", host);
+
+    private static async Task<CommandResult> RunAsync(OptionsResult<ServeOptions> read, Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> run, string what, AppHost host)
     {
-        OptionsResult<ServeOptions> read = ServeOptionsReader.ReadServe(texts, OptionLayer.FromEnvironment(host.Environment));
         if (read.Options is not { } options)
         {
             return CommandResult.BadOptions(read.Errors);
@@ -36,8 +41,8 @@ internal static class ServeCommand
 
             using StopSignals signals = new(log, host.HandlesSignals);
             string store = options.Redis is { } redis ? $"redis {redis}" : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
-            log.Info($"slogger {ProductVersion.Text}: cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
-            ProxyExit exit = await host.Serve(options, log, signals.Token).ConfigureAwait(false);
+            log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
+            ProxyExit exit = await run(options, log, signals.Token).ConfigureAwait(false);
             if (exit.IsDone)
             {
                 log.Info("stopped");

@@ -90,6 +90,10 @@ public sealed partial class VersionLog : IDisposable
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public WorldLine WorldLine => Head.WorldLine;
 
+    /// <summary>The world-line with which the current history began.</summary>
+    /// <exception cref="InvalidOperationException">The log is empty.</exception>
+    public WorldLine FirstWorldLine => Head.FirstWorldLine;
+
     /// <summary>The first version of the current history; what came before is not in the log.</summary>
     /// <exception cref="InvalidOperationException">The log is empty.</exception>
     public Version FirstVersion => Head.FirstVersion;

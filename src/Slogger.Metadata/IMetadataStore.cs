@@ -78,7 +78,27 @@ public interface IMetadataStore : IAsyncDisposable
     /// <param name="cancellation">Gives up waiting.</param>
     Task<SiteAnswer> ChangeSiteAsync(string cluster, Func<SiteState, SiteChange> change, CancellationToken cancellation = default);
 
-    /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site rules. Again: nothing changes.</summary>
+    /// <summary>A process is to receive a stream, instead of whoever did: it has an epoch out of the counter from which shards' owners get theirs, so that what it writes is above all
+    /// that was ever written for the shard. Of a cluster that no other site is concerned with, and none of whose shards anybody has ever owned, it makes a backup. At a site that
+    /// serves nothing is taken: its shards have owners.</summary>
+    /// <param name="cluster">The cluster, which this database knows.</param>
+    /// <param name="stream">The primary's shard.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one.</exception>
+    Task<TakenStream> TakeStreamAsync(string cluster, ShardId stream, CancellationToken cancellation = default);
+
+    /// <summary>A stream's shard is ready (<see cref="SiteState.Open"/>), and belongs to the process that has received it, with the epoch as which it did; it has entered the world-line
+    /// with which this site rules. Again: nothing changes.</summary>
+    /// <param name="cluster">The cluster.</param>
+    /// <param name="number">The failover.</param>
+    /// <param name="stream">Which.</param>
+    /// <param name="owner">The process's epoch; refused if another process has taken the stream, or the shard.</param>
+    /// <param name="name">Who it is, for people.</param>
+    /// <param name="cancellation">Gives up waiting.</param>
+    Task<SiteAnswer> OpenStreamAsync(string cluster, SiteEpoch number, ShardId stream, long owner, string name, CancellationToken cancellation = default);
+
+    /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site rules, and the clock grid
+    /// behind the final watermark: the first version after it opens now. Again: nothing changes.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="number">The failover.</param>
     /// <param name="final">The final watermark.</param>

@@ -198,6 +198,11 @@ public enum WorldLineOutcome
 /// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);
 
+/// <summary>A stream that a process has taken.</summary>
+/// <param name="Site">The site since then.</param>
+/// <param name="Owner">The process's epoch; 0: the site serves, and nothing was taken.</param>
+public readonly record struct TakenStream(SiteState Site, long Owner);
+
 /// <summary>The clock grid, and the change of the interval that is proposed.</summary>
 /// <param name="Stretches">The grid.</param>
 /// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>

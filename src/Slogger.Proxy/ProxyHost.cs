@@ -80,7 +80,7 @@ public static class ProxyHost
                 {
                     CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector) { Way = site?.Way },
+                    _ => new LogShard(options, log, Redis(), Connector) { Way = site?.Way, Intake = site?.Intake },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }

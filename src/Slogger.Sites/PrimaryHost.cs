@@ -34,7 +34,8 @@ public static class PrimaryHost
     internal static GrpcShipConnector? WayOf(SiteOptions site, SiteCredentials credentials) =>
         site.Backup is { } backup ? new(backup.Host!, backup.Port, credentials.Channel, site.BackupCompression == ShipCompression.Gzip) : null;
 
-    private static async Task<IAsyncDisposable> ServeAsync(
+    /// <summary>Has commands of two sites reach a primary's shard.</summary>
+    internal static async Task<IAsyncDisposable?> ServeAsync(
         ServeOptions options, ListenAddress listen, SiteCredentials credentials, IPrimaryShard primary, IMetadataStore metadata, CancellationToken stop)
     {
         (GrpcServerOptions? at, ProxyExit? failed) = credentials.ServerAt(listen);

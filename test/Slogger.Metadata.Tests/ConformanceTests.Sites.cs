@@ -92,6 +92,59 @@ public abstract partial class ConformanceTests
         }
     }
 
+    [Fact]
+    public async Task Stream_Taken_HasAnEpochAboveAllAndMakesABackupOfAClusterThatNobodyHasServed()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        TakenStream first = await store.TakeStreamAsync("c", new(1)), second = await store.TakeStreamAsync("c", new(1));
+        Assert.Equal((SiteRole.Backup, 2), (first.Site.Role, first.Site.Streams.Length));
+        Assert.True(first.Owner > 0 && second.Owner > first.Owner);
+        Assert.Equal(second.Owner, (await store.SiteAsync("c")).Streams[1].Owner);
+        Assert.Equal(0, (await store.SiteAsync("c")).Streams[0].Owner);
+        await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(2)));
+    }
+
+    [Fact]
+    public async Task Stream_OfAClusterThatServes_IsNotTaken()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        await OwnersAsync(store, 1);
+        Assert.Contains("slogger serve", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(0)))).Message, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Primary, (await store.SiteAsync("c")).Role);
+        await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(1)), null));
+        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(0)))).Message, StringComparison.Ordinal);
+    }
+
+    // What received the stream owns the shard, with the same epoch: nobody else had it in between.
+    [Fact]
+    public async Task Stream_Opened_IsItsProcessesShard()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        long late = (await store.TakeStreamAsync("c", new(0))).Owner, zero = (await store.TakeStreamAsync("c", new(0))).Owner, one = (await store.TakeStreamAsync("c", new(1))).Owner;
+        foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
+        SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
+        Assert.NotNull((await store.OpenStreamAsync("c", number, new(0), zero, "me")).Error);
+        long before = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
+        await store.DecideFailoverAsync("c", number, Point("1:900"), []);
+        Assert.Contains("another process", (await store.OpenStreamAsync("c", number, new(0), late, "late")).Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamAsync("c", number, new(0), zero, "me")).Site.Role);
+        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamAsync("c", number, new(0), zero, "me")).Site.Role);
+        Assert.Equal(SiteRole.Primary, (await store.OpenStreamAsync("c", number, new(1), one, "me")).Site.Role);
+        IReadOnlyList<ShardRecord> shards = await store.ShardsAsync("c");
+        Assert.Equal([zero, one], shards.Select(s => s.Epoch));
+        Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new Version(900)), (s.Entered, s.WorldLine, s.Durable.Version)));
+        // The version behind the final watermark opens when that was decided, whatever the other site's grid was.
+        GridState grid = (await store.GridAsync("c", new(0), 0, zero))!;
+        Assert.Equal(new Version(901), Assert.Single(grid.Stretches).FirstVersion);
+        Assert.True(grid.Stretches[0].StartUs >= before);
+        Assert.Equal(DurableOutcome.Recorded, (await store.RecordDurableAsync("c", new(0), new(new(number.FirstWorldLine, new(901)), 1, new(901)), zero)).Outcome);
+        // The next process takes it as a primary's shard; the one before is deposed.
+        Assert.Equal((SiteRole.Primary, 0L), ((await store.TakeStreamAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
+        long next = await store.TakeShardEpochAsync("c", new(0), "next");
+        Assert.True(next > one);
+        Assert.NotNull((await store.OpenStreamAsync("c", number, new(0), zero, "me")).Error);
+    }
+
     // What was answered before the hand-over is still to be committed; then nobody is an owner any more.
     [Fact]
     public async Task Site_HandsOver_KeepsItsOwnersUntilItIsDeposed()

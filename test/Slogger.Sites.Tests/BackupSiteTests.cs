@@ -11,6 +11,7 @@ using Slogger.Grpc.Tests.Support;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Failovers;
@@ -373,7 +374,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     }
 
     /// <summary>A store that is only told where to go. It lives on when its process ends, as a Redis does.</summary>
-    private sealed class Store : IBackupStore
+    private sealed class Store : IFollowingStore
     {
         private readonly Cuts _at = new();
 
@@ -381,7 +382,9 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
         public WorldPoint At => _at.Recorded;
 
-        public Task<WorldPoint> BeginAsync(StreamLife life, CancellationToken stop) => Task.FromResult(At);
+        public WorldPoint Applied => At;
+
+        public Task<bool> RenewAsync(Func<bool> begin, CancellationToken stop) => Task.FromResult(begin());
 
         public Task BringToAsync(Boundary end, CancellationToken stop)
         {
@@ -389,6 +392,12 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             Assert.True(end.Point <= Log!.HeldCut, $"I4: {end.Point} is to be applied, and the log holds {Log.HeldCut}");
             _at.Recorded = end.Point;
             return Task.CompletedTask;
+        }
+
+        public Task PromoteAsync(CancellationToken stop) => Task.CompletedTask;
+
+        public void TakeOver(SiteState site)
+        {
         }
     }
 

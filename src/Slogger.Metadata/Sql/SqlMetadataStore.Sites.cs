@@ -4,6 +4,7 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Metadata.Sql;
@@ -22,6 +23,103 @@ internal sealed partial class SqlMetadataStore
     {
         ArgumentNullException.ThrowIfNull(change);
         return ChangeSiteAsync(cluster, change, (_, _, _) => Task.CompletedTask, cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<TakenStream> TakeStreamAsync(string cluster, ShardId stream, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(stream);
+        return connection.RunAsync(
+            async session =>
+            {
+                TakenStream taken = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        SiteState before = await SiteAsync(session, cluster, cancellation), site = before;
+                        if (before == SiteState.Alone)
+                        {
+                            List<ShardRecord> shards = await ShardRowsAsync(session, cluster, cancellation);
+                            if (shards.Any(s => s.Epoch > 0)) { throw NeverABackup(cluster); }
+                            site = SiteState.BackupOf(shards.Count, SiteEpoch.First);
+                        }
+
+                        switch (site.Role)
+                        {
+                            case SiteRole.Deposed:
+                                throw Deposed(cluster, site);
+                            case SiteRole.Primary or SiteRole.HandingOver:
+                                taken = new(site, 0);
+                                return site.Final is null ? throw NeverABackup(cluster) : false;
+                        }
+
+                        if (stream.Number >= site.Streams.Length) { throw UnknownShard(cluster, stream); }
+                        long owner = await NextEpochAsync(session, cluster, cancellation);
+                        site = site.TakeStream(stream, owner);
+                        await WriteSiteAsync(session, cluster, before, site, cancellation);
+                        taken = new(site, owner);
+                        return true;
+                    },
+                    cancellation);
+                return taken;
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<SiteAnswer> OpenStreamAsync(
+        string cluster, SiteEpoch number, ShardId stream, long owner, string name, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        CheckShard(stream);
+        Checked(name, SqlSchema.OwnerLength, nameof(name));
+        ArgumentOutOfRangeException.ThrowIfLessThan(owner, 1);
+        return connection.RunAsync(
+            async session =>
+            {
+                SiteAnswer answer = default;
+                await session.InTransactionAsync(
+                    async () =>
+                    {
+                        await LockClusterAsync(session, cluster, cancellation);
+                        SiteState before = await SiteAsync(session, cluster, cancellation);
+                        (SiteState? after, string? error) = before.Streams[stream.Number].Owner == owner
+                            ? before.Open(number, stream)
+                            : new(null, $"stream {stream} is received by another process");
+                        answer = new(after ?? before, error is null ? null : $"Cluster \"{cluster}\": {error}.");
+                        if (after is null) { return false; }
+                        // Its row is its own from here on, unless somebody has taken the shard as that of a primary.
+                        int rows = await session.ExecuteAsync(
+                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0, entered = @entered WHERE cluster = @cluster AND shard = @shard AND epoch <= @epoch",
+                            cancellation,
+                            ("@epoch", owner),
+                            ("@owner", name),
+                            ("@entered", number.FirstWorldLine.Number),
+                            ("@cluster", cluster),
+                            ("@shard", (long)stream.Number));
+                        if (rows == 0)
+                        {
+                            answer = new(before, $"Cluster \"{cluster}\": shard {stream} has been taken by another process.");
+                            return false;
+                        }
+
+                        // Who looks for changes of the owners sees one.
+                        await NextEpochAsync(session, cluster, cancellation);
+                        await WriteSiteAsync(session, cluster, before, after, cancellation);
+                        return true;
+                    },
+                    cancellation);
+                return answer;
+            },
+            cancellation);
+    }
+
+    private static async Task<long> NextEpochAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    {
+        await session.ExecuteAsync("UPDATE slogger_clusters SET epoch_last = epoch_last + 1 WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        return (await session.QueryAsync("SELECT epoch_last FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster)))[0];
     }
 
     /// <inheritdoc />
@@ -93,7 +191,7 @@ internal sealed partial class SqlMetadataStore
                         (SiteState? after, string? error) = change(before);
                         answer = new(after ?? before, error is null ? null : $"Cluster \"{cluster}\": {error}.");
                         if (after is null || (after with { Streams = before.Streams } == before && after.Streams.SequenceEqual(before.Streams))) { return false; }
-                        await WriteSiteAsync(session, cluster, after, cancellation);
+                        await WriteSiteAsync(session, cluster, before, after, cancellation);
                         if (Serves(before.Role) && !Serves(after.Role)) { await TakeAllAsync(session, cluster, after, cancellation); }
                         await also(session, before, after);
                         return true;
@@ -125,29 +223,43 @@ internal sealed partial class SqlMetadataStore
         return rows[0] with { Streams = [.. streams] };
     }
 
-    private static async Task WriteSiteAsync(SqlSession session, string cluster, SiteState site, CancellationToken cancellation)
+    // Only what has changed: a failover waits for each statement.
+    private static async Task WriteSiteAsync(SqlSession session, string cluster, SiteState before, SiteState after, CancellationToken cancellation)
     {
-        await session.ExecuteAsync("DELETE FROM slogger_sites WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
-        await session.ExecuteAsync("DELETE FROM slogger_streams WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
-        await session.ExecuteAsync(
-            "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) "
-            + "VALUES (@cluster, @epoch, @role, @world_line, @version, @hand_over, @offered_world_line, @offered_version, @called_off)",
-            cancellation,
-            ("@cluster", cluster),
-            ("@epoch", site.Epoch.Number),
-            ("@role", (long)site.Role),
-            ("@world_line", site.Final?.WorldLine.Number ?? 0),
-            ("@version", site.Final?.Version.Number ?? 0),
-            ("@hand_over", site.HandOver.Number),
-            ("@offered_world_line", site.HandOver.Cut?.WorldLine.Number ?? 0),
-            ("@offered_version", site.HandOver.Cut?.Version.Number ?? 0),
-            ("@called_off", site.CalledOff));
-        for (int s = 0; s < site.Streams.Length; s++)
+        if (before == SiteState.Alone || after with { Streams = before.Streams } != before)
         {
-            StreamState stream = site.Streams[s];
+            bool isNew = await session.ExecuteAsync(
+                "UPDATE slogger_sites SET epoch = @epoch, role = @role, final_world_line = @world_line, final_version = @version, hand_over = @hand_over, "
+                + "hand_over_world_line = @offered_world_line, hand_over_version = @offered_version, called_off = @called_off WHERE cluster = @cluster",
+                cancellation,
+                Row()) == 0;
+            if (isNew)
+            {
+                await session.ExecuteAsync(
+                    "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) "
+                    + "VALUES (@cluster, @epoch, @role, @world_line, @version, @hand_over, @offered_world_line, @offered_version, @called_off)",
+                    cancellation,
+                    Row());
+            }
+        }
+
+        if (after.Streams.Length < before.Streams.Length)
+        {
             await session.ExecuteAsync(
-                "INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) "
-                + "VALUES (@cluster, @stream, @generation, @phase, @site, @epoch, @incarnation, @owner, @is_lost, @is_open)",
+                "DELETE FROM slogger_streams WHERE cluster = @cluster AND stream >= @count", cancellation, ("@cluster", cluster), ("@count", (long)after.Streams.Length));
+        }
+
+        for (int s = 0; s < after.Streams.Length; s++)
+        {
+            StreamState stream = after.Streams[s];
+            bool isKnown = s < before.Streams.Length;
+            if (isKnown && stream == before.Streams[s]) { continue; }
+            await session.ExecuteAsync(
+                isKnown
+                    ? "UPDATE slogger_streams SET generation = @generation, phase = @phase, sender_site = @site, sender_epoch = @epoch, sender_incarnation = @incarnation, "
+                        + "owner_epoch = @owner, is_lost = @is_lost, is_open = @is_open WHERE cluster = @cluster AND stream = @stream"
+                    : "INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) "
+                        + "VALUES (@cluster, @stream, @generation, @phase, @site, @epoch, @incarnation, @owner, @is_lost, @is_open)",
                 cancellation,
                 ("@cluster", cluster),
                 ("@stream", (long)s),
@@ -160,6 +272,19 @@ internal sealed partial class SqlMetadataStore
                 ("@is_lost", stream.IsLost ? 1L : 0L),
                 ("@is_open", stream.IsOpen ? 1L : 0L));
         }
+
+        (string, object)[] Row() =>
+        [
+            ("@cluster", cluster),
+            ("@epoch", after.Epoch.Number),
+            ("@role", (long)after.Role),
+            ("@world_line", after.Final?.WorldLine.Number ?? 0),
+            ("@version", after.Final?.Version.Number ?? 0),
+            ("@hand_over", after.HandOver.Number),
+            ("@offered_world_line", after.HandOver.Cut?.WorldLine.Number ?? 0),
+            ("@offered_version", after.HandOver.Cut?.Version.Number ?? 0),
+            ("@called_off", after.CalledOff),
+        ];
     }
 
     // Whoever serves for this site is deposed: each shard gets an epoch that is nobody's, and so does the role of finding cuts.
@@ -189,6 +314,10 @@ internal sealed partial class SqlMetadataStore
         Cut branch = Cut.Uniform(number.FirstWorldLine, shards, final.Version);
         await WriteBranchAsync(session, cluster, branch, cancellation);
         await InsertWorldLineAsync(session, cluster, branch, 0, cancellation);
+        // The other site's versions went by its own grid, and where that stood against this one's nobody knows.
+        GridStretch before = (await GridAsync(session, cluster, cancellation))[^1];
+        await session.ExecuteAsync("DELETE FROM slogger_grid WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        await InsertGridAsync(session, cluster, new(final.Version.Next, NowMicroseconds, before.IntervalUs), cancellation);
     }
 
     // One that hands over still has to commit what it has answered.
@@ -199,8 +328,14 @@ internal sealed partial class SqlMetadataStore
     {
         SiteState site = await SiteAsync(session, cluster, cancellation);
         if (Serves(site.Role)) { return; }
-        throw new MetadataException(site.Role == SiteRole.Deposed
-            ? $"Cluster \"{cluster}\": another site has taken over (epoch {site.Epoch}), and nothing is served here any more. Make this site its backup: slogger seed."
-            : $"Cluster \"{cluster}\": this site is a backup (epoch {site.Epoch}): start its processes with slogger backup; slogger failover makes it the primary.");
+        throw site.Role == SiteRole.Deposed
+            ? Deposed(cluster, site)
+            : new MetadataException($"Cluster \"{cluster}\": this site is a backup (epoch {site.Epoch}): start its processes with slogger backup; slogger failover makes it the primary.");
     }
+
+    private static MetadataException Deposed(string cluster, SiteState site) =>
+        new($"Cluster \"{cluster}\": another site has taken over (epoch {site.Epoch}), and nothing is served here any more. Make this site its backup: slogger seed.");
+
+    private static MetadataException NeverABackup(string cluster) =>
+        new($"Cluster \"{cluster}\" serves, and was never a backup: start its processes with slogger serve, or give the backup metadata of its own (--metadata), or the cluster another name.");
 }

@@ -42,6 +42,37 @@ internal sealed unsafe partial class Client
         }
     }
 
+    // A backup's store is read at the ends of versions: whoever waits there, or holds it up, would keep it from the next one.
+    private string? BackupRefusalOf(CommandKind kind) => kind switch
+    {
+        CommandKind.Blocking => "READONLY You can't write against a read only replica.",
+        CommandKind.BlockingStream when HasArgument("BLOCK"u8) => "ERR SLOGGER nobody waits for new entries at a backup, which would hold up the next version: read without BLOCK, or wait at the primary",
+        CommandKind.Batch => "ERR SLOGGER this site is a backup: sessions work at the primary",
+        CommandKind.Peer => "ERR SLOGGER this site is a backup, and has no coordinator of cuts",
+        CommandKind.Dpr when !ArgumentIs(0, "DPR.INFO"u8) && !ArgumentIs(0, "DPR.CUT"u8) && !ArgumentIs(0, "DPR.WORLDLINE"u8) && !ArgumentIs(0, "DPR.PARTITIONS"u8) =>
+            "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
+        CommandKind.WaitAof => "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
+        CommandKind.Debug => "ERR SLOGGER DEBUG is not for a backup's Redis, which follows the primary's log",
+        CommandKind.Client when ArgumentIs(1, "PAUSE"u8) => "ERR SLOGGER a pause would hold up the versions that this backup follows: pause clients at the primary",
+        CommandKind.Config when ArgumentIs(1, "SET"u8) => BackupSetting(),
+        _ => null,
+    };
+
+    private string? BackupSetting()
+    {
+        for (int i = 2; i < ArgumentCount; i += 2)
+        {
+            string name = Encoding.ASCII.GetString(Argument(i));
+            if (FollowingSettings.Contains(name)) { return $"ERR SLOGGER '{name}' is set by the proxy while this Redis follows the primary's log"; }
+        }
+        return null;
+    }
+
+    private static readonly HashSet<string> FollowingSettings = new(StringComparer.OrdinalIgnoreCase)
+    {
+        "replica-read-only", "slave-read-only", "replica-ignore-maxmemory", "slave-ignore-maxmemory", "repl-timeout", "notify-keyspace-events", "tls-replication", "replica-serve-stale-data", "slave-serve-stale-data",
+    };
+
     private static readonly HashSet<string> OwnedSettings = new(StringComparer.OrdinalIgnoreCase)
     {
         "masterauth", "masteruser", "repl-diskless-load", "replica-serve-stale-data", "slave-serve-stale-data",

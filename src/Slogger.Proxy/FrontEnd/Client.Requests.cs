@@ -180,6 +180,12 @@ internal sealed unsafe partial class Client
         }
         if (_undecided && _loop.IsSharingKnown) { Decide(); }
         bool mayForward = _loop.Gate.MayForward();
+        // On no upstream: what is given to one counts as under way.
+        if (_loop.Gate.IsShut)
+        {
+            Wait(Waiting.Room);
+            return null;
+        }
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
             if (_loop.IsSharedFull || !mayForward)
@@ -345,6 +351,11 @@ internal sealed unsafe partial class Client
         }
         // Its end may be among what has come: if its version is over, that is held back.
         _ = _loop.Gate.MayForward();
+        if (_loop.Gate.IsShut)
+        {
+            Wait(Waiting.Room);
+            return false;
+        }
         byte* p = _input.Head, end = _input.Tail;
         while (p < end)
         {

@@ -40,6 +40,7 @@ internal sealed unsafe partial class Client
         // Spelled as the proxy's own requests are it would not show in MONITOR.
         if (InternalRequest.IsSpelled(Argument(0))) { p[_loop.Arguments[0].Offset] -= 32; }
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
+        if (_loop.Shard.IsFollowing && BackupRefusalOf(kind) is { } notAtBackup) { return RefuseCommand(notAtBackup); }
         if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (kind == CommandKind.Batch) { return HandleBatch(); }
         if (kind == CommandKind.Peer) { return HandlePeer(); }

@@ -147,6 +147,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
+            if (_quiet is not null) { CheckQuiet(); }
             if (_heldBatches.Count > 0) { CheckHeldBatches(); }
             if (_withholdings.Count > 0) { CheckWithholdings(); }
             Resume();

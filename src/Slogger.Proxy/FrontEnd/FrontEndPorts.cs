@@ -35,6 +35,9 @@ internal interface IShardPort : IVersionSource
     /// marker of the last version.</summary>
     bool IsEnding => false;
 
+    /// <summary>Whether the store follows a primary: it is read only, at the ends of versions.</summary>
+    bool IsFollowing => false;
+
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 

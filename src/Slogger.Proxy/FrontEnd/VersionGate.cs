@@ -82,28 +82,36 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     public long RepliesHeldUntil { get; private set; }
 
     /// <summary>The version of what is forwarded now on a dedicated upstream: while that is held, the next.</summary>
-    public long OpenForDedicated => Holding ? _pendingNext : Open;
+    public long OpenForDedicated => _isHolding ? _pendingNext : Open;
 
     /// <summary>The version that has certainly been opened at Redis.</summary>
     public long Answered { get; private set; } = source.OpenVersion;
 
     /// <summary>Dedicated upstreams hold back what they are given.</summary>
-    public bool Holding { get; private set; }
+    public bool Holding => _isHolding || IsShut;
+
+    private bool _isHolding;
+
+    /// <summary>Nothing is forwarded at all: see <see cref="FrontEndLoop.HoldAsync"/>.</summary>
+    public bool IsShut { get; private set; }
 
     /// <summary>Whether there are other shards, which close the same versions.</summary>
     public bool IsPunctual => _isPunctual;
 
     /// <summary>They hold back even what runs at a time that nobody knows.</summary>
-    public bool HoldsInexact => Holding && _isPunctual;
+    public bool HoldsInexact => (_isHolding && _isPunctual) || IsShut;
 
     /// <summary>The version that is open has ended, and its marker is still to be sent.</summary>
-    public bool IsDue => _isPunctual && (_pending is not null || (!_inFlight && FrontEndLoop.Microseconds() >= _deadline));
+    public bool IsDue => IsShut || IsEndDue;
+
+    private bool IsEndDue => _isPunctual && (_pending is not null || (!_inFlight && FrontEndLoop.Microseconds() >= _deadline));
 
     /// <summary>Asked after something was received, before it is forwarded on the shared upstream. False: not before the marker
     /// is sent; see <see cref="FrontEndLoop.WaitForRoom"/>.</summary>
     public bool MayForward()
     {
-        if (!IsDue) { return true; }
+        if (IsShut) { return false; }
+        if (!IsEndDue) { return true; }
         Turn(FrontEndLoop.Microseconds());
         return _pending is null;
     }
@@ -164,7 +172,7 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
             }
             _pendingNext = _pending.Value.NextOpen;
             _pendingSince = now;
-            Holding = true;
+            _isHolding = true;
         }
         if (DedicatedExactInFlight > 0)
         {
@@ -237,14 +245,28 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
 
     private void Release()
     {
-        if (Holding)
+        if (_isHolding)
         {
-            Holding = false;
-            // What was held back runs from here on: the version that it belongs to is not empty.
-            _busy |= loop.HeldUpstreams.Count > 0;
-            loop.ReleaseHeldUpstreams();
-            if (_isPunctual) { loop.WakeFullClients(); }
+            _isHolding = false;
+            LetGo();
         }
         Arm();
+    }
+
+    /// <summary>Nothing is forwarded from now on, or everything again.</summary>
+    public void Shut(bool isShut)
+    {
+        if (isShut == IsShut) { return; }
+        IsShut = isShut;
+        if (!_isHolding) { LetGo(); }
+    }
+
+    private void LetGo()
+    {
+        if (IsShut) { return; }
+        // What was held back runs from here on: the version that it belongs to is not empty.
+        _busy |= loop.HeldUpstreams.Count > 0;
+        loop.ReleaseHeldUpstreams();
+        loop.WakeFullClients();
     }
 }

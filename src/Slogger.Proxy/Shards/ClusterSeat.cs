@@ -5,6 +5,7 @@ using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
@@ -50,6 +51,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
+    /// <summary>At a backup: what the site was when this process took the shard's stream, and the epoch with it. Null: the site serves.</summary>
+    public SiteState? FollowedSite { get; private set; }
+
     /// <summary>Whether the cluster was made for several shards.</summary>
     public bool HasPeers { get; private set; }
 
@@ -76,14 +80,18 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
-    public static async Task<ClusterSeat> TakeAsync(ServeOptions options, ILogSink report, CancellationToken stop)
+    public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogSink report, CancellationToken stop) => TakeAsync(options, report, follows: false, stop);
+
+    /// <summary>The same; of a site that is a backup, or is to be one, the shard's stream is taken.</summary>
+    /// <exception cref="MetadataException">It cannot.</exception>
+    public static async Task<ClusterSeat> TakeAsync(ServeOptions options, ILogSink report, bool follows, CancellationToken stop)
     {
         IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
         try
         {
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
             var seat = new ClusterSeat(metadata, options.Cluster, options.Shard, report);
-            await seat.JoinAsync(options, stop).ConfigureAwait(false);
+            await seat.JoinAsync(options, follows, stop).ConfigureAwait(false);
             return seat;
         }
         catch
@@ -93,7 +101,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
-    private async Task JoinAsync(ServeOptions options, CancellationToken stop)
+    private async Task JoinAsync(ServeOptions options, bool follows, CancellationToken stop)
     {
         long interval = (long)options.VersionInterval.TotalMicroseconds;
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
@@ -135,17 +143,43 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
         }
-        Epoch = await Metadata.TakeShardEpochAsync(
-            Cluster, Shard, $"{Environment.MachineName}:{Environment.ProcessId}", stop).ConfigureAwait(false);
+        if (follows && await Metadata.TakeStreamAsync(Cluster, Shard, stop).ConfigureAwait(false) is { Owner: > 0 } taken)
+        {
+            (FollowedSite, Epoch) = (taken.Site, taken.Owner);
+        }
+        else { Epoch = await Metadata.TakeShardEpochAsync(Cluster, Shard, Name, stop).ConfigureAwait(false); }
         WorldLineAtStart = record.WorldLine;
         See(await Metadata.ShardsAsync(Cluster, stop).ConfigureAwait(false));
-        if (!HasPeers) { return; }
+        // That of a backup is of no use: a failover begins another.
+        if (!HasPeers || FollowedSite is not null) { return; }
         await LearnGridAsync(0, stop).ConfigureAwait(false);
         if (settings.Grid[^1].IntervalUs != interval)
         {
             _report.Info($"shard {Shard}: versions are of {settings.Grid[^1].IntervalUs / 1000.0} ms, as the cluster has them; --version-interval counts where a cluster is made, slogger interval changes it");
         }
     }
+
+    /// <summary>The site has become the primary, and the shard is this process's.</summary>
+    public async Task TakeOverAsync(CancellationToken stop)
+    {
+        if (await RetryAsync(() => LearnGridAsync(0, stop), stop).ConfigureAwait(false) is null) { throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process"); }
+        FollowedSite = null;
+    }
+
+    /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>
+    public async Task<(long Epoch, string Name)> OwnerAsync(CancellationToken stop)
+    {
+        if (FollowedSite is not null)
+        {
+            SiteState site = await RetryAsync(() => Metadata.SiteAsync(Cluster, stop), stop).ConfigureAwait(false);
+            return (site.Streams.Length > Shard.Number ? site.Streams[Shard.Number].Owner : 0, "");
+        }
+        ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
+        return (record.Epoch, record.Owner);
+    }
+
+    /// <summary>This process, for people.</summary>
+    public static string Name => $"{Environment.MachineName}:{Environment.ProcessId}";
 
     // A number for this shard, if it has none yet.
     private async Task<ClusterSettings> AddAsync(CancellationToken stop)

@@ -92,7 +92,7 @@ internal sealed partial class LogShard
         switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop).ConfigureAwait(false))
         {
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
-                AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, new WorldLine(WorldLine));
+                AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, IsFollowing ? _log.WorldLine : new WorldLine(WorldLine), IsFollowing ? DatabaseAt(fetched.Offset) : 0);
                 _report.Info($"shard {_options.Shard}: checkpoint of {fetched.Bytes} bytes at offset {fetched.Offset}");
                 Trim();
                 return true;
@@ -105,13 +105,13 @@ internal sealed partial class LogShard
         }
     }
 
-    private void AddCheckpoint(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line) =>
+    private void AddCheckpoint(string file, StreamOrigin origin, string replicationId, long offset, WorldLine line, int database = 0) =>
         _checkpoints.Add(file, new Checkpoint
         {
             Origin = origin,
             ReplicationId = replicationId,
             Offset = offset,
-            Database = 0,
+            Database = database,
             WorldLine = line.Number,
             CreatedAt = DateTimeOffset.UtcNow,
         });

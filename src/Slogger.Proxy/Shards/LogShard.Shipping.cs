@@ -65,7 +65,7 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
     }
 
     // From here on the log is kept: what nobody needs any more but the backup. Before the backup has answered, all of it.
-    private long ShippedFrom => !Ships ? long.MaxValue : Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, SeededFrom);
+    private long ShippedFrom => !Ships || IsFollowing ? long.MaxValue : Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, SeededFrom);
 
     ShardId IPrimaryShard.Shard => _options.Shard;
 

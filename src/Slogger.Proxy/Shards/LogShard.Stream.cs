@@ -143,6 +143,8 @@ internal sealed partial class LogShard
 
     protected override async Task EndWorkersAsync()
     {
+        if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }
+        await EndFollowingAsync().ConfigureAwait(false);
         _link?.Dispose();
         await EndShippingAsync().ConfigureAwait(false);
         _syncWanted.Set();

@@ -96,7 +96,7 @@ internal abstract class RedisShard : VersionedShard
         try
         {
             ProbeResult now = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
-            return now.IsUsable && now.Facts!.RunId == _facts?.RunId;
+            return (now.IsUsable || (IsFollowing && now.Problem == RedisProblem.NotMaster)) && now.Facts!.RunId == _facts?.RunId;
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
         {

@@ -111,11 +111,11 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
         {
             await guard.CommandAsync(["PING"], stop).ConfigureAwait(false);
             if (!HasShutOut) { await CloseConnectionsAsync(guard, stop).ConfigureAwait(false); }
-            ShardRecord record = await (isPatient ? seat.RecordAsync(stop) : RecordAsync(stop)).ConfigureAwait(false);
-            if (record.Epoch != seat.Epoch)
+            (long epoch, string owner) = await (isPatient ? seat.OwnerAsync(stop) : OwnerAsync(stop)).ConfigureAwait(false);
+            if (epoch != seat.Epoch)
             {
-                deposed(record.Owner);
-                throw new RedisException(RedisProblem.Closed, $"shard {seat.Shard} has been taken by another proxy ({record.Owner})");
+                deposed(owner);
+                throw new RedisException(RedisProblem.Closed, $"shard {seat.Shard} has been taken by another process ({owner})");
             }
             _guard = guard;
         }
@@ -127,13 +127,13 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
     }
 
     // Not for ever: others wait for their turn, and the guard may be found to live when it is theirs.
-    private async Task<ShardRecord> RecordAsync(CancellationToken stop)
+    private async Task<(long Epoch, string Name)> OwnerAsync(CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(SqlLimit);
         try
         {
-            return await seat.RecordAsync(limit.Token).ConfigureAwait(false);
+            return await seat.OwnerAsync(limit.Token).ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
         {

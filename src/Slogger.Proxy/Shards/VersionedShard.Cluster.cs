@@ -27,14 +27,17 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     private bool HasGridCuts => _seat.Finder == FinderKind.Approximate || !_seat.HasPeers;
 
-    // Before the recorder is made.
+    // The cluster's other shards, and the recorder of cuts.
     private void JoinCluster()
     {
-        if (!_seat.HasPeers) { return; }
-        _link = new CoordinatorLink(_seat, _report, this);
-        _coordinator = new CutCoordinator(_seat, _report);
-        _pulse = new ClusterPulse(_seat, this, _link, _coordinator);
-        if (!HasGridCuts) { _trail = new DependencyTrail(_seat.Shard, _seat.ShardCount); }
+        if (_seat.HasPeers)
+        {
+            _link = new CoordinatorLink(_seat, _report, this);
+            _coordinator = new CutCoordinator(_seat, _report);
+            _pulse = new ClusterPulse(_seat, this, _link, _coordinator);
+            if (!HasGridCuts) { _trail = new DependencyTrail(_seat.Shard, _seat.ShardCount); }
+        }
+        _cuts = new CutRecorder(_seat, _report, this, _link);
     }
 
     private void StartBeating()

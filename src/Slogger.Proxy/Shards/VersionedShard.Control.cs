@@ -18,16 +18,16 @@ internal abstract partial class VersionedShard
     private static readonly TimeSpan ControlPeriod = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan MetadataRetryDelay = TimeSpan.FromMilliseconds(500);
     protected readonly CancellationTokenSource _ending = new();
-    private readonly StoreDoor _door = new();
+    protected readonly StoreDoor _door = new();
     private readonly SemaphoreSlim _attention = new(0, 1);
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
     private Task _watching = Task.CompletedTask;
     private SlotWatch? _slots;
-    private long _taken;
+    protected long _taken;
     private volatile bool _isStopping;
-    private volatile string _state = "starting";
+    protected volatile string _state = "starting";
 
     /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
     protected volatile bool _isAttached;
@@ -47,14 +47,20 @@ internal abstract partial class VersionedShard
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
         }
         OnTaken();
-        JoinCluster();
-        _cuts = new CutRecorder(_seat, _report, this, _link);
+        bool follows = _seat.FollowedSite is not null;
+        if (!follows) { JoinCluster(); }
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
             if (_clockMemory.Recall(MonotonicMicroseconds()) is { } noted) { _clock.Resume(noted, MonotonicMicroseconds(), WallMicroseconds()); }
             NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
+            if (follows)
+            {
+                await FollowAsync(stop).ConfigureAwait(false);
+                if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
+                return null;
+            }
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
             if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
         }
@@ -66,10 +72,15 @@ internal abstract partial class VersionedShard
         {
             return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
+        Start();
+        return null;
+    }
+
+    private void Start()
+    {
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
         StartBeating();
-        return null;
     }
 
     private async Task<ClusterSeat> TakeSeatAsync(CancellationToken stop)
@@ -79,7 +90,7 @@ internal abstract partial class VersionedShard
         {
             try
             {
-                return await ClusterSeat.TakeAsync(_options, _report, stop).ConfigureAwait(false);
+                return await ClusterSeat.TakeAsync(_options, _report, MayFollow, stop).ConfigureAwait(false);
             }
             catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
             {
@@ -96,7 +107,7 @@ internal abstract partial class VersionedShard
     {
         _loop = loop;
         _moves?.Attach(loop);
-        _control = Task.Run(() => OpenAndControlAsync(_ending.Token), CancellationToken.None);
+        _control = Task.Run(() => _seat.FollowedSite is null ? OpenAndControlAsync(_ending.Token) : FollowAndControlAsync(_ending.Token), CancellationToken.None);
     }
 
     private async Task OpenAndControlAsync(CancellationToken stop)
@@ -172,13 +183,16 @@ internal abstract partial class VersionedShard
         }
     }
 
+    /// <summary>Returns when there may be something to do, and after a second at the latest. The control task.</summary>
+    protected Task AttentionAsync(CancellationToken stop) => _attention.WaitAsync(ControlPeriod, stop);
+
     private async Task ControlAsync(CancellationToken stop)
     {
         while (!stop.IsCancellationRequested)
         {
             try
             {
-                await _attention.WaitAsync(ControlPeriod, stop).ConfigureAwait(false);
+                await AttentionAsync(stop).ConfigureAwait(false);
                 if (_door.IsSuspected) { await ResolveSuspicionAsync(stop).ConfigureAwait(false); }
                 NoteClock();
                 await MaintainAsync(stop).ConfigureAwait(false);
@@ -305,13 +319,13 @@ internal abstract partial class VersionedShard
     }
 
     // Opens the front end. After a rollback every client learns of it first.
-    private void Reopen(Boundary? rolledBack)
+    protected void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
         PublishBranches();
         IStoreConnector connector = Connector;
         long taken = _taken;
-        if (!_isStopping) { _state = "serving"; }
+        if (!_isStopping && !IsFollowing) { _state = "serving"; }
         loop.Post(() =>
         {
             loop.Store = connector;

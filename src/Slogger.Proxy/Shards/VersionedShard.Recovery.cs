@@ -19,6 +19,9 @@ internal abstract partial class VersionedShard
     protected IReadOnlyList<WorldLineRecord> _lines = [];
 
     private readonly StageTimes _stages = new();
+
+    // The world-line that SQL has noted as entered when a failover opened the shard.
+    private WorldLine _entered;
     private bool _seedUsed;
 
     // What clients have yet to be told, should the recovery that restored it be cut short and end with another attempt.
@@ -51,7 +54,7 @@ internal abstract partial class VersionedShard
             WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
             WorldLine current = recorded.WorldLine;
             // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
-            long entered = 0;
+            long entered = _entered.Number;
             if (!atStart && current.Number > WorldLine)
             {
                 await LeaveForAsync(current, stop).ConfigureAwait(false);

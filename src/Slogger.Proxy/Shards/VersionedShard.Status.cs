@@ -10,6 +10,9 @@ internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
 
+    /// <summary>What a shard tells that follows; null: it does not.</summary>
+    protected virtual string? FollowingText(FrontEndLoop loop) => null;
+
     /// <summary>The lines about another site.</summary>
     protected virtual void AppendSite(Action<string, object> line)
     {
@@ -18,6 +21,7 @@ internal abstract partial class VersionedShard
     /// <inheritdoc />
     public string InfoText(FrontEndLoop loop)
     {
+        if (FollowingText(loop) is { } following) { return following; }
         ShardStatus status = default;
         lock (_machineLock)
         {

@@ -41,8 +41,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private Marker _pendingMarker;
     private readonly Lock _cutLock = new();
     private WorldPoint _recordedCut;
-    private long _committed;
-    private long _worldLine;
+    protected long _committed;
+    protected long _worldLine;
     private int _changedElsewhere;
     private Version _peersWaitUntil;
 
@@ -57,7 +57,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
-    private static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
+    protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
@@ -84,7 +84,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             lock (_cutLock) { return _recordedCut; }
         }
 
-        private set
+        protected set
         {
             lock (_cutLock) { _recordedCut = value; }
         }

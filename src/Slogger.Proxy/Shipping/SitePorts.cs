@@ -1,6 +1,7 @@
 // What a proxy is given by whoever knows how sites speak with each other (Slogger.Sites).
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 
 namespace Slogger.Proxy.Shipping;
 
@@ -10,8 +11,11 @@ internal sealed record SitePorts
     /// <summary>The way to the backup's process for this shard; null: nothing is shipped.</summary>
     public IShipConnector? Way { get; init; }
 
-    /// <summary>Has commands of two sites served for this shard until what it returns is disposed, with the site's metadata; null: there are none.</summary>
-    public Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable>>? Serve { get; init; }
+    /// <summary>Receives the primary's stream while the site is a backup; null: it must be none.</summary>
+    public IStreamIntake? Intake { get; init; }
+
+    /// <summary>Has commands of two sites served for this shard until what it returns is disposed, with the site's metadata; nothing, where they are served already. Null: there are none.</summary>
+    public Func<IPrimaryShard, IMetadataStore, CancellationToken, Task<IAsyncDisposable?>>? Serve { get; init; }
 }
 
 /// <summary>What a site needs cannot be had: an address, for example.</summary>

@@ -12,6 +12,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Seeding;
@@ -20,31 +21,14 @@ using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Backup;
 
-/// <summary>The store of a stream.</summary>
-internal interface IBackupStore
-{
-    /// <summary>A life of the stream begins, or is gone on with by this process: what is applied from now on is of it. What the store holds of another goes on being shown, and is given up at the first
-    /// <see cref="BringToAsync"/>: that begins with the checkpoint at the life's base (<see cref="StreamDisk.Checkpoints"/>). Loads nothing yet. Tried again if it throws.</summary>
-    /// <returns>Where the store is in this life; the default: nowhere yet.</returns>
-    Task<WorldPoint> BeginAsync(StreamLife life, CancellationToken stop);
-
-    /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
-    Task BringToAsync(Boundary end, CancellationToken stop);
-}
-
-/// <summary>A life of a stream.</summary>
-/// <param name="Generation">Its number: what is kept of a store's state is kept with it.</param>
-/// <param name="Base">Where its log begins: at the offset of the copy that it was seeded with.</param>
-/// <param name="Floor">The first version that it can be brought to.</param>
-internal readonly record struct StreamLife(long Generation, LogIndex Base, WorldPoint Floor);
-
 /// <summary>One stream.</summary>
 internal sealed class BackupStream : IAsyncDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(200), LookPeriod = TimeSpan.FromMilliseconds(500);
 
     private readonly StreamDisk _disk;
-    private readonly IBackupStore _store;
+    private readonly IFollowingStore _store;
+    private readonly Action<string>? _onFailed;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
     private readonly long _owned;
@@ -68,9 +52,11 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <param name="cluster">The cluster.</param>
     /// <param name="onHeld">Is told what the stream holds.</param>
     /// <param name="report">For people.</param>
-    public BackupStream(StreamDisk disk, ShardId stream, IBackupStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+    /// <param name="onFailed">Is told why it cannot go on.</param>
+    public BackupStream(
+        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report, Action<string>? onFailed = null)
     {
-        (_disk, _store, _metadata, _cluster, _onHeld, _report, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, stream, site.Streams[stream.Number].Owner);
+        (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, onFailed, stream, site.Streams[stream.Number].Owner);
         _living = Task.Run(() => LiveAsync(site));
     }
 
@@ -140,6 +126,15 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
     public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
 
+    /// <summary>Has something done to the log while nothing is appended.</summary>
+    /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
+    public Task WithLogAsync(Action change)
+    {
+        if (Receiver is { } receiver) { return receiver.WithLogAsync(change); }
+        change();
+        return Task.CompletedTask;
+    }
+
     /// <summary>Stops. Disk and log are their owner's to close.</summary>
     public async ValueTask DisposeAsync()
     {
@@ -179,8 +174,7 @@ internal sealed class BackupStream : IAsyncDisposable
             return holds ? await ChangeAsync(s => new(s.Seeded(Stream, state.Generation), null)).ConfigureAwait(false)
                 : await ReseedAsync(state.Generation, "the data directory holds no log of it").ConfigureAwait(false);
         }
-        bool isSeeded = holds && state.Phase != StreamPhase.Empty;
-        WorldPoint applied = isSeeded ? await BeginStoreAsync(state.Generation).ConfigureAwait(false) : default;
+        WorldPoint applied = holds && state.Phase != StreamPhase.Empty ? _store.Applied : default;
         LifeEnd end;
         var life = new LivingStream(_disk, Stream, _store, _badCopy, applied, site, _metadata, _cluster, _onHeld, _report);
         await using (life.ConfigureAwait(false))
@@ -235,23 +229,6 @@ internal sealed class BackupStream : IAsyncDisposable
         }
     }
 
-    private async Task<WorldPoint> BeginStoreAsync(long generation)
-    {
-        Seed seed = _disk.Seed!;
-        while (true)
-        {
-            try
-            {
-                return await _store.BeginAsync(new(generation, seed.Base, seed.Floor), _stop.Token).ConfigureAwait(false);
-            }
-            catch (Exception e) when (e is not OperationCanceledException)
-            {
-                _report.Warn($"stream {Stream}: its store cannot be used, and it is tried again: {e.Message}");
-            }
-            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
-        }
-    }
-
     private async Task BeginLogAsync()
     {
         Seed seed = _disk.Seed!;
@@ -259,7 +236,7 @@ internal sealed class BackupStream : IAsyncDisposable
         {
             try
             {
-                bool isGood = await Task.Run(_disk.Begin).ConfigureAwait(false);
+                bool isGood = await _store.RenewAsync(_disk.Begin, _stop.Token).ConfigureAwait(false);
                 _badCopy = isGood ? null : seed.Id;
                 if (isGood) { _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to {seed.Floor} first"); }
                 else { _report.Error($"stream {Stream}: the copy that it was seeded with is damaged (its checksum is another one): it is deleted, and another one is asked for"); }
@@ -316,5 +293,6 @@ internal sealed class BackupStream : IAsyncDisposable
     {
         _failure = why;
         _report.Error($"stream {Stream}: cannot be received any more: {why}");
+        _onFailed?.Invoke(why);
     }
 }

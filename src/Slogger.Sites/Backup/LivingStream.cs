@@ -8,6 +8,8 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
+using Slogger.Proxy.Shards;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 
@@ -37,11 +39,13 @@ internal readonly record struct LifeEnd(LifeEndKind Kind, string Why);
 /// <summary>One life.</summary>
 internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 {
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100);
+    private const int QuickLooks = 200;
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(1), SlowLookPause = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
     private readonly ShardId _stream;
-    private readonly IBackupStore _store;
+    private readonly long _owned;
+    private readonly IFollowingStore _store;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
     private readonly ILogSink _report;
@@ -56,12 +60,14 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private WorldPoint _applied;
     private TimeSpan _applyTime;
     private volatile bool _isFrozen;
+    private string? _told;
 
     /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
     public LivingStream(
-        StreamDisk disk, ShardId stream, IBackupStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+        StreamDisk disk, ShardId stream, IFollowingStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
     {
         (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) = (disk.Log, stream, store, metadata, cluster, onHeld, report, applied, site.Role != SiteRole.Backup);
+        _owned = site.Streams[stream.Number].Owner;
         Receiver = new(disk, stream, badCopy, applied, site, metadata, cluster, this, report);
         _applying = Task.Run(ApplyAsync);
     }
@@ -147,9 +153,15 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     {
         try
         {
-            await foreach (WorldPoint to in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            await foreach (WorldPoint told in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
             {
-                while (!await BroughtAsync(to).ConfigureAwait(false)) { await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false); }
+                WorldPoint to = told;
+                while (!await BroughtAsync(to).ConfigureAwait(false))
+                {
+                    await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+                    // Whatever hindered it may not concern a later one.
+                    if (_targets.Reader.TryRead(out WorldPoint later)) { to = later; }
+                }
                 await Receiver.AppliedAsync(to).ConfigureAwait(false);
             }
         }
@@ -163,32 +175,67 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     {
         try
         {
-            Boundary end = _log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            // Before the first version has ended the log's own beginning is a place to go to.
+            Boundary end = _log.BoundaryAtOrBelow(to.Version)
+                ?? (to.Version == _log.FirstVersion.Previous ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
             long began = Stopwatch.GetTimestamp();
             await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
             lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
+            _told = null;
             return true;
         }
         catch (Exception e) when (e is not OperationCanceledException)
         {
-            _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+            if (e.Message != _told) { _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
+            _told = e.Message;
             return false;
         }
     }
 
+    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at the store.
     private async Task OpenAsync(SiteEpoch number)
+    {
+        Task promoting = PromoteAsync();
+        SiteState? site = await OpenedAsync(number).ConfigureAwait(false);
+        await promoting.ConfigureAwait(false);
+        for (int looks = 0; site is not null && !_stop.IsCancellationRequested; looks++)
+        {
+            if (site.Role is SiteRole.Primary or SiteRole.HandingOver)
+            {
+                _store.TakeOver(site);
+                return;
+            }
+            await Task.Delay(looks < QuickLooks ? LookPause : SlowLookPause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            site = await SiteAsync(site).ConfigureAwait(false);
+        }
+    }
+
+    private async Task PromoteAsync()
+    {
+        try
+        {
+            await _store.PromoteAsync(_stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e)
+        {
+            if (!_stop.IsCancellationRequested) { _report.Warn($"stream {_stream}: its store could not be made a primary's, and is restored from the log: {e.Message}"); }
+        }
+    }
+
+    private async Task<SiteState?> OpenedAsync(SiteEpoch number)
     {
         while (!_stop.IsCancellationRequested)
         {
             try
             {
-                SiteAnswer answer = await _metadata.ChangeSiteAsync(_cluster, site => site.Open(number, _stream), _stop.Token).ConfigureAwait(false);
-                if (answer.Error is { } error) { _report.Error($"stream {_stream}: {error}"); }
-                return;
+                SiteAnswer answer = await _metadata.OpenStreamAsync(_cluster, number, _stream, _owned, ClusterSeat.Name, _stop.Token).ConfigureAwait(false);
+                if (answer.Error is not { } error) { return answer.Site; }
+                ((IStreamOwner)this).OnFailed(error);
+                return null;
             }
             catch (OperationCanceledException)
             {
-                return;
+                return null;
             }
             catch (MetadataUnavailableException)
             {
@@ -196,9 +243,22 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
             }
             catch (MetadataException e)
             {
-                _report.Error($"stream {_stream}: cannot be opened: {e.Message}");
-                return;
+                ((IStreamOwner)this).OnFailed(e.Message);
+                return null;
             }
+        }
+        return null;
+    }
+
+    private async Task<SiteState> SiteAsync(SiteState known)
+    {
+        try
+        {
+            return await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is MetadataException or OperationCanceledException)
+        {
+            return known;
         }
     }
 

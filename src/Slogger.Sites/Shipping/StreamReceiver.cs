@@ -75,6 +75,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private ShipMessage _message;
     private volatile bool _hasFailed;
     private int _failures;
+    private long _bytesReceived;
     private long _heardAt;
     private Told? _told;
     private Task _syncing = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
@@ -135,6 +136,9 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     /// <summary>How long its shipper has said nothing; null: it never has. For status.</summary>
     public TimeSpan? Silence => Volatile.Read(ref _heardAt) is > 0 and long at ? Stopwatch.GetElapsedTime(at) : null;
 
+    /// <summary>Bytes of the stream that have come, what came twice included. For status.</summary>
+    public long BytesReceived => Interlocked.Read(ref _bytesReceived);
+
     /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used again.</summary>
     /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
     public async ValueTask ReceivedAsync(ShipMessage message, IReplyLink link)
@@ -149,6 +153,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             {
                 if (_stop.IsCancellationRequested || _hasFailed) { return; }
                 (_link, _message) = (link, message);
+                Interlocked.Add(ref _bytesReceived, message.Bytes.Length);
                 _machine.Received(message.Request, _effects);
                 Perform();
                 isTaken = true;
@@ -177,6 +182,31 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
 
     /// <summary>The failover is decided, in SQL.</summary>
     public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => PostAsync(() => _machine.Decided(number, final, _effects));
+
+    /// <summary>Has something done to the log while nothing is appended.</summary>
+    /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
+    public async Task WithLogAsync(Action change)
+    {
+        var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        await PostAsync(() =>
+        {
+            if (_stop.IsCancellationRequested || _hasFailed)
+            {
+                done.SetCanceled(CancellationToken.None);
+                return;
+            }
+            try
+            {
+                change();
+                done.SetResult();
+            }
+            catch (Exception e)
+            {
+                done.SetException(e);
+            }
+        }).ConfigureAwait(false);
+        await done.Task.ConfigureAwait(false);
+    }
 
     /// <summary>Stops. The log is its owner's to close.</summary>
     public async ValueTask DisposeAsync()

@@ -1,0 +1,103 @@
+// A shard whose site is a backup: it has no machine and closes no versions; its store follows the primary's log (LogShard.Following), and the front end serves reads. When the site
+// has become the primary the same object goes on as a shard that was recovered, with what it has.
+using System.Diagnostics;
+using Slogger.Core.WorldLines;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Shards;
+
+internal abstract partial class VersionedShard
+{
+    /// <summary>Whether this shard follows if its site is a backup.</summary>
+    protected virtual bool MayFollow => false;
+
+    /// <inheritdoc />
+    public bool IsFollowing => _seat.FollowedSite is not null;
+
+    /// <summary>Begins to follow; the front end is not there yet. Expected failures as of a recovery.</summary>
+    protected virtual Task FollowAsync(CancellationToken stop) => throw new InvalidOperationException($"{_store.Name} follows nobody");
+
+    /// <summary>Follows until the site is the primary. Returns the final watermark's end, in the world-line that begins there.</summary>
+    protected virtual Task<Boundary> FollowToEndAsync(CancellationToken stop) => throw new InvalidOperationException($"{_store.Name} follows nobody");
+
+    /// <summary>The shard serves: what was only for following is given back.</summary>
+    protected virtual Task EndFollowingAsync() => Task.CompletedTask;
+
+    private async Task FollowAndControlAsync(CancellationToken stop)
+    {
+        try
+        {
+            if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
+            Task rehearsing = RehearseAsync(stop);
+            Boundary final = await FollowToEndAsync(stop).ConfigureAwait(false);
+            await rehearsing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            await TakeOverAsync(final, stop).ConfigureAwait(false);
+            await EndFollowingAsync().ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            return;
+        }
+        catch (Exception e) when (e is MetadataException or RecoveryRefusedException)
+        {
+            Fail(ProxyExit.Failed(e.Message, ""));
+            return;
+        }
+        catch (Exception e)
+        {
+            Fail(ProxyExit.Failed($"shard {_options.Shard}: following ended: {e}", "report this"));
+            return;
+        }
+        await ControlAsync(stop).ConfigureAwait(false);
+    }
+
+    // What a failover will ask of the metadata is asked once before: nothing is compiled or prepared for the first time when it counts.
+    private async Task RehearseAsync(CancellationToken stop)
+    {
+        try
+        {
+            ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            await _seat.LinesUpToAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+            await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+            await _seat.LearnGridAsync(0, stop).ConfigureAwait(false);
+            // Of an epoch that nobody ever takes: refused.
+            await _seat.Metadata.OpenStreamAsync(_seat.Cluster, new(-1), _seat.Shard, _seat.Epoch, ClusterSeat.Name, stop).ConfigureAwait(false);
+        }
+        catch (MetadataException)
+        {
+            // Then it is slower.
+        }
+    }
+
+    private async Task TakeOverAsync(Boundary final, CancellationToken stop)
+    {
+        long began = Stopwatch.GetTimestamp();
+        _stages.Begin();
+        await _seat.TakeOverAsync(stop).ConfigureAwait(false);
+        _stages.Passed("grid");
+        lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
+        Volatile.Write(ref _worldLine, final.WorldLine.Number);
+        JoinCluster();
+        Start();
+        _entered = final.WorldLine;
+        // Whoever has read here, or waits, learns that another world-line has begun.
+        _owedRollback = final;
+        while (true)
+        {
+            try
+            {
+                _taken = _door.Take();
+                await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+                break;
+            }
+            catch (Exception e) when (e is RedisException or MetadataUnavailableException or IOException)
+            {
+                _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
+                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+            }
+        }
+        _report.Info($"shard {_options.Shard}: is the primary's from version {final.Version} on, in world-line {final.WorldLine}, {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.0} ms after the last shard of the site was open ({_stages})");
+    }
+}

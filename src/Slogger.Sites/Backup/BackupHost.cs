@@ -1,0 +1,38 @@
+// The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard, has its Redis follow, serves reads; and when
+// its site has taken over it goes on as the shard of a primary, in the same process, with the same log, store and connections.
+using Slogger.Core.Sites;
+using Slogger.Grpc.Server;
+using Slogger.Log;
+using Slogger.Metadata;
+using Slogger.Proxy;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
+using Slogger.Redis.Connections;
+using Slogger.Sites.Shipping;
+
+namespace Slogger.Sites.Backup;
+
+/// <summary>Runs a process of a backup.</summary>
+internal static class BackupHost
+{
+    private static Task? s_ready;
+
+    /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    {
+        (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);
+        if (failed is not null) { return failed; }
+        (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
+        if (failed is not null) { return failed; }
+        _ = s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]);
+        await using var intake = new StreamIntake(options, credentials, server!, log);
+        using GrpcShipConnector? way = PrimaryHost.WayOf(options.Site, credentials);
+        return await ProxyHost.RunAsync(options, log, null, stop, site: new()
+        {
+            Way = way,
+            Intake = intake,
+            // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the beginning.
+            Serve = async (primary, metadata, starting) => intake.IsListening ? null : await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false),
+        }).ConfigureAwait(false);
+    }
+}

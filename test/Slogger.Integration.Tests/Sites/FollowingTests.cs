@@ -1,0 +1,251 @@
+// A backup of two shards with real Redis servers, fed by logs of real commands: readers see ends of versions only, whatever is restarted; after a failover both are at one version and
+// take writes.
+using System.Globalization;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Client;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Metadata;
+using Slogger.Proxy.Configuration;
+using Slogger.Redis.Connections;
+using Slogger.Redis.Replication;
+using Slogger.Sites.Backup;
+using Slogger.Sites.Failovers;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Integration.Tests.Sites;
+
+public sealed class FollowingTests : IAsyncLifetime
+{
+    private const int Streams = 2;
+    private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
+    private readonly Workspace _workspace = new();
+    private readonly RedisProcess[] _redis = new RedisProcess[Streams];
+    private readonly Host?[] _hosts = new Host?[Streams];
+    private readonly WrittenPrimary[] _primaries = new WrittenPrimary[Streams];
+    private readonly int[] _sitePorts = [Workspace.FreePort(), Workspace.FreePort()], _ports = [Workspace.FreePort(), Workspace.FreePort()];
+    private IMetadataStore _metadata = null!;
+
+    public async ValueTask InitializeAsync()
+    {
+        _metadata = MetadataStoreFactory.Create(Spec);
+        await _metadata.InitializeAsync();
+        await _metadata.GetOrCreateClusterAsync("c", new() { ShardCount = Streams, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
+        for (int s = 0; s < Streams; s++)
+        {
+            _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0");
+            _hosts[s] = Start(s);
+        }
+        for (int s = 0; s < Streams; s++) { await AnswersAsync(s); }
+        for (int s = 0; s < Streams; s++) { _primaries[s] = new(_workspace.Folder($"primary{s}"), s, "127.0.0.1", _sitePorts[s]); }
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        foreach (WrittenPrimary? primary in _primaries) { if (primary is not null) { await primary.DisposeAsync(); } }
+        foreach (Host? host in _hosts) { if (host is not null) { await host.StopAsync(); } }
+        await _metadata.DisposeAsync();
+        foreach (RedisProcess? redis in _redis) { redis?.Dispose(); }
+        _workspace.Dispose();
+    }
+
+    [Fact]
+    public async Task Readers_WhileVersionsAreApplied_SeeEndsOfVersionsOnly()
+    {
+        using var stop = new CancellationTokenSource();
+        Task<long>[] readers = [.. Enumerable.Range(0, 4).Select(i => ReadAsync(i % Streams, i / Streams, stop.Token))];
+        await WriteAsync(new Random(1), 600);
+        await AppliedAsync();
+        await stop.CancelAsync();
+        Assert.All(await Task.WhenAll(readers), seen => Assert.True(seen > 10, $"only {seen} different versions were seen"));
+        using RespClient client = await ConnectAsync(0);
+        Assert.StartsWith("READONLY", (await client.CallAsync("SET", "x", "1")).Text);
+        Assert.StartsWith("READONLY", (await client.CallAsync("BLPOP", "nothing", "0")).Text);
+        Assert.Contains("BLOCK", (await client.CallAsync("XREAD", "BLOCK", "0", "STREAMS", "s", "$")).Text);
+        Assert.Contains("backup", (await client.CallAsync("DPR.WAIT", "*", "0")).Text);
+        Assert.Contains("set by the proxy", (await client.CallAsync("CONFIG", "SET", "replica-read-only", "no")).Text);
+        Assert.Contains("role:backup", (await client.CallAsync("DPR.INFO")).Text);
+    }
+
+    [Fact]
+    public async Task Failover_BothAreAtOneVersionAndTakeWrites()
+    {
+        await WriteAsync(new Random(2), 300);
+        await AppliedAsync();
+        SiteState site = await FailOverAsync();
+        await AssertServesAsync(site);
+    }
+
+    [Fact]
+    public async Task ProcessAndRedis_RestartedWhileVersionsCome_GoOn()
+    {
+        var random = new Random(3);
+        await WriteAsync(random, 100);
+        await AppliedAsync();
+        // The process, over the same Redis; then Redis; then both.
+        await RestartAsync(0);
+        await WriteAsync(random, 100);
+        await AppliedAsync();
+        _redis[1].KillHard();
+        await WriteAsync(random, 50);
+        await _redis[1].RestartAsync();
+        await WriteAsync(random, 50);
+        await AppliedAsync();
+        await _hosts[0]!.StopAsync();
+        _redis[0].KillHard();
+        await WriteAsync(random, 50);
+        await _redis[0].RestartAsync();
+        _hosts[0] = Start(0);
+        await AppliedAsync();
+        SiteState site = await FailOverAsync();
+        await AssertServesAsync(site);
+        // A process that is started again serves as a primary's.
+        await RestartAsync(0);
+        await AssertServesAsync(site);
+    }
+
+    private string Spec => $"sqlite:{_workspace.File("backup.db")}";
+
+    private Host Start(int stream)
+    {
+        var layer = new OptionLayer();
+        void Give(string name, string value) => layer.Values[name] = new OptionTexts([value], "the test");
+        Give("listen", $"127.0.0.1:{_ports[stream]}");
+        Give("redis", $"127.0.0.1:{_redis[stream].Port}");
+        Give("data", _workspace.Folder($"backup{stream}"));
+        Give("metadata", Spec);
+        Give("cluster", "c");
+        Give("shard", stream.ToString(CultureInfo.InvariantCulture));
+        Give("site-listen", $"127.0.0.1:{_sitePorts[stream]}");
+        OptionsResult<ServeOptions> options = ServeOptionsReader.ReadBackup(layer, new OptionLayer());
+        Assert.Empty(options.Errors);
+        return new Host(options.Options!, stream);
+    }
+
+    private async Task RestartAsync(int stream)
+    {
+        await _hosts[stream]!.StopAsync();
+        _hosts[stream] = Start(stream);
+        await AnswersAsync(stream);
+    }
+
+    private Task AnswersAsync(int stream) => Eventually.AsyncTrue("the process answers", Limit, async () =>
+    {
+        _hosts[stream]!.Check();
+        try
+        {
+            using RespClient client = await ConnectAsync(stream);
+            return (await client.CallAsync("DPR.INFO")).Text.Contains("shard:");
+        }
+        catch (IOException)
+        {
+            return false;
+        }
+    });
+
+    private Task<RespClient> ConnectAsync(int stream) => RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, _ports[stream]));
+
+    private async Task WriteAsync(Random random, int versions)
+    {
+        for (int i = 0; i < versions; i++)
+        {
+            foreach (WrittenPrimary primary in _primaries) { primary.Write(random); }
+            foreach (WrittenPrimary primary in _primaries) { primary.Record(new Version(_primaries.Min(p => p.Written))); }
+            if (random.Next(4) == 0) { await Task.Delay(random.Next(8)); }
+        }
+    }
+
+    private Task AppliedAsync() => Eventually.AsyncTrue("all is applied", Limit, async () =>
+    {
+        foreach (Host? host in _hosts) { host!.Check(); }
+        try
+        {
+            for (int s = 0; s < Streams; s++)
+            {
+                using RespClient client = await ConnectAsync(s);
+                if (!(await client.CallAsync("DPR.INFO")).Text.Contains($"applied:1:{_primaries[s].Written}\r\n")) { return false; }
+                Assert.Equal(_primaries[s].Written.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", "b")).Text);
+            }
+            return true;
+        }
+        catch (ConnectionLostException)
+        {
+            // It starts, or its store was just lost.
+            return false;
+        }
+    });
+
+    // Returns how many different versions it has seen.
+    private async Task<long> ReadAsync(int stream, int way, CancellationToken stop)
+    {
+        using RespClient client = await ConnectAsync(stream);
+        long last = 0, seen = 0;
+        while (!stop.IsCancellationRequested)
+        {
+            RespValue both = way == 0 ? await client.DoAsync("MGET", "a", "b") : await client.DoAsync("EVAL", "return redis.call('mget', 'a', 'b')", "0");
+            Assert.Equal(both.Items[0].Text, both.Items[1].Text);
+            long now = both.Items[0].IsNull ? 0 : long.Parse(both.Items[0].Text, CultureInfo.InvariantCulture);
+            Assert.True(now >= last, $"{now} was read after {last}");
+            if (now > last) { seen++; }
+            last = now;
+        }
+        return seen;
+    }
+
+    private async Task<SiteState> FailOverAsync()
+    {
+        List<GrpcChannel> channels = [.. _sitePorts.Select(p => new GrpcChannel("127.0.0.1", p, new GrpcChannelOptions()))];
+        using var limit = new CancellationTokenSource(Limit);
+        await Eventually.AsyncTrue("all streams count", Limit, async () => (await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == Slogger.Core.Sites.StreamPhase.Counts));
+        FailoverOutcome outcome = await new FailoverManager(_metadata, "c", channels, 0, new LineSink("failover")).RunAsync([], limit.Token);
+        channels.ForEach(c => c.Dispose());
+        Assert.Null(outcome.Error);
+        return outcome.Site!;
+    }
+
+    private async Task AssertServesAsync(SiteState site)
+    {
+        string final = site.Final!.Value.Version.Number.ToString(CultureInfo.InvariantCulture);
+        for (int s = 0; s < Streams; s++)
+        {
+            int stream = s;
+            await Eventually.AsyncTrue("the shard takes writes, and commits them", Limit, async () =>
+            {
+                _hosts[stream]!.Check();
+                try
+                {
+                    using RespClient client = await ConnectAsync(stream);
+                    RespValue set = await client.CallAsync("SET", stream == 0 ? "k" : "key{b}x", "1");
+                    if (set.IsError && set.Text.StartsWith("MOVED", StringComparison.Ordinal)) { return true; }
+                    return !set.IsError && (await client.CallAsync("DPR.WAIT", "*", "5000")) is { IsError: false } wait && wait.Items[2].Number == 1;
+                }
+                catch (IOException)
+                {
+                    return false;
+                }
+            });
+            using RespClient store = await _redis[s].ConnectAsync();
+            Assert.Equal((final, final), ((await store.CallAsync("GET", "a")).Text, (await store.CallAsync("GET", "b")).Text));
+        }
+    }
+
+    /// <summary>A process of the backup, in this one.</summary>
+    private sealed class Host
+    {
+        private readonly CancellationTokenSource _stop = new();
+        private readonly Task<ProxyExit> _running;
+
+        public Host(ServeOptions options, int stream) => _running = Task.Run(() => BackupHost.RunAsync(options, new LineSink($"backup {stream}"), _stop.Token));
+
+        public void Check() => Assert.False(_running.IsCompleted, _running.IsCompleted ? $"it ended: {_running.Result.Problem}" : "");
+
+        public async Task StopAsync()
+        {
+            await _stop.CancelAsync();
+            Assert.True((await _running).IsDone, _running.Result.Problem);
+        }
+    }
+}

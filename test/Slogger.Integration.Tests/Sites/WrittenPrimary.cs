@@ -1,0 +1,111 @@
+// Primaries of a backup's test without stores of their own: logs of real commands, cut into versions, and shipped. In each version keys a and b are set to the same number, one after
+// the other: who sees the end of a version, at any stream, sees them equal.
+using System.Buffers;
+using System.Globalization;
+using Slogger.Core.Shards;
+using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
+using Slogger.Core.Time;
+using Slogger.Core.WorldLines;
+using Slogger.Grpc.Client;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
+using Slogger.Redis.Rdb;
+using Slogger.Sites.Shipping;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Integration.Tests.Sites;
+
+internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
+{
+    public const string ReplicationId = "0123456789abcdef0123456789abcdef01234567";
+    public const long Base = 1000;
+    private readonly string _empty;
+    private readonly GrpcShipConnector _way;
+    private readonly ShardShipper _shipper;
+    private readonly ArrayBufferWriter<byte> _bytes = new();
+    private long _cut;
+
+    public WrittenPrimary(string directory, int shard, string host, int port)
+    {
+        Log = VersionLog.Open(new() { Directory = directory, Shard = new(shard), TailBytes = 1 << 20 });
+        _empty = Path.Combine(directory, "empty.rdb");
+        File.WriteAllBytes(_empty, RdbFile.Empty());
+        if (Log.IsEmpty) { Log.Begin(new(ReplicationId, Base, 0), WorldLine.First, new(1)); }
+        _way = new(host, port, new GrpcChannelOptions(), isGzip: false);
+        _shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new(), _way, this, new LineSink($"primary {shard}"));
+    }
+
+    public VersionLog Log { get; }
+
+    public long Written { get; private set; }
+
+    public ShipperStatus Status => _shipper.Status;
+
+    public WorldPoint RecordedCut => new(WorldLine.First, new(Interlocked.Read(ref _cut)));
+
+    public bool IsDeposed { get; private set; }
+
+    /// <summary>Writes a version: a and b, and some keys more; durable.</summary>
+    public void Write(Random random)
+    {
+        _bytes.Clear();
+        string number = (++Written).ToString(CultureInfo.InvariantCulture);
+        RespClient.Append(_bytes, ["SET", "a", number]);
+        for (int i = random.Next(5); i > 0; i--) { RespClient.Append(_bytes, ["RPUSH", $"list{random.Next(50)}", number]); }
+        if (random.Next(8) == 0) { RespClient.Append(_bytes, ["SET", "large", new string('x', random.Next(200_000))]); }
+        RespClient.Append(_bytes, ["SET", "b", number]);
+        Log.Append(_bytes.WrittenSpan);
+        long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
+        Log.AppendBoundary(new(Log.WorldLine, new(Written), Log.EndOffset, 0, HybridTimestamp.Of(now, 0)));
+        Log.Sync();
+        _shipper.Wake();
+    }
+
+    public void Record(Version cut)
+    {
+        Interlocked.Exchange(ref _cut, cut.Number);
+        _shipper.Wake();
+    }
+
+    public void HoldWrites(bool isHeld)
+    {
+    }
+
+    public void OnSeedWanted(long generation, string why)
+    {
+    }
+
+    // It began with an empty store.
+    public SeedCopy? CopyOf(long generation)
+    {
+        WorldPoint floor = new(WorldLine.First, new(1));
+        return Log.DurableEnd.Point < floor ? null : new(
+            new Seed($"empty {generation}", generation, new FileInfo(_empty).Length, new(ReplicationId, Base), new(WorldLine.First, Base, Version.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
+    }
+
+    public void OnShippingDeposed(Sender by, bool isSite) => IsDeposed = true;
+
+    public void OnShippingFailed(Exception e) => Assert.Fail(e.ToString());
+
+    public void OnWatermark(WorldPoint watermark)
+    {
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        await _shipper.DisposeAsync();
+        _way.Dispose();
+        Log.Dispose();
+    }
+}
+
+internal sealed class LineSink(string name) : ILogSink
+{
+    public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
+
+    public void Write(LogLevel level, string message) => TestContext.Current.TestOutputHelper?.WriteLine($"{DateTime.UtcNow:ss.ffffff} {name}: {level} {message}");
+}
