@@ -19,10 +19,12 @@ internal static class StatusReport
         "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
         "memory_bytes", "memory_live_bytes", "memory_limit_bytes", "disk_bytes", "keys", "commits_kept", "commit_last_ms",
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
+        "backup", "backup_state", "backup_problem", "backup_watermark", "backup_watermark_worldline", "backup_lag_ms", "backup_log_bytes", "backup_received_bytes", "backup_durable_bytes",
+        "backup_sent_bytes", "backup_bytes_per_sec", "backup_window_used_bytes", "backup_kept_bytes", "backup_budget_bytes", "writes_held",
     ];
 
     // Names stay strings in JSON even if they look like numbers.
-    private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version"];
+    private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup", "backup_state", "backup_problem"];
 
     /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
     public static List<KeyValuePair<string, string>> Parse(string text)
@@ -94,6 +96,19 @@ internal static class StatusReport
         {
             Row("log", Bytes(Get("log_bytes")));
             Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? Bytes(tail) + " of log since" : ""));
+        }
+        if (values.TryGetValue("backup", out string? backup))
+        {
+            string state = Get("backup_state"), problem = Get("backup_problem");
+            Row("backup", Join($"{backup}: {state}", problem is "none" or "?" ? "" : problem), state == "shipping" ? Color.Green : Color.Yellow);
+            if (values.ContainsKey("backup_watermark"))
+            {
+                Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, {Get("backup_lag_ms")} ms behind the cut");
+                Row("shipping", $"{Bytes(Get("backup_bytes_per_sec"))} per second, {Bytes(Get("backup_window_used_bytes"))} on the way, {Bytes(Get("backup_sent_bytes"))} sent");
+                Row(
+                    "kept for the backup", Join($"{Bytes(Get("backup_kept_bytes"))} of {Bytes(Get("backup_budget_bytes"))}", Get("writes_held") == "1" ? "writes of clients wait" : ""),
+                    Get("writes_held") == "1" ? Color.Yellow : null);
+            }
         }
         Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
         Row("operations", Count(Get("ops_per_sec")) + " per second");

@@ -157,6 +157,8 @@ public sealed class Shipper
     {
         if (State != ShipperState.Detached) return;
         State = ShipperState.Away;
+        // What has come since was not kept for it either.
+        _start = _durable.Offset;
         if (_isConnected) Greet(nowUs, effects);
     }
 
@@ -236,6 +238,12 @@ public sealed class Shipper
         if (at.Offset < _start)
         {
             AwaitSeed(SeedFor($"the log is kept from offset {_start} on, and the backup's ends at {at}"), effects);
+            return;
+        }
+
+        if (_options.AtBudget == BudgetChoice.Detach && _end.Offset - at.Offset >= _options.BudgetBytes)
+        {
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, further behind {_end} than the log is kept for it"), effects);
             return;
         }
 

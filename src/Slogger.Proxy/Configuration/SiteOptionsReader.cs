@@ -50,6 +50,10 @@ internal static class SiteOptionsReader
         {
             reader.Fail("backup", "ships the version log, which a Redis with --commit log has alone", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
         }
+        else if (!isBackup && site.Listen is not null && options.Commit != CommitMode.Log)
+        {
+            reader.Fail("site-listen", "is for a shard with a version log: no other can be switched over to another site", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
+        }
 
         if (isBackup && !reader.IsGiven("site-listen"))
         {
@@ -65,6 +69,11 @@ internal static class SiteOptionsReader
         if (site.Backup is null && Shipping.FirstOrDefault(name => reader.IsGiven(name) && !(isBackup && name == "site-lease")) is { } stray)
         {
             reader.Fail(stray, "is given without --backup", "add --backup HOST:PORT, or remove it");
+        }
+
+        if (site is { Lease: not null, OnBackupLag: BudgetChoice.Detach })
+        {
+            reader.Fail("on-backup-lag", "detach has the shard go on without its backup, and with --site-lease nothing would be committed then", "give stall, or leave --site-lease out");
         }
 
         if (site.BackupBudgetBytes < 2 * site.BackupWindowBytes)

@@ -23,7 +23,12 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly List<Client> _held = [];
 
     /// <summary>A client's next request is held.</summary>
-    public void WaitForHold(Client client) => _held.Add(client);
+    public void WaitForHold(Client client)
+    {
+        // It may take hours, in which many come and go.
+        if (_held.Count > 64 + (2 * Clients.Count)) { _held.RemoveAll(c => c.IsClosed); }
+        _held.Add(client);
+    }
 
     /// <summary>Less is held than before: each looks at its next request again.</summary>
     public void OnHoldEnded()

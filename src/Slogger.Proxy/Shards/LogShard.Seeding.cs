@@ -19,7 +19,7 @@ internal sealed partial class LogShard
     private long _copyWanted = -1;       // the generation; -1: none
     private long _copyBegunAt = long.MaxValue;
 
-    private string SeedDirectory => Path.Combine(_options.DataDirectory, "seed");
+    private string SeedDirectory => Path.Combine(_options.DataDirectory, "copies");
 
     // The log is kept from here on while a copy is made or sent.
     private long SeededFrom
@@ -49,10 +49,10 @@ internal sealed partial class LogShard
         Wake();
     }
 
-    // What an earlier process had copied is not sent any more.
-    private void ForgetOldSeeds()
+    // What an earlier process was sending is sent on.
+    private void FindCopy()
     {
-        if (Directory.Exists(SeedDirectory)) { Directory.Delete(SeedDirectory, recursive: true); }
+        lock (_seedLock) { _copy = CopyRecord.Find(SeedDirectory); }
     }
 
     private async Task MaintainSeedAsync(CancellationToken stop)
@@ -62,9 +62,10 @@ internal sealed partial class LogShard
         long wanted;
         lock (_seedLock)
         {
-            bool isDone = _copy is { } sent && status.State == ShipperState.Shipping && status.Generation == sent.Seed.Generation && status.BackedUp >= sent.Seed.Base;
+            bool isDone = _copy is { Seed: var sent } && status.State == ShipperState.Shipping
+                && (status.Generation > sent.Generation || (status.Generation == sent.Generation && status.BackedUp >= sent.Base));
             bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > _options.Site.BackupBudgetBytes;
-            if (isTooOld && !isDone) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
+            if (isTooOld && status.State == ShipperState.AwaitsSeed) { _report.Warn($"shard {_options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
             if (isDone || isTooOld || (_copy is { } made && (!made.IsPartOf(_log) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
             if (isDone) { _copyWanted = -1; }
             wanted = _copy is null ? _copyWanted : -1;
@@ -74,9 +75,9 @@ internal sealed partial class LogShard
 
     private void DropCopy()
     {
-        if (_copy is not { } copy) { return; }
+        if (_copy is null) { return; }
         _copy = null;
-        File.Delete(copy.File);
+        Directory.Delete(SeedDirectory, recursive: true);
     }
 
     private async Task MakeCopyAsync(long generation, CancellationToken stop)
@@ -99,14 +100,15 @@ internal sealed partial class LogShard
             // On a shard where nothing happens no version would end behind it.
             MarkChanged();
             if (await FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != ShardShipper.HistoryOf(_log)) { return; }
-            Directory.CreateDirectory(SeedDirectory);
             string id = $"{_options.Shard}-{_seat.Epoch}-{offset}-{Guid.NewGuid():N}";
-            string file = Path.Combine(SeedDirectory, id + ".rdb");
-            File.Move(temporary, file);
-            Seed seed = new(id, generation, new FileInfo(file).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(file) };
+            Seed seed = new(id, generation, new FileInfo(temporary).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
             lock (_seedLock)
             {
                 DropCopy();
+                Directory.CreateDirectory(SeedDirectory);
+                string file = CopyRecord.PathOf(SeedDirectory, id);
+                File.Move(temporary, file);
+                CopyRecord.Write(SeedDirectory, seed);
                 _copy = new(seed, file);
             }
             _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for the backup, which can be loaded there at version {floor}");

@@ -53,8 +53,11 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
     {
         if (Way is not { } way) { return; }
         ReleaseWrites();
-        _shipper = new(_log, _options.Shard, new(_site.Epoch, _seat.Epoch, ++_openings), _options.Site.ToShipper(), way, this, _report);
+        _shipper = new(_log, _options.Shard, new(Rule, _seat.Epoch, ++_openings), _options.Site.ToShipper(), way, this, _report);
     }
+
+    // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
+    private SiteEpoch Rule => !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.Epoch ? began : _site.Epoch;
 
     private async Task EndShippingAsync()
     {
@@ -217,7 +220,7 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
     {
         base.AppendSite(line);
         if (!Ships) { return; }
-        line("site_epoch", _site.Epoch);
+        line("site_epoch", Rule);
         line("backup", Way!.Target);
         line("backup_state", ShippingState);
         if (_shipper is not { } shipper) { return; }

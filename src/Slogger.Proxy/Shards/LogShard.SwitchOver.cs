@@ -23,9 +23,20 @@ internal sealed partial class LogShard
     private sealed record HeldAt(WorldPoint Point);
 
     // What the site is, as of now: at each recovery, before anybody is let in.
-    private async Task LearnSiteAsync(CancellationToken stop) =>
-        OnSite(await _seat.RetryAsync(() => _seat.Metadata.SiteAsync(_seat.Cluster, stop), stop).ConfigureAwait(false));
+    private async Task LearnSiteAsync(CancellationToken stop)
+    {
+        await _looking.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            OnSite(await _seat.RetryAsync(() => _seat.Metadata.SiteAsync(_seat.Cluster, stop), stop).ConfigureAwait(false));
+        }
+        finally
+        {
+            _looking.Release();
+        }
+    }
 
+    // One after the other: what was read later counts.
     private void OnSite(SiteState site)
     {
         _site = site;
@@ -41,7 +52,8 @@ internal sealed partial class LogShard
         if (isHeld)
         {
             _report.Info($"shard {_options.Shard}: operations of clients are held: switch-over {site.HandOver.Number} hands cluster \"{_seat.Cluster}\" over to the other site");
-            if (_watchingSite.IsCompleted) { _watchingSite = Task.Run(() => WatchSiteAsync(_ending.Token), CancellationToken.None); }
+            Task before = _watchingSite;
+            _watchingSite = Task.Run(() => WatchSiteAsync(before, _ending.Token), CancellationToken.None);
         }
         else
         {
@@ -50,8 +62,9 @@ internal sealed partial class LogShard
         }
     }
 
-    private async Task WatchSiteAsync(CancellationToken stop)
+    private async Task WatchSiteAsync(Task before, CancellationToken stop)
     {
+        await before.ConfigureAwait(false);
         while (_holdsAll && !stop.IsCancellationRequested && !HasFailed)
         {
             await Task.Delay(SitePeriod, stop).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);

@@ -84,7 +84,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             TailBytes = ShippedTailBytes,
         });
         RequireOneVersion();
-        ForgetOldSeeds();
+        FindCopy();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;

@@ -82,6 +82,7 @@ internal readonly record struct SeedProgress(long HasBytes, long Bytes)
 internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
+    private const string NotYet = "not connected yet";
     private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
@@ -100,7 +101,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
     private long _bytesSent;
-    private volatile string? _problem = "not connected yet";
+    private volatile string? _problem = NotYet;
     private volatile bool _hasAnswered;
 
     /// <summary>Begins to ship.</summary>
@@ -205,6 +206,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             catch (ShipLinkException e)
             {
                 if (_problem is null) { _report.Warn($"shard {_stream}: shipping to {_connector.Target} has stopped, and is tried again: {e.Message}"); }
+                else if (_problem == NotYet) { _report.Warn($"shard {_stream}: the backup at {_connector.Target} cannot be reached, and is tried again: {e.Message}"); }
                 _problem = e.Message;
             }
             catch (OperationCanceledException) when (_stop.IsCancellationRequested)

@@ -192,9 +192,11 @@ public class ServeOptionsTests
     [InlineData("needs --site-cert-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-ca-file", "/etc/passwd")]
     [InlineData("ships the version log", "redis", "h:1", "backup", "127.0.0.1:1", "commit", "bgsave")]
     [InlineData("ships the version log", "backup", "127.0.0.1:1")]
+    [InlineData("no other can be switched over", "site-listen", "127.0.0.1:1")]
     [InlineData("stall, detach", "redis", "h:1", "backup", "127.0.0.1:1", "on-backup-lag", "wait")]
     [InlineData("256kb", "redis", "h:1", "backup", "127.0.0.1:1", "backup-window", "1kb")]
     [InlineData("500ms", "redis", "h:1", "backup", "127.0.0.1:1", "site-lease", "1ms")]
+    [InlineData("nothing would be committed", "redis", "h:1", "backup", "127.0.0.1:1", "on-backup-lag", "detach", "site-lease", "5s")]
     [InlineData("less than twice the window", "redis", "h:1", "backup", "127.0.0.1:1", "backup-budget", "8mb")]
     [InlineData("faster is for the embedded store", "redis", "h:1", "commit", "faster")]
     [InlineData("is for the embedded store", "redis", "h:1", "faster-memory", "1gb")]
@@ -213,7 +215,7 @@ public class ServeOptionsTests
         string file = temp.File("file");
         (string, string)[] all =
         [
-            ("redis", "h:1"), ("backup", "there:1"), ("on-backup-lag", "detach"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
+            ("redis", "h:1"), ("backup", "there:1"), ("on-backup-lag", "stall"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
             ("site-lease", "5s"), ("site-listen", "0.0.0.0:2"), ("site-secret-file", file), ("site-cert-file", file), ("site-key-file", file), ("site-ca-file", file), ("watermark", "there:3"),
         ];
         OptionsResult<ServeOptions> backup = ServeOptionsReader.ReadBackup(Layers.CommandLine(all), new OptionLayer());
@@ -221,7 +223,7 @@ public class ServeOptionsTests
         Assert.Empty(backup.Warnings);
         SiteOptions expected = new()
         {
-            Backup = ListenAddress.Tcp("there", 1), OnBackupLag = BudgetChoice.Detach, BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
+            Backup = ListenAddress.Tcp("there", 1), BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
             BackupCompression = ShipCompression.Gzip, Lease = TimeSpan.FromSeconds(5), Listen = ListenAddress.Tcp("0.0.0.0", 2), SecretFile = file, CertificateFile = file, KeyFile = file, CaFile = file,
             Watermark = ListenAddress.Tcp("there", 3),
         };
@@ -229,7 +231,7 @@ public class ServeOptionsTests
         // A file for both commands: what is the backup's alone is passed over by serve.
         Assert.Equal(expected with { Watermark = null }, Layers.Serve(all).Options!.Site);
         ShipperOptions shipper = expected.ToShipper();
-        Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Detach), (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
+        Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Stall), (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
     }
 
     [Fact]
@@ -239,6 +241,7 @@ public class ServeOptionsTests
         Assert.Equal(new ShipperOptions(), site.ToShipper());
         Assert.Null(site.Lease);
         Assert.Null(Layers.Good().Site.Backup);
+        Assert.Equal(BudgetChoice.Detach, Layers.Good(("backup", "127.0.0.1:7380"), ("on-backup-lag", "detach")).Site.ToShipper().AtBudget);
     }
 
     [Theory]

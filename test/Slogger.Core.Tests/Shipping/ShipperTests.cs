@@ -181,16 +181,19 @@ public class ShipperTests
         shipper.Synced(Index("1:1@1000"));
         Assert.Equal("warn 1000, detached", Budget(shipper, "1:1@1000"));
         Assert.Equal((ShipperState.Detached, null), (shipper.State, shipper.KeepFrom));
-        // The connection has been another one since.
+        // The log has gone on, and the connection has been another one since.
+        shipper.Appended(Index("1:3@9000"));
+        shipper.Synced(Index("1:3@9000"));
         shipper.Disconnected();
         shipper.Connected(2, _effects);
         shipper.Attach(2, _effects);
+        Assert.Equal("", Budget(shipper, "1:3@9000"));
         Assert.Equal(ShipperState.Greeting, shipper.State);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:0@0"), 2, _effects);
         Assert.Equal(ShipperState.AwaitsSeed, shipper.State);
-        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:1@1000", generation: 2), 3, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:3@9000", generation: 2), 3, _effects);
         Assert.Equal(ShipperState.Shipping, shipper.State);
-        Assert.Equal("", Budget(shipper, "1:2@1001"));
+        Assert.Equal("", Budget(shipper, "1:4@9001"));
     }
 
     // A process that starts over a log as large as the budget: the backup may have all of it.
@@ -208,6 +211,17 @@ public class ShipperTests
         shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = choice });
         shipper.Connected(0, _effects);
         shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4500"), 0, _effects);
+        Assert.Equal("", Budget(shipper, "1:5@5000"));
+    }
+
+    // It is there: given up once more it would never come back.
+    [Fact]
+    public void Budget_Detach_ABackupThatIsFurtherBehindIsSeededAnew()
+    {
+        Shipper shipper = new(Shard, Sender(1), History, [], 0, Index("1:5@5000"), Point("1:1"), Options with { AtBudget = BudgetChoice.Detach });
+        shipper.Connected(0, _effects);
+        shipper.Replied(Reply(ShipReplyKind.Welcome, "1:4@4000"), 0, _effects);
+        Assert.Equal(ShipperState.AwaitsSeed, shipper.State);
         Assert.Equal("", Budget(shipper, "1:5@5000"));
     }
 
