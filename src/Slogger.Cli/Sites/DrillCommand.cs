@@ -65,14 +65,14 @@ internal static class DrillCommand
         if (SiteText.TimeOf(least.HeldTime) is { } time)
         {
             DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
-            host.Output.WriteLine($"RPO (measured, if the clocks of both sites agree): {SiteText.Age(now - time)}, since that version ended at the primary at {SiteText.Time(time)}; {SiteText.Age(newest - time)} before the last that has come here");
+            host.Output.WriteLine($"RPO (measured, if the clocks of both sites agree): at most {SiteText.Age(now - time)}, since that version ended at the primary at {SiteText.Time(time)} or later (empty versions are noted once a second); at most {SiteText.Age(newest - time)} before the last that has come here");
         }
 
         // ---- How long it would take ----
         TimeSpan sql = await MedianAsync(() => site.ChangeAsync(s => new(s, null), stop)).ConfigureAwait(false);
         TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(answers.Select(a => a.Process), SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
         TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease = TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
-        host.Output.WriteLine($"measured: {SiteText.Ms(sql)} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
+        host.Output.WriteLine($"measured: {string.Create(CultureInfo.InvariantCulture, $"{sql.TotalMilliseconds:0.00} ms")} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
         // Taking and deciding, and each shard's opening, one behind the other; a process asks the database once for each of two questions.
         TimeSpan rto = (sql * (2 + state.Streams.Length)) + (rpc * 2) + apply;
         host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");

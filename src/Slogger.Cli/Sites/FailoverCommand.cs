@@ -86,13 +86,12 @@ internal static class FailoverCommand
             log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now on is lost. It ends when it hears of this");
         }
 
-        // The first change of a process also loads and compiles what it needs: with one that changes nothing that is done before anything stands still.
-        await site.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
-        log.Begin();
         Task<string>? noting = null;
         var manager = new FailoverManager(
             site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm), log,
             number => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number));
+        if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
+        log.Begin();
         FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
         TimeSpan took = log.Elapsed;
         if (outcome.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }

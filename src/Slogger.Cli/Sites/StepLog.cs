@@ -10,12 +10,12 @@ namespace Slogger.Cli.Sites;
 internal sealed class StepLog(AppHost host) : ILogSink
 {
     private readonly Lock _lock = new();
-    private long _began = Stopwatch.GetTimestamp();
+    private long _began;
 
     /// <summary>Since <see cref="Begin"/>.</summary>
     public TimeSpan Elapsed => Stopwatch.GetElapsedTime(Interlocked.Read(ref _began));
 
-    /// <summary>Counts from now on.</summary>
+    /// <summary>Counts from now on; before, no times are shown.</summary>
     public void Begin() => Interlocked.Exchange(ref _began, Stopwatch.GetTimestamp());
 
     public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
@@ -25,7 +25,8 @@ internal sealed class StepLog(AppHost host) : ILogSink
         if (!IsEnabled(level)) { return; }
         lock (_lock)
         {
-            host.Output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{Elapsed.TotalMilliseconds,9:0.0} ms  {(level == LogLevel.Info ? "" : "warning: ")}{message}"));
+            string time = Interlocked.Read(ref _began) == 0 ? "" : string.Create(CultureInfo.InvariantCulture, $"{Elapsed.TotalMilliseconds,9:0.0} ms  ");
+            host.Output.WriteLine($"{time}{(level == LogLevel.Info ? "" : "warning: ")}{message}");
             host.Output.Flush();
         }
     }

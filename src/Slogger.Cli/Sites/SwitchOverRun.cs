@@ -26,9 +26,9 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
 
     public async Task<CommandResult> RunAsync(CancellationToken stop)
     {
-        // As for a failover: what the processes of both sites have to load for the first time they load before anybody is held up.
+        // Before anybody is held up.
+        await (await ManagerAsync(stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
         await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
-        await backup.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
         IReadOnlyList<SiteProcess> ships = await primary.ProcessesAsync(stop).ConfigureAwait(false);
         await SiteAccess.AskAllAsync(ships, SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
         log.Begin();
@@ -89,11 +89,13 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
     private async Task BeginAsync(CancellationToken stop)
     {
         if (_taking is not null) { return; }
-        IReadOnlyList<SiteProcess> processes = await backup.ProcessesAsync(stop).ConfigureAwait(false);
-        // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
-        var manager = new FailoverManager(backup.Metadata, backup.Cluster, [.. processes.Select(p => p.Channel)], leaseWaitUs: 0, log);
+        FailoverManager manager = await ManagerAsync(stop).ConfigureAwait(false);
         _taking = Task.Run(() => manager.RunAsync([], stop), stop);
     }
+
+    // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
+    private async Task<FailoverManager> ManagerAsync(CancellationToken stop) =>
+        new(backup.Metadata, backup.Cluster, [.. (await backup.ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Channel)], leaseWaitUs: 0, log);
 
     private async Task<CommandResult> SwitchedAsync(CancellationToken stop)
     {

@@ -35,6 +35,16 @@ internal sealed class FailoverManager(
     private string _missing = "";
     private int _open;
 
+    /// <summary>Asks for what is refused everywhere, so that what a failover needs is loaded and connected, here and at the processes, before anything stands still. Changes nothing.</summary>
+    public async Task RehearseAsync(CancellationToken stop)
+    {
+        var never = new SiteEpoch(-1);
+        await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => new(null, site.Take([]).Error ?? "a rehearsal"), stop), stop).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+        await TryAsync(() => metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop), stop).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+    }
+
     /// <summary>Has the site take over, and returns when it has, or when that is refused.</summary>
     /// <param name="losing">Streams that the operator gives up.</param>
     /// <param name="stop">Gives up; what was begun is gone on with by whoever does this next.</param>

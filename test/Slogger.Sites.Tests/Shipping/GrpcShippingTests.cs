@@ -97,6 +97,7 @@ public sealed class GrpcShippingTests : ShippingHarness
             new ShipRequest.Hello(new(2), sender, new(ReplicationId, 55)),
             new ShipRequest.Piece(new(2), sender, from, from, to, new(new(3), new(8)), 77),
             new ShipRequest.Piece(new(2), sender, from, new(new(5), 900, new(7)), to, new(new(3), new(8)), 77),
+            new ShipRequest.WantsSeed(new(2), sender, 6),
         ];
         foreach (ShipRequest request in requests) { Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []))).Request); }
         ShipMessage piece = new(
@@ -106,9 +107,17 @@ public sealed class GrpcShippingTests : ShippingHarness
         ShipMessage again = ShipWire.FromWire(ShipWire.ToWire(piece));
         Assert.Equal((piece.Request, 10), (again.Request, again.Bytes.Length));
         Assert.Equal(piece.Ends, again.Ends);
+        Seed seed = new("copy", 6, 100, new(ReplicationId, 55), new(new(4), 990, new(8)), new(new(4), new(9))) { Checksum = 0xfedcba98 };
+        ShipMessage chunk = new(new ShipRequest.Copied(new(2), sender, new(seed, 40, 10)), new(new byte[10]), []);
+        again = ShipWire.FromWire(ShipWire.ToWire(chunk));
+        Assert.Equal((chunk.Request, 10), (again.Request, again.Bytes.Length));
         foreach (ShipReplyKind kind in Enum.GetValues<ShipReplyKind>())
         {
             ShipReply reply = new(kind, new(2), 6, to, from, new WorldPoint(new(3), new(8)), new WorldPoint(new(2), new(1)), 99, sender);
+            Assert.Equal(reply, ShipWire.FromWire(ShipWire.ToWire(reply)));
+            reply = reply with { Ask = new(6, "copy", 44) { Bad = "another" } };
+            Assert.Equal(reply, ShipWire.FromWire(ShipWire.ToWire(reply)));
+            reply = reply with { Ask = new(6, null, 0) };
             Assert.Equal(reply, ShipWire.FromWire(ShipWire.ToWire(reply)));
         }
     }

@@ -147,6 +147,15 @@ public sealed class ShippingTests : ShippingHarness
             new(new ShipRequest.Hello(new(0), default, new(ReplicationId, 1000)), Bytes(1), []),
         ];
         Assert.All(flawed, m => Assert.NotNull(m.Flaw));
+        Seed seed = new("copy", 1, 100, new(ReplicationId, 55), new(WorldLine.First, 1000, new(5)), new(WorldLine.First, new(6)));
+        ShipMessage Chunk(Seed of, long at, int count) => new(new ShipRequest.Copied(new(0), default, new(of, at, count)), Bytes(10), []);
+        Assert.Null(Chunk(seed, 90, 10).Flaw);
+        ShipMessage[] none =
+        [
+            Chunk(seed, 91, 10), Chunk(seed, -1, 10), Chunk(seed, 10, 9), Chunk(seed with { Id = "" }, 0, 10), Chunk(seed with { Floor = new(WorldLine.First, new(5)) }, 0, 10),
+            Chunk(seed with { History = new("with a blank", 55) }, 0, 10), Chunk(seed with { Bytes = -1 }, 0, 10),
+        ];
+        Assert.All(none, m => Assert.NotNull(m.Flaw));
     }
 
     private static ReadOnlySequence<byte> Bytes(int count) => new(new byte[count]);
