@@ -12,13 +12,14 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 
 namespace Slogger.Integration.Tests.Sites;
 
-internal sealed class BackupReceiver : IBackupStore, IAsyncDisposable
+internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
 {
     private const string Cluster = "default";
     private static readonly ShardId Stream = new(0);
@@ -45,7 +46,7 @@ internal sealed class BackupReceiver : IBackupStore, IAsyncDisposable
     public VersionLog Log { get; }
 
     /// <summary>The life of the stream that its log is of; 0: none yet.</summary>
-    public long Life { get; private set; }
+    public long Life => _disk is { Seed: { } seed } disk && disk.Holds(seed.Generation) ? seed.Generation : 0;
 
     /// <summary>A backup that nothing was ever shipped to.</summary>
     public static async Task<BackupReceiver> CreateAsync(Workspace workspace)
@@ -112,17 +113,24 @@ internal sealed class BackupReceiver : IBackupStore, IAsyncDisposable
         }
     }
 
-    Task<WorldPoint> IBackupStore.BeginAsync(StreamLife life, CancellationToken stop)
+    WorldPoint IFollowingStore.Applied => _applied;
+
+    Task<bool> IFollowingStore.RenewAsync(Func<bool> begin, CancellationToken stop)
     {
-        if (Life != life.Generation) { _applied = default; }
-        Life = life.Generation;
-        return Task.FromResult(_applied);
+        _applied = default;
+        return Task.FromResult(begin());
     }
 
-    Task IBackupStore.BringToAsync(Boundary end, CancellationToken stop)
+    Task IFollowingStore.BringToAsync(Boundary end, CancellationToken stop)
     {
         _applied = end.Point;
         return Task.CompletedTask;
+    }
+
+    Task IFollowingStore.PromoteAsync(CancellationToken stop) => Task.CompletedTask;
+
+    void IFollowingStore.TakeOver(SiteState site)
+    {
     }
 
     private sealed class Quiet : ILogSink
