@@ -43,6 +43,7 @@ public static class PrimaryHost
         var server = new GrpcServer(at!);
         try
         {
+            new ShippingService(_ => null, () => primary.SiteEpoch).AddTo(server);
             new SiteControlService(metadata, options.Cluster, () => [], () => primary, options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
             await server.StartAsync(stop).ConfigureAwait(false);
             string host = !listen.IsEveryInterface ? listen.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();

@@ -329,7 +329,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             await process._metadata.InitializeAsync();
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver).AddTo(process._server);
+            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, () => null).AddTo(process._server);
             new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
             if (number == 0)
             {

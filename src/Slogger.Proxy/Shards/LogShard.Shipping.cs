@@ -72,6 +72,8 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
 
     ShardId IPrimaryShard.Shard => _options.Shard;
 
+    SiteEpoch IPrimaryShard.SiteEpoch => _site.Epoch;
+
     WorldPoint IPrimaryShard.Watermark => Watermark ?? default;
 
     /// <inheritdoc />

@@ -1,4 +1,5 @@
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Proxy.Shipping;
@@ -8,6 +9,9 @@ internal interface IPrimaryShard
 {
     /// <summary>Which it is.</summary>
     ShardId Shard { get; }
+
+    /// <summary>Under which epoch its site rules.</summary>
+    SiteEpoch SiteEpoch { get; }
 
     /// <summary>The recorded cut, as it knows it.</summary>
     WorldPoint RecordedCut { get; }

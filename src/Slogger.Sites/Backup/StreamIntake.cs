@@ -68,7 +68,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _server = new GrpcServer(serverOptions);
         _role = new WatermarkRole(seat.Metadata, seat.Cluster, site);
         _role.AddTo(_server);
-        new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null).AddTo(_server);
+        new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default).AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);

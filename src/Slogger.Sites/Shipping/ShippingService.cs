@@ -2,6 +2,7 @@
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
+using Slogger.Core.Sites;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
@@ -12,7 +13,8 @@ namespace Slogger.Sites.Shipping;
 
 /// <summary>Serves shippers.</summary>
 /// <param name="receiverOf">Who receives a stream in this process; null: nobody (now).</param>
-internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf)
+/// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed, and hears it here.</param>
+internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, Func<SiteEpoch?> ruling)
 {
     // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
     private const int RepliesMax = 16;
@@ -31,7 +33,12 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf)
             {
                 ShipMessage message = ShipWire.FromWire(frame);
                 ShardId stream = message.Request.Stream;
-                StreamReceiver receiver = receiverOf(stream) ?? throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here, or not at this moment: look where the shipper is to connect to");
+                if (receiverOf(stream) is not { } receiver)
+                {
+                    if (ruling() is not { } epoch || epoch <= message.Request.Sender.Site) { throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here, or not at this moment: look where the shipper is to connect to"); }
+                    link.Reply(new(ShipReplyKind.NotLeader, stream, 0, default, default, default, default, 0, new(epoch, 0, 0)));
+                    continue;
+                }
                 try
                 {
                     await receiver.ReceivedAsync(message, link).ConfigureAwait(false);

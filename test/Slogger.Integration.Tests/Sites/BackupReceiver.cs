@@ -67,7 +67,7 @@ internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
         BackupStream stream = new(_disk, Stream, this, site, _metadata, Cluster, OnHeld, Quiet.Instance);
         lock (_lock) { _stream = stream; }
         _server = new(new() { Listen = new(IPAddress.Loopback, _port) });
-        new ShippingService(s => s == Stream ? _stream?.Receiver : null).AddTo(_server);
+        new ShippingService(s => s == Stream ? _stream?.Receiver : null, () => null).AddTo(_server);
         await _server.StartAsync();
     }
 

@@ -17,6 +17,7 @@ namespace Slogger.Sites.Tests.Shipping;
 public sealed class GrpcShippingTests : ShippingHarness
 {
     private const string Secret = "between-two-sites";
+    private SiteEpoch? _ruling;
 
     [Theory]
     [InlineData(11, false)]
@@ -62,6 +63,20 @@ public sealed class GrpcShippingTests : ShippingHarness
         await using GrpcServer server = await ServeAsync(port);
         await UntilAsync(() => BackupLog.DurableEnd == PrimaryLog.End);
         Assert.Null(shipper.Status.Problem);
+    }
+
+    // Who was cut off when the other site took over ships to it again: nobody receives that there any more.
+    [Fact]
+    public async Task Shipper_ToASiteThatHasTakenOver_IsDeposed()
+    {
+        await using GrpcServer server = await ServeAsync();
+        using GrpcShipConnector way = Connector(server.EndPoint.Port);
+        await using ShardShipper shipper = NewShipper(way);
+        await UntilAsync(() => shipper.Status.Problem?.Contains("not received here", StringComparison.Ordinal) == true);
+        Assert.Null(Shard.Deposed);
+        _ruling = new(1);
+        await UntilAsync(() => Shard.Deposed is not null);
+        Assert.Equal((new Sender(new(1), 0, 0), true), Shard.Deposed);
     }
 
     [Fact]
@@ -125,7 +140,7 @@ public sealed class GrpcShippingTests : ShippingHarness
     private async Task<GrpcServer> ServeAsync(int port = 0)
     {
         var server = new GrpcServer(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-        new ShippingService(stream => stream.Number == 0 ? Receiver : null).AddTo(server);
+        new ShippingService(stream => stream.Number == 0 ? Receiver : null, () => _ruling).AddTo(server);
         await server.StartAsync();
         return server;
     }
