@@ -330,7 +330,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
             new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, () => null).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams, serving: () => [.. process._streams.Zip(process.Stores, (stream, store) => (stream.Stream, store.Served))], lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
@@ -377,8 +377,11 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private sealed class Store : IFollowingStore
     {
         private readonly Cuts _at = new();
+        private readonly TaskCompletionSource _served = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
         public VersionLog? Log { get; set; }
+
+        public Task Served => _served.Task;
 
         public WorldPoint At => _at.Recorded;
 
@@ -396,9 +399,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
         public Task PromoteAsync(CancellationToken stop) => Task.CompletedTask;
 
-        public void TakeOver(SiteState site)
-        {
-        }
+        public void TakeOver(SiteState site) => _served.TrySetResult();
     }
 
     private sealed class NoLog : ILogSink
