@@ -189,7 +189,8 @@ internal sealed partial class LogShard : IFollowingShard
             {
                 await LookAfterAsync(stop).ConfigureAwait(false);
             }
-            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogHistoryChangedException or LogIOException { IsFatal: false })
+            // Cancelled without our having stopped: one life of the stream has ended, and the next is about to begin.
+            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogHistoryChangedException or LogIOException { IsFatal: false } || (e is OperationCanceledException && !stop.IsCancellationRequested))
             {
                 _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
                 await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
