@@ -87,15 +87,14 @@ public interface IMetadataStore : IAsyncDisposable
     /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one.</exception>
     Task<TakenStream> TakeStreamAsync(string cluster, ShardId stream, CancellationToken cancellation = default);
 
-    /// <summary>A stream's shard is ready (<see cref="SiteState.Open"/>), and belongs to the process that has received it, with the epoch as which it did; it has entered the world-line
-    /// with which this site rules. Again: nothing changes.</summary>
+    /// <summary>Streams' shards are ready (<see cref="SiteState.Open"/>), and belong to the processes that have received them, with the epochs as which they did; they have entered the
+    /// world-line with which this site rules. One transaction. Again: nothing changes. One that is refused keeps none of the others from it.</summary>
     /// <param name="cluster">The cluster.</param>
     /// <param name="number">The failover.</param>
-    /// <param name="stream">Which.</param>
-    /// <param name="owner">The process's epoch; refused if another process has taken the stream, or the shard.</param>
-    /// <param name="name">Who it is, for people.</param>
+    /// <param name="streams">Which.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    Task<SiteAnswer> OpenStreamAsync(string cluster, SiteEpoch number, ShardId stream, long owner, string name, CancellationToken cancellation = default);
+    /// <returns>The site afterwards, and why the first that was refused was: not decided, or over; or another process has taken the stream, or the shard.</returns>
+    Task<SiteAnswer> OpenStreamsAsync(string cluster, SiteEpoch number, IReadOnlyList<ReadyStream> streams, CancellationToken cancellation = default);
 
     /// <summary>Decides a failover (<see cref="SiteState.Decide"/>), and in the same transaction begins the world-line with which this site rules, and the clock grid
     /// behind the final watermark: the first version after it opens now. Again: nothing changes.</summary>

@@ -207,3 +207,9 @@ public readonly record struct TakenStream(SiteState Site, long Owner);
 /// <param name="Stretches">The grid.</param>
 /// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
 public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);
+
+/// <summary>A stream that is at the final watermark of a failover, with its store and its log.</summary>
+/// <param name="Stream">Which.</param>
+/// <param name="Owner">The epoch of the process that has received it.</param>
+/// <param name="Name">Who that is, for people.</param>
+public readonly record struct ReadyStream(ShardId Stream, long Owner, string Name);

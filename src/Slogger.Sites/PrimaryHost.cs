@@ -44,7 +44,7 @@ public static class PrimaryHost
         try
         {
             new ShippingService(_ => null, ShipTerms.Of(options), () => primary.SiteEpoch).AddTo(server);
-            new SiteControlService(metadata, options.Cluster, () => [], () => primary, options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
+            new SiteControlService(metadata, options.Cluster, () => [], () => primary, () => [(primary.Shard, primary.Serving)], options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
             await server.StartAsync(stop).ConfigureAwait(false);
             string host = !listen.IsEveryInterface ? listen.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
             await metadata.NoteSiteAddressAsync(options.Cluster, options.Shard, ListenAddress.Tcp(host, server.EndPoint.Port).ToString(), stop).ConfigureAwait(false);

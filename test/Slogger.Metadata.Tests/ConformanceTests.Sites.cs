@@ -123,13 +123,13 @@ public abstract partial class ConformanceTests
         long late = (await store.TakeStreamAsync("c", new(0))).Owner, zero = (await store.TakeStreamAsync("c", new(0))).Owner, one = (await store.TakeStreamAsync("c", new(1))).Owner;
         foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
         SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
-        Assert.NotNull((await store.OpenStreamAsync("c", number, new(0), zero, "me")).Error);
+        Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
         long before = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
         await store.DecideFailoverAsync("c", number, Point("1:900"), []);
-        Assert.Contains("another process", (await store.OpenStreamAsync("c", number, new(0), late, "late")).Error, StringComparison.Ordinal);
-        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamAsync("c", number, new(0), zero, "me")).Site.Role);
-        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamAsync("c", number, new(0), zero, "me")).Site.Role);
-        Assert.Equal(SiteRole.Primary, (await store.OpenStreamAsync("c", number, new(1), one, "me")).Site.Role);
+        Assert.Contains("another process", (await store.OpenStreamsAsync("c", number, [new(new(0), late, "late")])).Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Site.Role);
+        Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Site.Role);
+        Assert.Equal(SiteRole.Primary, (await store.OpenStreamsAsync("c", number, [new(new(1), one, "me")])).Site.Role);
         IReadOnlyList<ShardRecord> shards = await store.ShardsAsync("c");
         Assert.Equal([zero, one], shards.Select(s => s.Epoch));
         Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new Version(900)), (s.Entered, s.WorldLine, s.Durable.Version)));
@@ -142,7 +142,28 @@ public abstract partial class ConformanceTests
         Assert.Equal((SiteRole.Primary, 0L), ((await store.TakeStreamAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
         long next = await store.TakeShardEpochAsync("c", new(0), "next");
         Assert.True(next > one);
-        Assert.NotNull((await store.OpenStreamAsync("c", number, new(0), zero, "me")).Error);
+        Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
+    }
+
+    // All in one transaction; one that has another owner by now is left out of it, and the site waits for that one.
+    [Fact]
+    public async Task Streams_OpenedTogether_AreThoseThatTheirProcessesStillHave()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        long gone = (await store.TakeStreamAsync("c", new(0))).Owner, one = (await store.TakeStreamAsync("c", new(1))).Owner;
+        foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
+        SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
+        await store.DecideFailoverAsync("c", number, Point("1:900"), []);
+        long zero = (await store.TakeStreamAsync("c", new(0))).Owner;
+        SiteAnswer answer = await store.OpenStreamsAsync("c", number, [new(new(0), gone, "gone"), new(new(1), one, "one")]);
+        Assert.Contains("another process", answer.Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.FailingOver, answer.Site.Role);
+        Assert.Equal([false, true], (await store.SiteAsync("c")).Streams.Select(s => s.IsOpen));
+        Assert.Equal([0L, one], (await store.ShardsAsync("c")).Select(s => s.Epoch));
+        answer = await store.OpenStreamsAsync("c", number, [new(new(0), zero, "zero"), new(new(1), one, "one")]);
+        Assert.Null(answer.Error);
+        Assert.Equal(SiteRole.Primary, (await store.SiteAsync("c")).Role);
+        Assert.Equal([zero, one], (await store.ShardsAsync("c")).Select(s => s.Epoch));
     }
 
     // What was answered before the hand-over is still to be committed; then nobody is an owner any more.

@@ -310,6 +310,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         private readonly IMetadataStore _metadata;
         private GrpcServer _server = null!;
         private WatermarkRole? _role;
+        private FailoverRole? _failovers;
         private WatermarkFollower _follower = null!;
         private readonly Cuts _watermark = new();
 
@@ -330,11 +331,17 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
             new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, new("c", site._lease), () => null).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams, serving: () => [.. process._streams.Zip(process.Stores, (stream, store) => (stream.Stream, store.Served))], lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
                 process._role.AddTo(process._server);
+            }
+            // Of the others a command is told that they do not perform it.
+            if (streams.Contains(Streams - 1))
+            {
+                process._failovers = new(process._metadata, "c", new(streams[0]), SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NoLog.Instance);
+                process._failovers.AddTo(process._server);
             }
             await process._server.StartAsync();
             process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NoLog.Instance);
@@ -356,6 +363,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         {
             await _server.DisposeAsync();
             await _follower.DisposeAsync();
+            if (_failovers is not null) { await _failovers.DisposeAsync(); }
             if (_role is not null) { await _role.DisposeAsync(); }
             foreach (BackupStream stream in _streams)
             {
@@ -377,8 +385,11 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private sealed class Store : IFollowingStore
     {
         private readonly Cuts _at = new();
+        private readonly TaskCompletionSource _served = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
         public VersionLog? Log { get; set; }
+
+        public Task Served => _served.Task;
 
         public WorldPoint At => _at.Recorded;
 
@@ -396,9 +407,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
         public Task PromoteAsync(CancellationToken stop) => Task.CompletedTask;
 
-        public void TakeOver(SiteState site)
-        {
-        }
+        public void TakeOver(SiteState site) => _served.TrySetResult();
     }
 
     private sealed class NoLog : ILogSink

@@ -17,6 +17,9 @@ internal static class DrillCommand
     public const string Name = "drill";
 
     private const int Samples = 20;
+
+    // The grid, the shard's row, the cut, the world-lines, the site, the other shards, and who owns which slots.
+    private const int ReadsToServe = 7;
     private static readonly TimeSpan VerifyLimit = TimeSpan.FromMinutes(30);
 
     public static readonly IReadOnlyList<OptionDefinition> Options = [.. SiteArguments.Common("The backup's database, as given to slogger backup")];
@@ -73,8 +76,9 @@ internal static class DrillCommand
         TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(answers.Select(a => a.Process), SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
         TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease = TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
         host.Output.WriteLine($"measured: {string.Create(CultureInfo.InvariantCulture, $"{sql.TotalMilliseconds:0.00} ms")} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
-        // Taking and deciding, and each shard's opening, one behind the other; a process asks the database once for each of two questions.
-        TimeSpan rto = (sql * (2 + state.Streams.Length)) + (rpc * 2) + apply;
+        // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard recovers, by what it reads of the database.
+        TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
+        TimeSpan rto = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
         host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
 
         // ---- That it would succeed ----

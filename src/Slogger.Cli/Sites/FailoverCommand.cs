@@ -1,7 +1,10 @@
-// slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then
-// FailoverManager performs it. Given again after an interruption it goes on.
+// slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then a
+// process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.Grpc;
+using Slogger.Grpc.Client;
+using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites;
@@ -58,7 +61,7 @@ internal static class FailoverCommand
     private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
-        if (state is { Role: SiteRole.Primary, Final: { } done }) { return Over(host, $"the site is the primary already, since it has taken over at {done} (site epoch {state.Epoch})"); }
+        if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
         if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
         {
             return CommandResult.Failed(
@@ -87,15 +90,21 @@ internal static class FailoverCommand
         }
 
         Task<string>? noting = null;
-        var manager = new FailoverManager(
-            site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm), log,
-            number => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number));
-        if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
-        log.Begin();
-        FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
-        TimeSpan took = log.Elapsed;
-        if (outcome.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
-        Tell(host, state, outcome, took, streams, losing);
+        void Taken(SiteEpoch number) => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number);
+        long leaseWaitUs = isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm);
+        Performed done;
+        if (await PerformedAsync(answers, losing, leaseWaitUs, log, Taken, stop).ConfigureAwait(false) is { } warm) { done = warm; }
+        else
+        {
+            log.Warn("no process of the backup performs it, so this command does, which takes longer");
+            var manager = new FailoverManager(site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], leaseWaitUs, log, Taken);
+            if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
+            log.Begin();
+            FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
+            done = new(outcome.Error, log.Elapsed, outcome.FinalTime, [.. outcome.Silent ?? []], manager.Stages, "from the first change");
+        }
+        if (done.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
+        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, losing);
         if (noting is not null) { host.Output.WriteLine(await noting.WaitAsync(NoteLimit, stop).ContinueWith(t => t.IsCompletedSuccessfully ? t.Result : "the primary's database does not answer: its site has yet to hear that it is deposed", TaskScheduler.Default).ConfigureAwait(false)); }
         return CommandResult.Done;
     }
@@ -120,13 +129,48 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, FailoverOutcome outcome, TimeSpan took, V1.StreamStatus[] streams, int[] losing)
+    private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages, string Since);
+
+    // By the first process that does it to the end; whatever one has begun the next goes on with. Null: by none.
+    private static async Task<Performed?> PerformedAsync(
+        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, CancellationToken stop)
     {
-        SiteState after = outcome.Site!;
+        var request = new V1.FailoverRequest { LeaseWaitUs = leaseWaitUs };
+        request.Losing.AddRange(losing);
+        TimeSpan before = TimeSpan.Zero;
+        foreach (SiteProcess process in answers.Where(a => a.Reply is { Streams.Count: > 0 }).Select(a => a.Process))
+        {
+            await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = process.Channel.Open(SiteControlMethods.Failover, new CallOptions { Cancellation = stop });
+            TimeSpan elapsed = before;
+            try
+            {
+                if (await call.WriteAsync(request).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
+                while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
+                {
+                    elapsed = before + TimeSpan.FromMicroseconds(notice.ElapsedUs);
+                    if (notice.Taken > 0) { taken(new(notice.Taken)); }
+                    if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warn : LogLevel.Info, notice.Text); }
+                    if (notice.End is { } end) { return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages, $"from the command's arrival at {process}"); }
+                }
+            }
+            catch (RpcException e)
+            {
+                stop.ThrowIfCancellationRequested();
+                log.Step(elapsed, LogLevel.Warn, $"{process} does not perform the failover: {e.Message}");
+            }
+            before = elapsed;
+        }
+        return null;
+    }
+
+    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, int[] losing)
+    {
         WorldPoint final = after.Final!.Value;
         host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Streams.Length - losing.Length} of {after.Streams.Length} shards");
-        host.Output.WriteLine($"RTO: {SiteText.Ms(took)}, from the first change until all shards were open{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
-        if (outcome.FinalTime is not { } time)
+        if (done.Silent.Count > 0) { host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process says; it recovers by itself, or when it is started again"); }
+        host.Output.WriteLine($"RTO: {SiteText.Ms(done.Took)}, {done.Since} until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        host.Output.WriteLine($"stages, ms: {done.Stages}");
+        if (SiteText.TimeOf(done.FinalTime) is not { } time)
         {
             host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept");
             return;

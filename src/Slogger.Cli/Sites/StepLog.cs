@@ -20,12 +20,18 @@ internal sealed class StepLog(AppHost host) : ILogSink
 
     public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
 
-    public void Write(LogLevel level, string message)
+    public void Write(LogLevel level, string message) => Step(Interlocked.Read(ref _began) == 0 ? null : Elapsed, level, message);
+
+    /// <summary>Shows a step that was done elsewhere.</summary>
+    /// <param name="elapsed">When, since it began there; null: it has not begun.</param>
+    /// <param name="level">How serious it is.</param>
+    /// <param name="message">What was done.</param>
+    public void Step(TimeSpan? elapsed, LogLevel level, string message)
     {
         if (!IsEnabled(level)) { return; }
         lock (_lock)
         {
-            string time = Interlocked.Read(ref _began) == 0 ? "" : string.Create(CultureInfo.InvariantCulture, $"{Elapsed.TotalMilliseconds,9:0.0} ms  ");
+            string time = elapsed is { } at ? string.Create(CultureInfo.InvariantCulture, $"{at.TotalMilliseconds,9:0.0} ms  ") : "";
             host.Output.WriteLine($"{time}{(level == LogLevel.Info ? "" : "warning: ")}{message}");
             host.Output.Flush();
         }

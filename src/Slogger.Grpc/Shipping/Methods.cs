@@ -21,7 +21,7 @@ public static class WatermarkMethods
         new("slogger.shipping.v1.Watermark", "Follow", Marshaller.Of(WatermarkReport.Parser), Marshaller.Of(WatermarkNotice.Parser));
 }
 
-/// <summary>What is asked of a site. One request, one reply.</summary>
+/// <summary>What is asked of a site. One request, one reply, but for <see cref="Failover"/>.</summary>
 public static class SiteControlMethods
 {
     /// <summary>How it is.</summary>
@@ -32,6 +32,12 @@ public static class SiteControlMethods
 
     /// <summary>A failover is decided.</summary>
     public static readonly Method<FinalRequest, FinalReply> Final = Of("Final", FinalRequest.Parser, FinalReply.Parser);
+
+    /// <summary>Its shard serves.</summary>
+    public static readonly Method<ServeRequest, ServeReply> Serve = Of("Serve", ServeRequest.Parser, ServeReply.Parser);
+
+    /// <summary>It performs a failover: one request, notices until it is over.</summary>
+    public static readonly Method<FailoverRequest, FailoverNotice> Failover = Of("Failover", FailoverRequest.Parser, FailoverNotice.Parser);
 
     /// <summary>It holds its clients' operations, or does no more.</summary>
     public static readonly Method<HoldRequest, HoldReply> Hold = Of("Hold", HoldRequest.Parser, HoldReply.Parser);

@@ -69,13 +69,17 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<SiteAnswer> OpenStreamAsync(
-        string cluster, SiteEpoch number, ShardId stream, long owner, string name, CancellationToken cancellation = default)
+    public Task<SiteAnswer> OpenStreamsAsync(string cluster, SiteEpoch number, IReadOnlyList<ReadyStream> streams, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
-        CheckShard(stream);
-        Checked(name, SqlSchema.OwnerLength, nameof(name));
-        ArgumentOutOfRangeException.ThrowIfLessThan(owner, 1);
+        ArgumentNullException.ThrowIfNull(streams);
+        foreach (ReadyStream ready in streams)
+        {
+            CheckShard(ready.Stream);
+            Checked(ready.Name, SqlSchema.OwnerLength, nameof(streams));
+            ArgumentOutOfRangeException.ThrowIfLessThan(ready.Owner, 1, nameof(streams));
+        }
+
         return connection.RunAsync(
             async session =>
             {
@@ -84,30 +88,37 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
-                        SiteState before = await SiteAsync(session, cluster, cancellation);
-                        (SiteState? after, string? error) = before.Streams[stream.Number].Owner == owner
-                            ? before.Open(number, stream)
-                            : new(null, $"stream {stream} is received by another process");
-                        answer = new(after ?? before, error is null ? null : $"Cluster \"{cluster}\": {error}.");
-                        if (after is null) { return false; }
-                        // Its row is its own from here on, unless somebody has taken the shard as that of a primary.
-                        int rows = await session.ExecuteAsync(
-                            "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0, entered = @entered WHERE cluster = @cluster AND shard = @shard AND epoch <= @epoch",
-                            cancellation,
-                            ("@epoch", owner),
-                            ("@owner", name),
-                            ("@entered", number.FirstWorldLine.Number),
-                            ("@cluster", cluster),
-                            ("@shard", (long)stream.Number));
-                        if (rows == 0)
+                        SiteState before = await SiteAsync(session, cluster, cancellation), site = before;
+                        string? refused = null;
+                        bool isAny = false;
+                        foreach (ReadyStream ready in streams)
                         {
-                            answer = new(before, $"Cluster \"{cluster}\": shard {stream} has been taken by another process.");
-                            return false;
+                            (SiteState? after, string? error) = ready.Stream.Number < site.Streams.Length && site.Streams[ready.Stream.Number].Owner == ready.Owner
+                                ? site.Open(number, ready.Stream)
+                                : new(null, $"stream {ready.Stream} is received by another process");
+                            // Its row is its own from here on, unless somebody has taken the shard as that of a primary.
+                            if (after is not null && await session.ExecuteAsync(
+                                "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0, entered = @entered WHERE cluster = @cluster AND shard = @shard AND epoch <= @epoch",
+                                cancellation,
+                                ("@epoch", ready.Owner),
+                                ("@owner", ready.Name),
+                                ("@entered", number.FirstWorldLine.Number),
+                                ("@cluster", cluster),
+                                ("@shard", (long)ready.Stream.Number)) == 0)
+                            {
+                                (after, error) = (null, $"shard {ready.Stream} has been taken by another process");
+                            }
+
+                            refused ??= error;
+                            isAny |= after is not null;
+                            site = after ?? site;
                         }
 
+                        answer = new(site, refused is null ? null : $"Cluster \"{cluster}\": {refused}.");
+                        if (!isAny) { return false; }
                         // Who looks for changes of the owners sees one.
                         await NextEpochAsync(session, cluster, cancellation);
-                        await WriteSiteAsync(session, cluster, before, after, cancellation);
+                        await WriteSiteAsync(session, cluster, before, site, cancellation);
                         return true;
                     },
                     cancellation);

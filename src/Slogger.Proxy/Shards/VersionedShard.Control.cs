@@ -29,6 +29,11 @@ internal abstract partial class VersionedShard
     private volatile bool _isStopping;
     protected volatile string _state = "starting";
 
+    private readonly TaskCompletionSource _serving = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+    /// <summary>Completes when the shard first serves, and not as a backup's.</summary>
+    public Task Serving => _serving.Task;
+
     /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
     protected volatile bool _isAttached;
 
@@ -338,6 +343,7 @@ internal abstract partial class VersionedShard
             if (!_door.TryOpen(taken) && !IsEnding) { return; }
             loop.OpenStore();
             OnOpened();
+            if (!IsFollowing) { _serving.TrySetResult(); }
         });
     }
 

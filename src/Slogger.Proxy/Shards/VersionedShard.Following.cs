@@ -63,7 +63,7 @@ internal abstract partial class VersionedShard
             await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
             await _seat.LearnGridAsync(0, stop).ConfigureAwait(false);
             // Of an epoch that nobody ever takes: refused.
-            await _seat.Metadata.OpenStreamAsync(_seat.Cluster, new(-1), _seat.Shard, _seat.Epoch, ClusterSeat.Name, stop).ConfigureAwait(false);
+            await _seat.Metadata.OpenStreamsAsync(_seat.Cluster, new(-1), [new(_seat.Shard, _seat.Epoch, ClusterSeat.Name)], stop).ConfigureAwait(false);
         }
         catch (MetadataException)
         {

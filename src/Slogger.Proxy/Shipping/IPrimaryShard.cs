@@ -19,6 +19,9 @@ internal interface IPrimaryShard
     /// <summary>The backup's watermark, as it was told; the beginning of history if it does not ship.</summary>
     WorldPoint Watermark { get; }
 
+    /// <summary>Completes when it first serves as a primary's shard.</summary>
+    Task Serving { get; }
+
     /// <summary>What its shipper is doing, for people.</summary>
     string ShippingState { get; }
 

@@ -13,6 +13,7 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
+using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Seeding;
@@ -125,6 +126,17 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <summary>The failover is decided, in SQL.</summary>
     /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
     public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
+
+    /// <summary>Returns when its store and its log are at the final watermark that it was told: the shard can be opened.</summary>
+    /// <exception cref="OperationCanceledException">It is not, by then; or nobody receives it just now.</exception>
+    public async Task<ReadyStream> ReadyAsync(CancellationToken stop)
+    {
+        await (_life ?? throw new OperationCanceledException("The stream is between two lives.")).Ready.WaitAsync(stop).ConfigureAwait(false);
+        return new(Stream, _owned, ClusterSeat.Name);
+    }
+
+    /// <summary>Every shard is open, in SQL: the site is the primary.</summary>
+    public void SiteServes(SiteState site) => _life?.SiteServes(site);
 
     /// <summary>Has something done to the log while nothing is appended.</summary>
     /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>

@@ -39,8 +39,10 @@ internal readonly record struct LifeEnd(LifeEndKind Kind, string Why);
 /// <summary>One life.</summary>
 internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 {
-    private const int QuickLooks = 200;
-    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(1), SlowLookPause = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(50);
+
+    // The manager opens all shards at once. If it does not, since it has died, each is opened by its own process.
+    private static readonly TimeSpan ManagerLimit = TimeSpan.FromMilliseconds(250);
 
     private readonly VersionLog _log;
     private readonly ShardId _stream;
@@ -56,6 +58,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private readonly Lock _lock = new();
     private readonly Task _applying;
     private TaskCompletionSource<FinalReport> _final = NewFinal();
+    private readonly TaskCompletionSource _ready = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly TaskCompletionSource<SiteState> _primary = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _opening = Task.CompletedTask;
     private WorldPoint _applied;
     private TimeSpan _applyTime;
@@ -106,6 +110,12 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         await Receiver.FreezeAsync(number).ConfigureAwait(false);
         return await final.WaitAsync(stop).ConfigureAwait(false);
     }
+
+    /// <summary>Completes when store and log are at the final watermark: the shard can be opened.</summary>
+    public Task Ready => _ready.Task;
+
+    /// <summary>Every shard is open, in SQL: the site is the primary.</summary>
+    public void SiteServes(SiteState site) => _primary.TrySetResult(site);
 
     /// <summary>Stops.</summary>
     public async ValueTask DisposeAsync()
@@ -196,17 +206,30 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private async Task OpenAsync(SiteEpoch number)
     {
         Task promoting = PromoteAsync();
-        SiteState? site = await OpenedAsync(number).ConfigureAwait(false);
+        _ready.TrySetResult();
+        SiteState? site = null;
+        try
+        {
+            site = await _primary.Task.WaitAsync(ManagerLimit, _stop.Token).ConfigureAwait(false);
+        }
+        catch (TimeoutException)
+        {
+            site = await OpenedAsync(number).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
         await promoting.ConfigureAwait(false);
-        for (int looks = 0; site is not null && !_stop.IsCancellationRequested; looks++)
+        while (site is not null && !_stop.IsCancellationRequested)
         {
             if (site.Role is SiteRole.Primary or SiteRole.HandingOver)
             {
                 _store.TakeOver(site);
                 return;
             }
-            await Task.Delay(looks < QuickLooks ? LookPause : SlowLookPause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-            site = await SiteAsync(site).ConfigureAwait(false);
+            await Task.WhenAny(_primary.Task, Task.Delay(LookPause, _stop.Token)).ConfigureAwait(false);
+            site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false) : await SiteAsync(site).ConfigureAwait(false);
         }
     }
 
@@ -228,7 +251,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         {
             try
             {
-                SiteAnswer answer = await _metadata.OpenStreamAsync(_cluster, number, _stream, _owned, ClusterSeat.Name, _stop.Token).ConfigureAwait(false);
+                SiteAnswer answer = await _metadata.OpenStreamsAsync(_cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
                 if (answer.Error is not { } error) { return answer.Site; }
                 ((IStreamOwner)this).OnFailed(error);
                 return null;

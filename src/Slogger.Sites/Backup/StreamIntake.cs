@@ -32,10 +32,11 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private IFollowingShard? _shard;
     private GrpcServer? _server;
     private WatermarkRole? _role;
+    private FailoverRole? _failovers;
     private volatile WatermarkFollower? _follower;
     private volatile BackupStream? _stream;
     private StreamDisk? _disk;
-    private Task _following = Task.CompletedTask;
+    private Task _following = Task.CompletedTask, _leaving = Task.CompletedTask;
     private WorldPoint _watermark;
 
     /// <summary>Whether it has begun.</summary>
@@ -70,7 +71,10 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _role.AddTo(_server);
         new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
         new SiteControlService(
-            seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default).AddTo(_server);
+            seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
+            options.Site.Lease ?? default).AddTo(_server);
+        _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log);
+        _failovers.AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
         _stream = new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);
         await _server.StartAsync(stop).ConfigureAwait(false);
@@ -97,19 +101,23 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     {
         if (!_ending.IsCancellationRequested) { await _ending.CancelAsync().ConfigureAwait(false); }
         await _following.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        if (_failovers is not null) { await _failovers.EndAsync().ConfigureAwait(false); }
         // A stop and a failover may both end it.
         if (Interlocked.Exchange(ref _stream, null) is { } stream)
         {
             await stream.DisposeAsync().ConfigureAwait(false);
             _disk!.Dispose();
         }
-        if (Interlocked.Exchange(ref _follower, null) is { } follower) { await follower.DisposeAsync().ConfigureAwait(false); }
+        // What it says concerns nobody any more; that it is gone nobody needs to wait for.
+        if (Interlocked.Exchange(ref _follower, null) is { } follower) { _leaving = follower.DisposeAsync().AsTask(); }
     }
 
     public async ValueTask DisposeAsync()
     {
         await EndAsync().ConfigureAwait(false);
+        await _leaving.ConfigureAwait(false);
         if (_server is not null) { await _server.DisposeAsync().ConfigureAwait(false); }
+        if (_failovers is not null) { await _failovers.DisposeAsync().ConfigureAwait(false); }
         if (_role is not null) { await _role.DisposeAsync().ConfigureAwait(false); }
         _ending.Dispose();
     }

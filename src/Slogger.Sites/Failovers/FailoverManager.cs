@@ -1,7 +1,8 @@
-// Performs a failover as Core's Failover decides: the command of a person, or a process that goes on with one that was begun. It may end at any moment; the next one goes on.
+// Performs a failover as Core's Failover decides: in a process of the backup, which runs already (FailoverRole), or in the command of a person, if none does. It may end at any moment; the next one goes on.
 using System.Diagnostics;
+using System.Globalization;
+using System.Text;
 using Slogger.Core.Sites;
-using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -16,8 +17,9 @@ namespace Slogger.Sites.Failovers;
 /// <summary>What a failover came to.</summary>
 /// <param name="Site">The site after it; null: it was refused.</param>
 /// <param name="Error">Why it was; null: it was done.</param>
-/// <param name="FinalTime">When the last version that is kept ended at the primary; null: this manager has not heard of it, since another one had decided.</param>
-internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, DateTimeOffset? FinalTime = null);
+/// <param name="FinalTime">When the last version that is kept ended at the primary, a hybrid timestamp's bits; 0: this manager has not heard of it, since another one had decided.</param>
+/// <param name="Silent">Shards that are open, and have not said in time that they serve.</param>
+internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, ulong FinalTime = 0, IReadOnlyList<int>? Silent = null);
 
 /// <summary>Manages a failover.</summary>
 /// <param name="metadata">The backup's SQL.</param>
@@ -29,11 +31,19 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 internal sealed class FailoverManager(
     IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report, Action<SiteEpoch>? onTaken = null)
 {
-    private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), OpenPause = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit = TimeSpan.FromSeconds(10);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
     private readonly Dictionary<WorldPoint, ulong> _times = [];
+    private readonly StringBuilder _stages = new();
+    private readonly long _began = Stopwatch.GetTimestamp();
+    private SiteState _site = SiteState.Alone;
     private string _missing = "";
-    private int _open;
+
+    /// <summary>How long it has been performed.</summary>
+    public TimeSpan Elapsed => Stopwatch.GetElapsedTime(_began);
+
+    /// <summary>When each stage was over, for people.</summary>
+    public string Stages => _stages.ToString();
 
     /// <summary>Asks for what is refused everywhere, so that what a failover needs is loaded and connected, here and at the processes, before anything stands still. Changes nothing.</summary>
     public async Task RehearseAsync(CancellationToken stop)
@@ -43,22 +53,24 @@ internal sealed class FailoverManager(
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
         await TryAsync(() => metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop), stop).ConfigureAwait(false);
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+        await TryAsync(() => metadata.OpenStreamsAsync(cluster, never, [new(new(0), 1, "nobody")], stop), stop).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Serve, new V1.ServeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
     }
 
-    /// <summary>Has the site take over, and returns when it has, or when that is refused.</summary>
+    /// <summary>Has the site take over, and returns when every shard serves, or when that is refused.</summary>
     /// <param name="losing">Streams that the operator gives up.</param>
     /// <param name="stop">Gives up; what was begun is gone on with by whoever does this next.</param>
     public async Task<FailoverOutcome> RunAsync(IReadOnlyList<int> losing, CancellationToken stop)
     {
-        SiteState site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
-        foreach (int shard in site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
+        _site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
+        foreach (int shard in _site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
         {
             SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop), stop).ConfigureAwait(false);
             if (lost.Error is { } isOver) { return new(null, isOver); }
-            site = lost.Site;
+            _site = lost.Site;
         }
-        if (site.Role == SiteRole.FailingOver) { onTaken?.Invoke(site.Epoch); }
-        var machine = new Failover(site, leaseWaitUs);
+        if (_site.Role == SiteRole.FailingOver) { onTaken?.Invoke(_site.Epoch); }
+        var machine = new Failover(_site, leaseWaitUs);
         while (true)
         {
             switch (machine.Next(NowUs))
@@ -66,9 +78,10 @@ internal sealed class FailoverManager(
                 case FailoverStep.Take:
                     SiteAnswer taken = await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => site.Take([.. losing]), stop), stop).ConfigureAwait(false);
                     if (taken.Error is { } refused) { return new(null, refused); }
+                    Passed("taken");
                     report.Info($"site epoch {taken.Site.Epoch} is taken: nothing of the primary is received any more");
                     onTaken?.Invoke(taken.Site.Epoch);
-                    machine.Read(taken.Site);
+                    machine.Read(_site = taken.Site);
                     break;
                 case FailoverStep.AskFinals ask:
                     await AskAsync(machine, ask, stop).ConfigureAwait(false);
@@ -78,18 +91,18 @@ internal sealed class FailoverManager(
                     await Task.Delay(TimeSpan.FromMicroseconds(Math.Max(1000, lease.UntilUs - NowUs)), stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Decide decide:
+                    Passed("frozen");
                     SiteAnswer decided = await TryAsync(() => metadata.DecideFailoverAsync(cluster, decide.Number, decide.Final, [.. _lineage.Values], stop), stop).ConfigureAwait(false);
                     if (decided.Error is { } over) { return new(null, over); }
+                    Passed("decided");
                     report.Info($"the final watermark is {decided.Site.Final}: world-line {decide.Number.FirstWorldLine} begins there");
-                    machine.Read(decided.Site);
+                    machine.Read(_site = decided.Site);
                     break;
                 case FailoverStep.AwaitOpen:
-                    await TellFinalAsync(machine, stop).ConfigureAwait(false);
+                    await OpenAsync(machine, stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Done:
-                    SiteState done = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
-                    return new(done, null, done.Final is { } final && _times.TryGetValue(final, out ulong bits) && bits > 0
-                        ? DateTimeOffset.UnixEpoch.AddTicks(new HybridTimestamp(bits).Microseconds * TimeSpan.TicksPerMicrosecond) : null);
+                    return new(_site, null, _site.Final is { } final ? _times.GetValueOrDefault(final) : 0, await ServeAsync(stop).ConfigureAwait(false));
                 case FailoverStep.Refused refusal:
                     return new(null, refusal.Why);
                 default:
@@ -117,21 +130,52 @@ internal sealed class FailoverManager(
         if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: are all processes of the backup running? One whose disk is gone can be given up: --lose-shard"); }
         _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
-        machine.Read(await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
+        machine.Read(_site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
     }
 
-    private async Task TellFinalAsync(Failover machine, CancellationToken stop)
+    // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told again.
+    private async Task OpenAsync(Failover machine, CancellationToken stop)
     {
-        SiteState site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
-        machine.Read(site);
-        int open = site.Streams.Count(s => s.IsOpen);
-        if (open > _open || site.Role != SiteRole.FailingOver) { report.Info(site.Role == SiteRole.FailingOver ? $"{open} of {site.Streams.Length} shards are open" : "all shards are open"); }
-        _open = open;
-        if (site.Role != SiteRole.FailingOver) { return; }
-        var request = new V1.FinalRequest { SiteEpoch = site.Epoch.Number };
-        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
-        await Task.Delay(OpenPause, stop).ConfigureAwait(false);
+        var request = new V1.FinalRequest { SiteEpoch = _site.Epoch.Number };
+        V1.FinalReply?[] replies = await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
+        ReadyStream[] ready = [.. replies.Where(r => r is not null).SelectMany(r => r!.Ready).Select(r => new ReadyStream(new(r.Shard), r.Owner, r.Name))];
+        if (ready.Length == 0) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
+        else { Passed("brought there"); }
+        // A process that has heard nothing for a while opens its own shard: then this reads what became of all.
+        _site = ready.Length == 0 ? await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false)
+            : (await TryAsync(() => metadata.OpenStreamsAsync(cluster, _site.Epoch, ready, stop), stop).ConfigureAwait(false)).Site;
+        machine.Read(_site);
+        if (_site.Role != SiteRole.FailingOver)
+        {
+            Passed("open");
+            report.Info("all shards are open");
+            return;
+        }
+        string missing = string.Join(", ", Enumerable.Range(0, _site.Streams.Length).Where(s => _site.Streams[s] is { IsOpen: false, IsLost: false }));
+        if (missing != _missing) { report.Warn($"shard {missing} is not at the final watermark yet"); }
+        _missing = missing;
     }
+
+    // The site is the primary, whatever comes of this: whoever does not serve yet recovers by itself.
+    private async Task<IReadOnlyList<int>> ServeAsync(CancellationToken stop)
+    {
+        var request = new V1.ServeRequest { SiteEpoch = _site.Epoch.Number };
+        HashSet<int> silent = [.. Enumerable.Range(0, _site.Streams.Length).Where(s => !_site.Streams[s].IsLost)];
+        List<GrpcChannel> asked = [.. processes];
+        long began = Stopwatch.GetTimestamp();
+        while (true)
+        {
+            V1.ServeReply?[] replies = await Task.WhenAll(asked.Select(p => AskAsync(p, SiteControlMethods.Serve, request, stop))).ConfigureAwait(false);
+            silent.ExceptWith(replies.Where(r => r is not null).SelectMany(r => r!.Shards));
+            if (silent.Count == 0 || Stopwatch.GetElapsedTime(began) > ServeLimit) { break; }
+            asked = [.. asked.Where((_, i) => replies[i] is not { Shards.Count: > 0 })];
+            await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+        }
+        Passed("serving");
+        return [.. silent.Order()];
+    }
+
+    private void Passed(string stage) => _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
 
     // Null: it does not answer now.
     private static async Task<TReply?> AskAsync<TRequest, TReply>(GrpcChannel process, Method<TRequest, TReply> method, TRequest request, CancellationToken stop)

@@ -19,15 +19,20 @@ namespace Slogger.Sites.Failovers;
 /// <param name="cluster">The cluster.</param>
 /// <param name="streamsOf">The streams of this process, while its site is a backup.</param>
 /// <param name="primaryOf">Its shard, while that serves; null: it does not.</param>
+/// <param name="serving">Its shards, each with what completes when it serves as a primary's.</param>
 /// <param name="lease">The site lease that it is configured with; zero: none.</param>
 internal sealed class SiteControlService(
-    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, TimeSpan lease = default)
+    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, Func<IReadOnlyList<(ShardId Shard, Task Serving)>>? serving = null, TimeSpan lease = default)
 {
     private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
+
+    // Below what a manager waits for an answer; then it asks again.
+    private static readonly TimeSpan ServeLimit = TimeSpan.FromSeconds(1);
 
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server
         .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
+        .AddUnary(SiteControlMethods.Serve, ServeAsync)
         .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync)
         .AddUnary(SiteControlMethods.Verify, VerifyAsync);
 
@@ -106,19 +111,38 @@ internal sealed class SiteControlService(
         var number = new SiteEpoch(request.SiteEpoch);
         SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
         if (site.Epoch != number || site.Final is not { } final) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided"); }
-        foreach (BackupStream stream in streamsOf())
-        {
-            try
-            {
-                await stream.DecidedAsync(number, final).ConfigureAwait(false);
-            }
-            catch (OperationCanceledException)
-            {
-                // It has failed, and was given up.
-            }
-        }
+        // Each by itself: one that has failed may be given up, and then the others are all that there is.
+        ReadyStream?[] ready = await Task.WhenAll(streamsOf().Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(false);
         var reply = new V1.FinalReply();
-        reply.Open.AddRange(Enumerable.Range(0, site.Streams.Length).Where(s => site.Streams[s].IsOpen));
+        reply.Ready.AddRange(ready.OfType<ReadyStream>().Select(r => new V1.ReadyStream { Shard = r.Stream.Number, Owner = r.Owner, Name = r.Name }));
+        return reply;
+    }
+
+    private static async Task<ReadyStream?> ReadyAsync(BackupStream stream, SiteEpoch number, WorldPoint final, CancellationToken stop)
+    {
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(StreamLimit);
+        try
+        {
+            await stream.DecidedAsync(number, final).ConfigureAwait(false);
+            return await stream.ReadyAsync(limit.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            return null;
+        }
+    }
+
+    private async Task<V1.ServeReply> ServeAsync(V1.ServeRequest request, ServerCall<V1.ServeRequest, V1.ServeReply> call)
+    {
+        var number = new SiteEpoch(request.SiteEpoch);
+        SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
+        if (site.Epoch != number || site.Final is null || site.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} has not opened every shard"); }
+        foreach (BackupStream stream in streamsOf()) { stream.SiteServes(site); }
+        var reply = new V1.ServeReply();
+        IReadOnlyList<(ShardId Shard, Task Serving)> shards = serving?.Invoke() ?? [];
+        await Task.WhenAny(Task.WhenAll(shards.Select(s => s.Serving)), Task.Delay(ServeLimit, call.Cancellation)).ConfigureAwait(false);
+        reply.Shards.AddRange(shards.Where(s => s.Serving.IsCompletedSuccessfully).Select(s => s.Shard.Number));
         return reply;
     }
 
