@@ -75,11 +75,12 @@ internal abstract partial class VersionedShard
     {
         long began = Stopwatch.GetTimestamp();
         _stages.Begin();
+        // What others ask of a primary's shard is there as soon as it is one.
+        JoinCluster();
         await _seat.TakeOverAsync(stop).ConfigureAwait(false);
         _stages.Passed("grid");
         lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
-        JoinCluster();
         Start();
         _entered = final.WorldLine;
         // Whoever has read here, or waits, learns that another world-line has begun.
