@@ -38,6 +38,24 @@ internal abstract partial class VersionedShard
     /// failure is returned.</summary>
     public async Task<ProxyExit?> StartAsync(CancellationToken stop)
     {
+        bool hasStarted = false;
+        try
+        {
+            ProxyExit? failed = await TakeAndRecoverAsync(stop).ConfigureAwait(false);
+            hasStarted = failed is null;
+            return failed;
+        }
+        finally
+        {
+            if (!hasStarted) { await GiveUpStartAsync().ConfigureAwait(false); }
+        }
+    }
+
+    /// <summary>The start has failed, or was stopped: what it has opened is closed, since the process may go on.</summary>
+    protected virtual Task GiveUpStartAsync() => Task.CompletedTask;
+
+    private async Task<ProxyExit?> TakeAndRecoverAsync(CancellationToken stop)
+    {
         try
         {
             _seat = await TakeSeatAsync(stop).ConfigureAwait(false);
