@@ -208,6 +208,8 @@ internal sealed partial class LogShard : IFollowingShard
 
     private async Task LookAfterAsync(CancellationToken stop)
     {
+        // The next one is somewhere else, and empty: nobody waits for this one any more.
+        if (_store.HasEnded) { _followed!.Lose(); }
         await _fence.KeepAsync(stop).ConfigureAwait(false);
         bool isLost = _followed!.Lost is { IsCompleted: true };
         if ((_door.IsSuspected || isLost) && !_isPromoting) { await ResolveAsync(stop).ConfigureAwait(false); }
