@@ -88,6 +88,8 @@ internal abstract partial class VersionedShard
         }
         catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
         {
+            // What is given up half-way says so.
+            stop.ThrowIfCancellationRequested();
             return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
         Start();
