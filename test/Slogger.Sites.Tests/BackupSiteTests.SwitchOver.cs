@@ -121,6 +121,8 @@ public sealed partial class BackupSiteTests
 
         ShardId IPrimaryShard.Shard => Log.Shard;
 
+        public SiteEpoch SiteEpoch => SiteEpoch.First;
+
         WorldPoint IPrimaryShard.Watermark => Shipper.Status.Watermark;
 
         string IPrimaryShard.ShippingState => $"{Shipper.Status.State}";
