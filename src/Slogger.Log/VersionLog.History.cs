@@ -44,7 +44,8 @@ public sealed partial class VersionLog
     }
 
     /// <summary>Starts a world-line: history above <paramref name="branch"/> is void from now on, and appends continue at its
-    /// offset. Durable when it returns. Nothing happens if the log is in that world-line with that branch already.</summary>
+    /// offset. Durable when it returns. If the log is in that world-line with that branch already, nothing happens, unless no
+    /// version was closed since: what was appended behind the branch is void then, too.</summary>
     /// <param name="next">The new world-line, above the present one.</param>
     /// <param name="branch">The last version it keeps, as <see cref="BoundaryAtOrBelow"/> gives it; the version may be
     /// higher if all versions between are empty or void.</param>
@@ -59,12 +60,13 @@ public sealed partial class VersionLog
         {
             SegmentHeader head = Head;
             var started = new WorldLineBranch(next, branch.Version, branch.Offset);
-            if (head.WorldLine == next && head.Branches.Count > 0 && head.Branches[^1] == started)
+            bool hasBegun = head.WorldLine == next && head.Branches.Count > 0 && head.Branches[^1] == started;
+            if (hasBegun && !HasOpenBytesBehind(branch))
             {
                 SetReplicationId(replicationId);
                 return;
             }
-            if (next <= head.WorldLine)
+            if (!hasBegun && next <= head.WorldLine)
             {
                 throw new ArgumentException($"World-line {next} is not above the present one, {head.WorldLine}.", nameof(next));
             }
@@ -77,7 +79,7 @@ public sealed partial class VersionLog
                 WorldLine = next,
                 StartOffset = branch.Offset,
                 LastBoundary = branch with { WorldLine = next },
-                Branches = [.. head.Branches.TakeLast(SegmentHeader.BranchesMax - 1), started],
+                Branches = hasBegun ? head.Branches : [.. head.Branches.TakeLast(SegmentHeader.BranchesMax - 1), started],
             });
             ResetAppends();
         }
@@ -214,6 +216,12 @@ public sealed partial class VersionLog
             && (head.Branches.Count < SegmentHeader.BranchesMax || worldLine >= head.Branches[0].WorldLine);
         return origin == head.Origin && isKnown && offset >= head.Origin.Offset
             && head.Branches.All(b => b.WorldLine <= worldLine || offset <= b.Offset);
+    }
+
+    // Of an attempt that came to nothing: the caller goes on at the branch.
+    private bool HasOpenBytesBehind(in Boundary branch)
+    {
+        lock (_gate) { return _endOffset > branch.Offset && _last?.Version == branch.Version; }
     }
 
     private void CheckBranch(in Boundary branch)

@@ -22,7 +22,7 @@ public static class PrimaryHost
         if (site is { Backup: null, Listen: null }) { return await ProxyHost.RunAsync(options, log, stop).ConfigureAwait(false); }
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(site);
         if (failed is not null) { return failed; }
-        using GrpcShipConnector? way = WayOf(site, credentials!);
+        using GrpcShipConnector? way = WayOf(options, credentials!);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
             Way = way,
@@ -31,8 +31,8 @@ public static class PrimaryHost
     }
 
     /// <summary>The way to the backup's process; null: nothing is shipped.</summary>
-    internal static GrpcShipConnector? WayOf(SiteOptions site, SiteCredentials credentials) =>
-        site.Backup is { } backup ? new(backup.Host!, backup.Port, credentials.Channel, site.BackupCompression == ShipCompression.Gzip) : null;
+    internal static GrpcShipConnector? WayOf(ServeOptions options, SiteCredentials credentials) =>
+        options.Site.Backup is { } backup ? new(backup.Host!, backup.Port, credentials.Channel, ShipTerms.Of(options), options.Site.BackupCompression == ShipCompression.Gzip) : null;
 
     /// <summary>Has commands of two sites reach a primary's shard.</summary>
     internal static async Task<IAsyncDisposable?> ServeAsync(
@@ -43,7 +43,7 @@ public static class PrimaryHost
         var server = new GrpcServer(at!);
         try
         {
-            new ShippingService(_ => null, () => primary.SiteEpoch).AddTo(server);
+            new ShippingService(_ => null, ShipTerms.Of(options), () => primary.SiteEpoch).AddTo(server);
             new SiteControlService(metadata, options.Cluster, () => [], () => primary, options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
             await server.StartAsync(stop).ConfigureAwait(false);
             string host = !listen.IsEveryInterface ? listen.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();

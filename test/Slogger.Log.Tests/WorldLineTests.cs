@@ -54,6 +54,32 @@ public class WorldLineTests
         Assert.Throws<ArgumentException>(() => log.BeginWorldLine(WorldLine.First, kept, OtherReplicationId));
     }
 
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void BeginWorldLine_RepeatedBehindAnAttemptThatCameToNothing_GoesBackToTheBranch(bool isReopened)
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Boundary kept = Write(log, 10, 10);
+        Write(log, 10, 11);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        log.Append("a filler"u8);
+        log.Sync();
+        if (isReopened) { log = Reopened(disk); }
+        log.BeginWorldLine(Second, kept, ReplicationId);
+        Assert.Equal((1010L, 1010L, ReplicationId), (log.EndOffset, log.DurableOffset, log.ReplicationId));
+        log.Append("as it is"u8);
+        Boundary next = Closed(log, 11);
+        log.AppendBoundary(next);
+        log.Sync();
+        VersionLog again = Reopened(disk);
+        Assert.Equal([new WorldLineBranch(Second, new Version(10), 1010)], again.Branches);
+        Assert.Equal([.. Stream(1000, 10), .. "as it is"u8], ReadAll(again, 1000));
+        Assert.Equal([kept, next], again.Boundaries);
+        again.Verify();
+    }
+
     [Fact]
     public void BeginWorldLine_AtAnUnknownBoundary_IsRefused()
     {

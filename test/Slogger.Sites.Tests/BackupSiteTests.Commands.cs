@@ -95,6 +95,11 @@ public sealed partial class BackupSiteTests
             await _processes[p]!.DisposeAsync();
             await StartAsync(p);
         }
+        for (int s = 0; s < Streams; s++)
+        {
+            await _primaries[s].DisposeAsync();
+            _primaries[s] = new(this, s);
+        }
         await WriteAsync(new Random(24), 50);
         long began = Stopwatch.GetTimestamp();
         Run run = await SloggerAsync(["failover", .. Site]);

@@ -254,7 +254,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             Log = VersionLog.Open(new() { Directory = Path.Combine(site._directory, $"primary{shard}"), Shard = new(shard), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
             Log.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
             Relay = new(site._processes[shard == 2 ? 1 : 0]!.Port);
-            _way = new("127.0.0.1", Relay.Port, s_channel, isGzip: false);
+            _way = new("127.0.0.1", Relay.Port, s_channel, new("c", site._lease), isGzip: false);
             Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NoLog.Instance);
         }
 
@@ -329,7 +329,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             await process._metadata.InitializeAsync();
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, () => null).AddTo(process._server);
+            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, new("c", site._lease), () => null).AddTo(process._server);
             new SiteControlService(process._metadata, "c", () => process._streams, lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
@@ -337,7 +337,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 process._role.AddTo(process._server);
             }
             await process._server.StartAsync();
-            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, process.OnWatermark, NoLog.Instance);
+            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NoLog.Instance);
             foreach (int s in streams)
             {
                 VersionLog log = site.OpenBackup(s);

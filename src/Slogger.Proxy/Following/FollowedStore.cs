@@ -75,6 +75,9 @@ internal sealed class FollowedStore(VersionLog log, CheckpointStore checkpoints,
         if (!result.IsThere) { throw new RedisException(result.Problem, result.Message); }
     }
 
+    /// <summary>It has certainly ended: whoever waits for it is told. Any thread.</summary>
+    public void Lose() => _follower?.Lose("has ended.");
+
     /// <summary>Makes it a master where it stands. Again: nothing.</summary>
     /// <exception cref="RedisException">It could not be done.</exception>
     public async Task PromoteAsync(CancellationToken stop)

@@ -39,6 +39,7 @@ internal sealed partial class SlotMoves
     public async Task<ChangedKeys> BeginCopyAsync(MoveId move, WorldLine line, ShardId to, CancellationToken stop)
     {
         ChangedKeys changed;
+        if (shard.KeepsSlots is { } why) { throw new MoveException(why); }
         await LookAsync(stop).ConfigureAwait(false);
         lock (_gate)
         {

@@ -34,6 +34,9 @@ internal interface IMovingShard
 
     /// <summary>Where the store is.</summary>
     RedisEndpoint Endpoint { get; }
+
+    /// <summary>Why its slots do not move; null: they do.</summary>
+    string? KeepsSlots { get; }
 }
 
 /// <summary>The moves of one shard. Any thread.</summary>

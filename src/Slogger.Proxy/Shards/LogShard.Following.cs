@@ -194,7 +194,8 @@ internal sealed partial class LogShard : IFollowingShard
             {
                 await LookAfterAsync(stop).ConfigureAwait(false);
             }
-            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogHistoryChangedException or LogIOException { IsFatal: false })
+            // Cancelled without our having stopped: one life of the stream has ended, and the next is about to begin.
+            catch (Exception e) when (e is RedisException or MetadataException or IOException or LogHistoryChangedException or LogIOException { IsFatal: false } || (e is OperationCanceledException && !stop.IsCancellationRequested))
             {
                 _report.Error($"shard {_options.Shard}: {e.Message}; trying again");
                 await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
@@ -212,6 +213,8 @@ internal sealed partial class LogShard : IFollowingShard
 
     private async Task LookAfterAsync(CancellationToken stop)
     {
+        // The next one is somewhere else, and empty: nobody waits for this one any more.
+        if (_store.HasEnded) { _followed!.Lose(); }
         await _fence.KeepAsync(stop).ConfigureAwait(false);
         bool isLost = _followed!.Lost is { IsCompleted: true };
         if ((_door.IsSuspected || isLost) && !_isPromoting) { await ResolveAsync(stop).ConfigureAwait(false); }

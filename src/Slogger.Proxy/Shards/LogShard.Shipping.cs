@@ -41,6 +41,9 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
 
     private int ShippedTailBytes => Ships ? (int)Math.Clamp(_options.Site.BackupWindowBytes, TailBytesMin, TailBytesMax) : 0;
 
+    // Who owns which slots only this site's SQL says: after a failover each would be looked for where it was when the backup was made.
+    public override string? KeepsSlots => Ships ? $"shard {_options.Shard} has a backup, which does not learn who owns which slots: call the move off, or do it without --backup at all shards, and make the backup anew" : null;
+
     // A backup is brought to one version of all shards, and a cut of other finders is none.
     private void RequireOneVersion()
     {

@@ -43,6 +43,9 @@ internal abstract partial class VersionedShard : IMovingShard
     // Moves to and from a store that cannot be copied are not planned.
     RedisEndpoint IMovingShard.Endpoint => Endpoint ?? throw new InvalidOperationException($"keys of {_store.Name} do not move");
 
+    /// <inheritdoc />
+    public virtual string? KeepsSlots => null;
+
     /// <summary>Completes when all that the store has executed until now has been read.</summary>
     protected virtual Task StreamReadAsync(CancellationToken stop) => Task.CompletedTask;
 

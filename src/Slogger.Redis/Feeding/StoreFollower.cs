@@ -260,6 +260,9 @@ public sealed class StoreFollower : IAsyncDisposable
         }
     }
 
+    /// <summary>The caller knows that Redis is gone, with all that it held: nobody waits for it any more. Any thread.</summary>
+    public void Lose(string why) => TellLost(why);
+
     /// <summary>Stops feeding. A Redis that was not promoted stays as it is, readable where it stands, until it is resumed.</summary>
     public async ValueTask DisposeAsync()
     {

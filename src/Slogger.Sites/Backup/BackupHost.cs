@@ -26,7 +26,7 @@ internal static class BackupHost
         if (failed is not null) { return failed; }
         _ = s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]);
         await using var intake = new StreamIntake(options, credentials, server!, log);
-        using GrpcShipConnector? way = PrimaryHost.WayOf(options.Site, credentials);
+        using GrpcShipConnector? way = PrimaryHost.WayOf(options, credentials);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
             Way = way,

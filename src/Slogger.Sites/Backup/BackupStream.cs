@@ -154,7 +154,7 @@ internal sealed class BackupStream : IAsyncDisposable
                 site = await LiveOnceAsync(site).ConfigureAwait(false);
             }
         }
-        catch (OperationCanceledException)
+        catch (OperationCanceledException) when (_stop.IsCancellationRequested)
         {
             // Stopping.
         }

@@ -184,7 +184,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
             _told = null;
             return true;
         }
-        catch (Exception e) when (e is not OperationCanceledException)
+        catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)
         {
             if (e.Message != _told) { _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
             _told = e.Message;

@@ -68,7 +68,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _server = new GrpcServer(serverOptions);
         _role = new WatermarkRole(seat.Metadata, seat.Cluster, site);
         _role.AddTo(_server);
-        new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
+        new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
@@ -144,7 +144,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
                 if (at is not null && at != followed)
                 {
                     if (_follower is { } before) { await before.DisposeAsync().ConfigureAwait(false); }
-                    _follower = new WatermarkFollower(at.Host!, at.Port, credentials.Channel, OnWatermark, log);
+                    _follower = new WatermarkFollower(at.Host!, at.Port, credentials.Channel, seat.Cluster, OnWatermark, log);
                     followed = at;
                 }
             }

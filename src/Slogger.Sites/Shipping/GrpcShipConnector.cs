@@ -9,7 +9,7 @@ using V1 = Slogger.Grpc.Shipping.V1;
 namespace Slogger.Sites.Shipping;
 
 /// <summary>Connects to a receiver's process.</summary>
-internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, bool isGzip) : IShipConnector, IDisposable
+internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, ShipTerms terms, bool isGzip) : IShipConnector, IDisposable
 {
     private readonly GrpcChannel _channel = new(host, port, options);
 
@@ -18,7 +18,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
     public async Task<IShipLink> ConnectAsync(CancellationToken stop)
     {
         var over = new CancellationTokenSource();
-        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), over);
+        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), terms, over);
         // The headers go out, so that somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))
@@ -30,7 +30,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
 
     public void Dispose() => _channel.Dispose();
 
-    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, CancellationTokenSource over) : IShipLink
+    private sealed class Link(ClientCall<ShipFrame, V1.ShipReply> call, ShipTerms terms, CancellationTokenSource over) : IShipLink
     {
         public async ValueTask<bool> OpenAsync(CancellationToken stop)
         {
@@ -38,7 +38,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
             return await call.FlushAsync().ConfigureAwait(false);
         }
 
-        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message), isLast);
+        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message, terms), isLast);
 
         public async ValueTask<ShipReply> ReceiveAsync(CancellationToken stop)
         {

@@ -16,14 +16,17 @@ namespace Slogger.Sites.Shipping;
 
 internal static class ShipWire
 {
-    public static ShipFrame ToWire(in ShipMessage message)
+    public static ShipFrame ToWire(in ShipMessage message, ShipTerms terms)
     {
         ShipRequest request = message.Request;
         var wire = new V1.ShipRequest { Shard = request.Stream.Number, Sender = ToWire(request.Sender) };
         switch (request)
         {
             case ShipRequest.Hello hello:
-                wire.Hello = new() { History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset } };
+                wire.Hello = new()
+                {
+                    History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset }, Cluster = terms.Cluster, LeaseUs = (long)terms.Lease.TotalMicroseconds,
+                };
                 break;
             case ShipRequest.Piece piece:
                 wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable), Cut = ToWire(piece.Cut), SentUs = piece.SentUs };
@@ -44,6 +47,8 @@ internal static class ShipWire
         }
         return new(wire, message.Bytes);
     }
+
+    public static ShipTerms TermsOf(V1.Hello hello) => new(hello.Cluster, TimeSpan.FromMicroseconds(hello.LeaseUs));
 
     /// <exception cref="RpcException">It contradicts itself, or lacks something.</exception>
     public static ShipMessage FromWire(ShipFrame frame)

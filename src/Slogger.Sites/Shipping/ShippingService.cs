@@ -13,8 +13,9 @@ namespace Slogger.Sites.Shipping;
 
 /// <summary>Serves shippers.</summary>
 /// <param name="receiverOf">Who receives a stream in this process; null: nobody (now).</param>
+/// <param name="terms">Of this process.</param>
 /// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed, and hears it here.</param>
-internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, Func<SiteEpoch?> ruling)
+internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling)
 {
     // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
     private const int RepliesMax = 16;
@@ -27,11 +28,18 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
         await call.FlushAsync().ConfigureAwait(false);
         var link = new Link();
         Task replying = link.WriteAsync(call);
+        bool hasGreeted = false;
         try
         {
             while (await call.ReadAsync().ConfigureAwait(false) is { } frame)
             {
                 ShipMessage message = ShipWire.FromWire(frame);
+                if (frame.Request.Hello is { } hello)
+                {
+                    if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
+                    hasGreeted = true;
+                }
+                if (!hasGreeted) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 ShardId stream = message.Request.Stream;
                 if (receiverOf(stream) is not { } receiver)
                 {

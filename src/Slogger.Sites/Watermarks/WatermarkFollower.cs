@@ -18,7 +18,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), SayAgain = TimeSpan.FromMilliseconds(500);
 
     private readonly GrpcChannel _channel;
-    private readonly string _target;
+    private readonly string _target, _cluster;
     private readonly Action<WorldPoint> _onWatermark;
     private readonly ILogSink _report;
     private readonly ConcurrentDictionary<ShardId, WatermarkReport> _reports = [];
@@ -32,11 +32,12 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     /// <param name="host">Where the role is.</param>
     /// <param name="port">And its port.</param>
     /// <param name="options">How to connect.</param>
+    /// <param name="cluster">Whose watermark.</param>
     /// <param name="onWatermark">Is told the watermark, again and again.</param>
     /// <param name="report">For people.</param>
-    public WatermarkFollower(string host, int port, GrpcChannelOptions options, Action<WorldPoint> onWatermark, ILogSink report)
+    public WatermarkFollower(string host, int port, GrpcChannelOptions options, string cluster, Action<WorldPoint> onWatermark, ILogSink report)
     {
-        (_channel, _target, _onWatermark, _report) = (new(host, port, options), $"{host}:{port}", onWatermark, report);
+        (_channel, _target, _cluster, _onWatermark, _report) = (new(host, port, options), $"{host}:{port}", cluster, onWatermark, report);
         _running = Task.Run(RunAsync);
     }
 
@@ -75,6 +76,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 reporting = ReportAllAsync(call, over);
                 while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
                 {
+                    if (notice.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"it is of cluster \"{notice.Cluster}\", and this process of \"{_cluster}\": check --watermark"); }
                     _isTold = false;
                     if (notice.Watermark is { } watermark) { _onWatermark(ShipWire.FromWire(watermark)); }
                 }
@@ -99,7 +101,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
             foreach ((ShardId stream, WatermarkReport report) in _reports)
             {
                 if (told.TryGetValue(stream, out WatermarkReport before) && before == report) { continue; }
-                var wire = new V1.WatermarkReport { Shard = stream.Number, Generation = report.Generation, Floor = ShipWire.ToWire(report.Floor), Held = ShipWire.ToWire(report.Held) };
+                var wire = new V1.WatermarkReport { Shard = stream.Number, Generation = report.Generation, Floor = ShipWire.ToWire(report.Floor), Held = ShipWire.ToWire(report.Held), Cluster = _cluster };
                 if (!await call.WriteAsync(wire).ConfigureAwait(false)) { return; }
                 told[stream] = report;
             }

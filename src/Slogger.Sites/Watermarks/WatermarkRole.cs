@@ -5,6 +5,7 @@ using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
+using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
@@ -85,6 +86,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
 
     private void Take(V1.WatermarkReport wire)
     {
+        if (wire.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"this is the watermark of cluster \"{_cluster}\", and the stream is of \"{wire.Cluster}\": check --watermark"); }
         var report = new WatermarkReport(
             new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held)));
         lock (_lock)
@@ -98,11 +100,11 @@ internal sealed class WatermarkRole : IAsyncDisposable
         }
     }
 
-    private static async Task TellAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call, ChannelReader<WorldPoint> notices)
+    private async Task TellAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call, ChannelReader<WorldPoint> notices)
     {
         await foreach (WorldPoint watermark in notices.ReadAllAsync().ConfigureAwait(false))
         {
-            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark) }).ConfigureAwait(false);
+            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark), Cluster = _cluster }).ConfigureAwait(false);
         }
     }
 

@@ -145,6 +145,22 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         Assert.Equal("+OK", (await client.CallAsync("SET", MovingKeys.In(0, Last, 1, "still")[0], "here")).Compact);
     }
 
+    // After a failover the backup's table would lead to where the slots were.
+    [Fact]
+    public async Task Move_OfAShardWithABackup_IsNotBegunAndSaysWhy()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { RedisOptions = ["--backup", "127.0.0.1:1"] };
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
+        await Eventually.AsyncTrue("it says why", TimeSpan.FromSeconds(30), async () => (await cluster.MoveAsync("--list")).Output.Contains("has a backup", StringComparison.Ordinal));
+        Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--cancel")).ExitCode);
+        await Eventually.AsyncTrue("the move is over", TimeSpan.FromSeconds(30), async () => !(await cluster.MoveAsync("--list")).Output.Contains("move ", StringComparison.Ordinal));
+        using RespClient client = await cluster.ConnectAsync(0);
+        Assert.Equal("+OK", (await client.CallAsync("SET", MovingKeys.In(0, Last, 1, "still")[0], "here")).Compact);
+    }
+
     private static async Task<string> KeysOf(RespClient client) => string.Join(' ', (await client.DoAsync("KEYS", "*")).Items.Select(i => i.Text));
 
     private static async Task<ClusterDeployment> StartAsync(Workspace workspace)

@@ -59,6 +59,9 @@ internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
         return new(directory, metadata);
     }
 
+    /// <summary>As the primary has it; read when it begins to listen.</summary>
+    public TimeSpan Lease { get; set; }
+
     /// <summary>Listens, and receives.</summary>
     public async Task StartAsync()
     {
@@ -67,7 +70,7 @@ internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
         BackupStream stream = new(_disk, Stream, this, site, _metadata, Cluster, OnHeld, Quiet.Instance);
         lock (_lock) { _stream = stream; }
         _server = new(new() { Listen = new(IPAddress.Loopback, _port) });
-        new ShippingService(s => s == Stream ? _stream?.Receiver : null, () => null).AddTo(_server);
+        new ShippingService(s => s == Stream ? _stream?.Receiver : null, new(Cluster, Lease), () => null).AddTo(_server);
         await _server.StartAsync();
     }
 

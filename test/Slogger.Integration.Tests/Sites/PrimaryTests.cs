@@ -175,7 +175,7 @@ public sealed class PrimaryTests : IAsyncDisposable
     [Fact]
     public async Task Lease_BackupIsSilent_NoCommitIsToldUntilItIsBack()
     {
-        await StartAsync(options: ["--site-lease", "500ms"]);
+        await StartAsync(lease: TimeSpan.FromMilliseconds(500), options: ["--site-lease", "500ms"]);
         using RespClient client = await _primary.Proxy.ConnectAsync();
         await client.DoAsync("SET", "a", "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
@@ -233,9 +233,10 @@ public sealed class PrimaryTests : IAsyncDisposable
         });
     }
 
-    private async Task StartAsync(bool isSeeded = true, params string[] options)
+    private async Task StartAsync(bool isSeeded = true, TimeSpan lease = default, params string[] options)
     {
         _backup = await BackupReceiver.CreateAsync(_workspace);
+        _backup.Lease = lease;
         _primary = new(_workspace, new ProxySetup(Attached: true) { Options = ["--backup", _backup.Address, "--site-listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{_control}"), .. options] });
         await _primary.StartAsync();
         if (!isSeeded) { return; }

@@ -17,6 +17,7 @@ namespace Slogger.Sites.Tests.Shipping;
 public sealed class GrpcShippingTests : ShippingHarness
 {
     private const string Secret = "between-two-sites";
+    private static readonly ShipTerms s_terms = new("c", TimeSpan.FromSeconds(5));
     private SiteEpoch? _ruling;
 
     [Theory]
@@ -47,6 +48,24 @@ public sealed class GrpcShippingTests : ShippingHarness
         await using ShardShipper shipper = NewShipper(way);
         await UntilAsync(() => shipper.Status.Problem?.Contains("Unauthenticated", StringComparison.Ordinal) == true);
         Assert.Equal(1000, BackupLog.EndOffset);
+    }
+
+    // It would depose this site by its epoch, or have the stream seeded with another cluster's data; or a failover would not wait for the lease that the primary has.
+    [Theory]
+    [InlineData("d", 5, "of cluster \"c\"")]
+    [InlineData("c", 6, "--site-lease 6s")]
+    [InlineData("c", 0, "no --site-lease")]
+    public async Task Shipper_OfAnotherClusterOrWithAnotherLease_IsRefusedBeforeAnythingIsDone(string cluster, int lease, string why)
+    {
+        await StartReceiverAsync();
+        _ruling = new(9);
+        await using GrpcServer server = await ServeAsync();
+        using GrpcShipConnector way = Connector(server.EndPoint.Port, terms: new(cluster, TimeSpan.FromSeconds(lease)));
+        await using ShardShipper shipper = NewShipper(way);
+        Append(1, 100);
+        PrimaryLog.Sync();
+        await UntilAsync(() => shipper.Status.Problem?.Contains(why, StringComparison.Ordinal) == true);
+        Assert.Equal((1000L, null), (BackupLog.EndOffset, Shard.Deposed));
     }
 
     [Fact]
@@ -91,6 +110,7 @@ public sealed class GrpcShippingTests : ShippingHarness
             new() { Sender = sender },
             new() { Hello = new() { History = new() } },
             new() { Sender = sender, Hello = new() },
+            new() { Sender = sender, WantsSeed = new() { Generation = 1 } },
             new() { Sender = sender, Piece = new() { From = index, To = index, Durable = index } },
             new() { Sender = sender, Piece = new() { From = index, To = new() { WorldLine = 1, Offset = 1007 }, Durable = index, Cut = new() } },
         ];
@@ -98,7 +118,7 @@ public sealed class GrpcShippingTests : ShippingHarness
         {
             Assert.Equal(StatusCode.InvalidArgument, (await AskAsync(server, request)).Code);
         }
-        Assert.Equal(StatusCode.NotFound, (await AskAsync(server, new() { Shard = 7, Sender = sender, Hello = new() { History = new() { ReplicationId = ReplicationId, Offset = 1000 } } })).Code);
+        Assert.Equal(StatusCode.NotFound, (await AskAsync(server, new() { Shard = 7, Sender = sender, Hello = new() { History = new() { ReplicationId = ReplicationId, Offset = 1000 }, Cluster = s_terms.Cluster, LeaseUs = 5_000_000 } })).Code);
         Assert.Equal(1000, BackupLog.EndOffset);
     }
 
@@ -114,17 +134,17 @@ public sealed class GrpcShippingTests : ShippingHarness
             new ShipRequest.Piece(new(2), sender, from, new(new(5), 900, new(7)), to, new(new(3), new(8)), 77),
             new ShipRequest.WantsSeed(new(2), sender, 6),
         ];
-        foreach (ShipRequest request in requests) { Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []))).Request); }
+        foreach (ShipRequest request in requests) { Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []), s_terms)).Request); }
         ShipMessage piece = new(
             new ShipRequest.Piece(new(2), sender, from, to, to, new(new(3), new(8)), 77),
             new(new byte[10]),
             [new(new(new(4), new(10), 1004, 3, Core.Time.HybridTimestamp.Of(123, 4)), false), new(new(new(4), new(12), 1004, 3, Core.Time.HybridTimestamp.Of(125, 0)), true)]);
-        ShipMessage again = ShipWire.FromWire(ShipWire.ToWire(piece));
+        ShipMessage again = ShipWire.FromWire(ShipWire.ToWire(piece, s_terms));
         Assert.Equal((piece.Request, 10), (again.Request, again.Bytes.Length));
         Assert.Equal(piece.Ends, again.Ends);
         Seed seed = new("copy", 6, 100, new(ReplicationId, 55), new(new(4), 990, new(8)), new(new(4), new(9))) { Checksum = 0xfedcba98 };
         ShipMessage chunk = new(new ShipRequest.Copied(new(2), sender, new(seed, 40, 10)), new(new byte[10]), []);
-        again = ShipWire.FromWire(ShipWire.ToWire(chunk));
+        again = ShipWire.FromWire(ShipWire.ToWire(chunk, s_terms));
         Assert.Equal((chunk.Request, 10), (again.Request, again.Bytes.Length));
         foreach (ShipReplyKind kind in Enum.GetValues<ShipReplyKind>())
         {
@@ -140,12 +160,12 @@ public sealed class GrpcShippingTests : ShippingHarness
     private async Task<GrpcServer> ServeAsync(int port = 0)
     {
         var server = new GrpcServer(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-        new ShippingService(stream => stream.Number == 0 ? Receiver : null, () => _ruling).AddTo(server);
+        new ShippingService(stream => stream.Number == 0 ? Receiver : null, s_terms, () => _ruling).AddTo(server);
         await server.StartAsync();
         return server;
     }
 
-    private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false) => new("127.0.0.1", port, new() { Secret = secret }, isGzip);
+    private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false, ShipTerms? terms = null) => new("127.0.0.1", port, new() { Secret = secret }, terms ?? s_terms, isGzip);
 
     private static async Task<RpcException> AskAsync(GrpcServer server, V1.ShipRequest request)
     {
