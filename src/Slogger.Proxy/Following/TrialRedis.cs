@@ -100,7 +100,14 @@ internal static class TrialRedis
 
     private static void Delete(string directory)
     {
-        if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+        try
+        {
+            if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // The next start deletes it.
+        }
     }
 
     // Compared while it is a replica: a master would drop what has expired, and the store that follows has it still.

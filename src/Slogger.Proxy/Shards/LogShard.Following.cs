@@ -27,6 +27,7 @@ internal sealed partial class LogShard : IFollowingShard
     private bool _isPromoting;
     private readonly Lock _trialLock = new();
     private CancellationTokenSource? _trial;    // a drill that is restoring; under _trialLock
+    private int _trialsBarred;                  // under _trialLock
 
     /// <summary>Receives the primary's stream, if the site is a backup. Null: it must be none.</summary>
     public IStreamIntake? Intake { get; init; }
@@ -101,7 +102,19 @@ internal sealed partial class LogShard : IFollowingShard
 
     public async Task<bool> RenewAsync(Func<bool> begin, CancellationToken stop)
     {
-        EndTrial();
+        BarTrials();
+        try
+        {
+            return await RenewNowAsync(begin, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            lock (_trialLock) { _trialsBarred--; }
+        }
+    }
+
+    private async Task<bool> RenewNowAsync(Func<bool> begin, CancellationToken stop)
+    {
         await _feeding.WaitAsync(stop).ConfigureAwait(false);
         // A checkpoint that is being taken is of the life before.
         await _checkpointing.WaitAsync(CancellationToken.None).ConfigureAwait(false);
@@ -157,7 +170,8 @@ internal sealed partial class LogShard : IFollowingShard
 
     public async Task PromoteAsync(CancellationToken stop)
     {
-        EndTrial();
+        // For good: what follows is a primary's.
+        BarTrials();
         await _feeding.WaitAsync(stop).ConfigureAwait(false);
         try
         {
@@ -272,14 +286,19 @@ internal sealed partial class LogShard : IFollowingShard
         }
         await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
         using var trial = CancellationTokenSource.CreateLinkedTokenSource(stop);
-        lock (_trialLock) { _trial = trial; }
         try
         {
+            // Whoever bars trials may be waiting for this one's end, with the store held: from here on it either ends this one, or this one does not begin.
+            lock (_trialLock)
+            {
+                if (_trialsBarred > 0) { return NoTrialNow(); }
+                _trial = trial;
+            }
             return await TrialRedis.CompareAsync(_options, _log, _checkpoints, TakeCopyAsync, trial.Token).ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
         {
-            return RestoreTrial.Impossible("the stream is being seeded anew, or the site takes over: give the command again afterwards");
+            return NoTrialNow();
         }
         finally
         {
@@ -288,9 +307,15 @@ internal sealed partial class LogShard : IFollowingShard
         }
     }
 
-    private void EndTrial()
+    private static RestoreTrial NoTrialNow() => RestoreTrial.Impossible("the stream is being seeded anew, or the site takes over: give the command again afterwards");
+
+    private void BarTrials()
     {
-        lock (_trialLock) { _trial?.Cancel(); }
+        lock (_trialLock)
+        {
+            _trialsBarred++;
+            _trial?.Cancel();
+        }
     }
 
     // What the store holds at the version at which it stands: nothing is applied until Redis has forked.
@@ -307,6 +332,7 @@ internal sealed partial class LogShard : IFollowingShard
         {
             if (_stands is not { } end || !_followed!.Follows) { return (null, $"{_store.Name} stands at no version: it is loaded, or seeded"); }
             CheckpointResult result = await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop, onTaken: LetGo).ConfigureAwait(false);
+            stop.ThrowIfCancellationRequested();
             return result switch
             {
                 CheckpointResult.Failed failed => (null, $"what {_store.Name} holds could not be read: {failed.Message}"),
