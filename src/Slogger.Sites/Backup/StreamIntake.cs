@@ -70,7 +70,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _role.AddTo(_server);
         new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
         new SiteControlService(
-            seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default).AddTo(_server);
+            seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
         _stream = new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);
         await _server.StartAsync(stop).ConfigureAwait(false);

@@ -7,6 +7,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Shipping;
@@ -20,8 +21,9 @@ namespace Slogger.Sites.Failovers;
 /// <param name="streamsOf">The streams of this process, while its site is a backup.</param>
 /// <param name="primaryOf">Its shard, while that serves; null: it does not.</param>
 /// <param name="lease">The site lease that it is configured with; zero: none.</param>
+/// <param name="tryRestore">Restores the log of its stream, and compares; null: nothing can be restored here.</param>
 internal sealed class SiteControlService(
-    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, TimeSpan lease = default)
+    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, TimeSpan lease = default, Func<CancellationToken, Task<RestoreTrial>>? tryRestore = null)
 {
     private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
 
@@ -29,7 +31,7 @@ internal sealed class SiteControlService(
     public void AddTo(GrpcServer server) => server
         .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
         .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync)
-        .AddUnary(SiteControlMethods.Verify, VerifyAsync);
+        .AddUnary(SiteControlMethods.Verify, VerifyAsync).AddUnary(SiteControlMethods.TryRestore, TryRestoreAsync);
 
     private async Task<V1.StatusReply> StatusAsync(V1.StatusRequest request, ServerCall<V1.StatusRequest, V1.StatusReply> call)
     {
@@ -80,6 +82,16 @@ internal sealed class SiteControlService(
         WorldPoint to = ShipWire.FromWire(ShipWire.Required(request.To));
         return streamsOf().FirstOrDefault(s => s.Stream.Number == request.Shard) is { } stream ? await Task.Run(() => stream.Verify(to, call.Cancellation)).ConfigureAwait(false)
             : throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here");
+    }
+
+    private async Task<V1.TryRestoreReply> TryRestoreAsync(V1.TryRestoreRequest request, ServerCall<V1.TryRestoreRequest, V1.TryRestoreReply> call)
+    {
+        if (tryRestore is null || !streamsOf().Any(s => s.Stream.Number == request.Shard)) { throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here"); }
+        RestoreTrial trial = await tryRestore(call.Cancellation).ConfigureAwait(false);
+        return new()
+        {
+            At = ShipWire.ToWire(trial.At), Keys = trial.Keys, BaseBytes = trial.BaseBytes, LogBytes = trial.LogBytes, RestoreUs = (long)trial.Took.TotalMicroseconds, Flaw = trial.Flaw ?? "",
+        };
     }
 
     private async Task<V1.FreezeReply> FreezeAsync(V1.FreezeRequest request, ServerCall<V1.FreezeRequest, V1.FreezeReply> call)
