@@ -20,9 +20,15 @@ internal static class DrillCommand
 
     // The grid, the shard's row, the cut, the world-lines, the site, the other shards, and who owns which slots.
     private const int ReadsToServe = 7;
-    private static readonly TimeSpan VerifyLimit = TimeSpan.FromMinutes(30);
+    private static readonly TimeSpan VerifyLimit = TimeSpan.FromMinutes(30), RestoreLimit = TimeSpan.FromHours(6);
 
-    public static readonly IReadOnlyList<OptionDefinition> Options = [.. SiteArguments.Common("The backup's database, as given to slogger backup")];
+    private const string Restore = "restore";
+
+    public static readonly IReadOnlyList<OptionDefinition> Options =
+    [
+        new(Restore, "How much is tried", "", "Each process also starts a redis-server of its own, restores its newest checkpoint and log into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
+        .. SiteArguments.Common("The backup's database, as given to slogger backup"),
+    ];
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
@@ -36,7 +42,7 @@ internal static class DrillCommand
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            return await RunAsync(site, host, signals.Token).ConfigureAwait(false);
+            return await RunAsync(site, arguments.Flag(Restore), host, signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -48,7 +54,7 @@ internal static class DrillCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
@@ -82,7 +88,7 @@ internal static class DrillCommand
         host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
 
         // ---- That it would succeed ----
-        bool isWhole = true;
+        bool isWhole = true, isRestored = true;
         Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(shard =>
             SiteAccess.AskAsync(SiteStatus.StreamOf(answers, shard).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = shard, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
         for (int shard = 0; shard < proofs.Length; shard++)
@@ -91,6 +97,18 @@ internal static class DrillCommand
             isWhole &= flaw.Length == 0;
             host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {flaw}" : Whole(shard, proofs[shard].Reply!, final));
         }
+        if (isWhole && restores)
+        {
+            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(shard =>
+                SiteAccess.AskAsync(SiteStatus.StreamOf(answers, shard).Of!.Value.Process, SiteControlMethods.TryRestore, new V1.TryRestoreRequest { Shard = shard }, stop, RestoreLimit))).ConfigureAwait(false);
+            for (int shard = 0; shard < trials.Length; shard++)
+            {
+                string flaw = trials[shard].Reply?.Flaw ?? trials[shard].Problem;
+                isRestored &= flaw.Length == 0;
+                host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: the drill of a restore failed: {flaw}" : Restored(shard, trials[shard].Reply!));
+            }
+        }
+        if (!isRestored) { return CommandResult.Failed("a restore does not give what the stores hold, or could not be tried", "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives"); }
         if (!isWhole) { return CommandResult.Failed("a failover would not succeed as it is", "slogger seed --shard N has a shard seeded anew while the primary lives"); }
         host.Output.WriteLine("a failover would succeed; nothing was changed");
         return CommandResult.Done;
@@ -98,6 +116,9 @@ internal static class DrillCommand
 
     private static string Whole(int shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
         $"shard {shard}: whole up to {final}: {StatusReport.Bytes(reply.Bytes.ToString(CultureInfo.InvariantCulture))} of log behind offset {reply.FromOffset}, and the checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
+
+    private static string Restored(int shard, V1.TryRestoreReply reply) => string.Create(CultureInfo.InvariantCulture,
+        $"shard {shard}: restored to {SiteText.Of(reply.At)} in {reply.RestoreUs / 1000.0:0} ms, from a checkpoint of {StatusReport.Bytes(reply.BaseBytes.ToString(CultureInfo.InvariantCulture))} and {StatusReport.Bytes(reply.LogBytes.ToString(CultureInfo.InvariantCulture))} of log: {reply.Keys} keys, the same as the store holds");
 
     private static async Task<TimeSpan> MedianAsync<T>(Func<Task<T>> call)
     {

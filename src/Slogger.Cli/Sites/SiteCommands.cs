@@ -34,9 +34,9 @@ internal static class SiteCommands
             + "Nothing is changed while a process of either site does not answer, or a stream is being seeded.",
             SwitchOverCommand.RunAsync),
         new(DrillCommand.Name, "show what a failover would come to, without one", DrillCommand.Options,
-            [$"drill {Backup}"],
+            [$"drill {Backup}", $"drill --restore {Backup}"],
             "Says what a failover at this moment would keep, how old that is, how long it would take, and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
-            + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would.",
+            + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would. With --restore each log is also restored into a redis-server that is started for it, and what comes of it compared with the store that follows.",
             DrillCommand.RunAsync),
         new(SeedCommand.Name, "make a deposed site the backup, or seed a stream anew", SeedCommand.Options,
             [$"seed --metadata \"postgres:Host=db1;Database=slogger\" --primary-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", $"seed --shard 2 {Backup}"],

@@ -48,6 +48,9 @@ public static class SiteControlMethods
     /// <summary>It reads a log.</summary>
     public static readonly Method<VerifyRequest, VerifyReply> Verify = Of("Verify", VerifyRequest.Parser, VerifyReply.Parser);
 
+    /// <summary>It restores a log, and compares.</summary>
+    public static readonly Method<TryRestoreRequest, TryRestoreReply> TryRestore = Of("TryRestore", TryRestoreRequest.Parser, TryRestoreReply.Parser);
+
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
         where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new("slogger.shipping.v1.SiteControl", name, Marshaller.Of(request), Marshaller.Of(reply));
 }

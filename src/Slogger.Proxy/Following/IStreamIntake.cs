@@ -42,6 +42,9 @@ internal interface IFollowingShard : IFollowingStore
     /// <summary>What the store can begin from.</summary>
     CheckpointStore Checkpoints { get; }
 
+    /// <summary>Restores its log into a Redis of its own, which is ended again, and compares that with the store. Takes as long as a restore.</summary>
+    Task<RestoreTrial> TryRestoreAsync(CancellationToken stop);
+
     /// <summary>It cannot go on.</summary>
     void OnIntakeFailed(string why);
 }

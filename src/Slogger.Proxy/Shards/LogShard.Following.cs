@@ -25,6 +25,9 @@ internal sealed partial class LogShard : IFollowingShard
     private Boundary? _stands;                  // the end of a version, which readers see; under _feeding
     private WorldPoint _applied;
     private bool _isPromoting;
+    private readonly Lock _trialLock = new();
+    private CancellationTokenSource? _trial;    // a drill that is restoring; under _trialLock
+    private int _trialsBarred;                  // under _trialLock
 
     /// <summary>Receives the primary's stream, if the site is a backup. Null: it must be none.</summary>
     public IStreamIntake? Intake { get; init; }
@@ -56,6 +59,7 @@ internal sealed partial class LogShard : IFollowingShard
             if (isExact) { Stands(end); }
             _isPromoting = facts.IsMaster;
         }
+        await TrialRedis.ClearAsync(_options, stop).ConfigureAwait(false);
         _state = "following";
         _report.Info($"shard {_options.Shard}: follows the primary, as a backup in site epoch {_seat.FollowedSite.Epoch}{(_applied == default ? "" : $", from version {_applied} on")}");
         await Intake.StartAsync(this, stop).ConfigureAwait(false);
@@ -97,6 +101,19 @@ internal sealed partial class LogShard : IFollowingShard
     }
 
     public async Task<bool> RenewAsync(Func<bool> begin, CancellationToken stop)
+    {
+        BarTrials();
+        try
+        {
+            return await RenewNowAsync(begin, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            lock (_trialLock) { _trialsBarred--; }
+        }
+    }
+
+    private async Task<bool> RenewNowAsync(Func<bool> begin, CancellationToken stop)
     {
         await _feeding.WaitAsync(stop).ConfigureAwait(false);
         // A checkpoint that is being taken is of the life before.
@@ -153,6 +170,8 @@ internal sealed partial class LogShard : IFollowingShard
 
     public async Task PromoteAsync(CancellationToken stop)
     {
+        // For good: what follows is a primary's.
+        BarTrials();
         await _feeding.WaitAsync(stop).ConfigureAwait(false);
         try
         {
@@ -254,6 +273,77 @@ internal sealed partial class LogShard : IFollowingShard
             while (position < count) { scanner.Next(buffer.AsSpan(0, count), ref position); }
         }
         return scanner.Database;
+    }
+
+    // ---- Drills ----
+
+    // Nothing of what it restores from is deleted meanwhile. A stream that is seeded anew, and a failover, do not wait for it.
+    public async Task<RestoreTrial> TryRestoreAsync(CancellationToken stop)
+    {
+        if (_options.RedisServerPath is null)
+        {
+            return RestoreTrial.Impossible("this process knows no redis-server program to restore into, since its Redis is run by others (--redis): restore from a copy of the data directory (slogger restore --redis-server), or have the process run its Redis (--redis-server)");
+        }
+        await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
+        using var trial = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        try
+        {
+            // Whoever bars trials may be waiting for this one's end, with the store held: from here on it either ends this one, or this one does not begin.
+            lock (_trialLock)
+            {
+                if (_trialsBarred > 0) { return NoTrialNow(); }
+                _trial = trial;
+            }
+            return await TrialRedis.CompareAsync(_options, _log, _checkpoints, TakeCopyAsync, trial.Token).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException) when (!stop.IsCancellationRequested)
+        {
+            return NoTrialNow();
+        }
+        finally
+        {
+            lock (_trialLock) { _trial = null; }
+            _checkpointing.Release();
+        }
+    }
+
+    private static RestoreTrial NoTrialNow() => RestoreTrial.Impossible("the stream is being seeded anew, or the site takes over: give the command again afterwards");
+
+    private void BarTrials()
+    {
+        lock (_trialLock)
+        {
+            _trialsBarred++;
+            _trial?.Cancel();
+        }
+    }
+
+    // What the store holds at the version at which it stands: nothing is applied until Redis has forked.
+    private async Task<(Boundary? At, string Flaw)> TakeCopyAsync(string file, CancellationToken stop)
+    {
+        await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+        await _feeding.WaitAsync(stop).ConfigureAwait(false);
+        int isHeld = 1;
+        void LetGo()
+        {
+            if (Interlocked.Exchange(ref isHeld, 0) == 1) { _feeding.Release(); }
+        }
+        try
+        {
+            if (_stands is not { } end || !_followed!.Follows) { return (null, $"{_store.Name} stands at no version: it is loaded, or seeded"); }
+            CheckpointResult result = await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop, onTaken: LetGo).ConfigureAwait(false);
+            stop.ThrowIfCancellationRequested();
+            return result switch
+            {
+                CheckpointResult.Failed failed => (null, $"what {_store.Name} holds could not be read: {failed.Message}"),
+                CheckpointResult.Fetched fetched when fetched.Offset != end.Offset => (null, $"{_store.Name} should stand at offset {end.Offset}, the end of version {end.Version}, and stands at {fetched.Offset}"),
+                _ => (end, ""),
+            };
+        }
+        finally
+        {
+            LetGo();
+        }
     }
 
     // ---- For people ----

@@ -2,6 +2,7 @@
 // copy can be brought to first (its floor) is known when that has ended behind it, durably. The control task makes them, when somebody has asked for one.
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
+using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
@@ -14,10 +15,13 @@ namespace Slogger.Proxy.Shards;
 internal sealed partial class LogShard
 {
     private static readonly TimeSpan FloorLimit = TimeSpan.FromSeconds(30);
+    private const long CopyPauseUs = 2_000_000;
     private readonly Lock _seedLock = new();
     private SeedCopy? _copy;
+    private SeedCopy? _seen;             // by the shipper
     private long _copyWanted = -1;       // the generation; -1: none
     private long _copyBegunAt = long.MaxValue;
+    private long _nextCopy;              // not before, after one that failed: each costs Redis a whole dump
 
     private string SeedDirectory => Path.Combine(_options.DataDirectory, "copies");
 
@@ -34,7 +38,7 @@ internal sealed partial class LogShard
     {
         lock (_seedLock)
         {
-            return _copy is { } copy && copy.Seed.Generation == generation && copy.IsPartOf(_log) ? copy : null;
+            return _seen = _copy is { } copy && copy.Seed.Generation == generation && copy.IsPartOf(_log) ? copy : null;
         }
     }
 
@@ -42,17 +46,21 @@ internal sealed partial class LogShard
     {
         lock (_seedLock)
         {
-            // One that was offered is damaged.
-            if (_copy?.Seed.Generation == generation) { DropCopy(); }
+            // One that was offered is damaged. Not one that was made since.
+            if (_copy is not null && _copy == _seen) { DropCopy(); }
             _copyWanted = generation;
         }
         Wake();
     }
 
-    // What an earlier process was sending is sent on.
+    // What an earlier process was sending is sent on. Where nothing is shipped it would lie there for ever.
     private void FindCopy()
     {
-        lock (_seedLock) { _copy = CopyRecord.Find(SeedDirectory); }
+        lock (_seedLock)
+        {
+            _copy = CopyRecord.Find(SeedDirectory);
+            if (!Ships || IsFollowing) { DropCopy(); }
+        }
     }
 
     private async Task MaintainSeedAsync(CancellationToken stop)
@@ -70,7 +78,7 @@ internal sealed partial class LogShard
             if (isDone) { _copyWanted = -1; }
             wanted = _copy is null ? _copyWanted : -1;
         }
-        if (wanted >= 0 && IsOpen && status.State == ShipperState.AwaitsSeed) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
+        if (wanted >= 0 && IsOpen && status.State == ShipperState.AwaitsSeed && MonotonicMicroseconds() >= _nextCopy) { await MakeCopyAsync(wanted, stop).ConfigureAwait(false); }
     }
 
     private void DropCopy()
@@ -84,6 +92,8 @@ internal sealed partial class LogShard
     {
         await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
         string temporary = _checkpoints.NewTemporaryPath();
+        long began = MonotonicMicroseconds();
+        bool isMade = false;
         try
         {
             LogIndex before = _log.End;
@@ -111,11 +121,17 @@ internal sealed partial class LogShard
                 CopyRecord.Write(SeedDirectory, seed);
                 _copy = new(seed, file);
             }
+            isMade = true;
             _report.Info($"shard {_options.Shard}: a copy of {seed.Bytes} bytes at offset {offset} is ready for the backup, which can be loaded there at version {floor}");
+        }
+        catch (Exception e) when (e is LogIOException { IsFatal: false } or IOException)
+        {
+            _report.Warn($"shard {_options.Shard}: no copy for the backup could be kept, and another is made later: {e.Message}");
         }
         finally
         {
             lock (_seedLock) { _copyBegunAt = long.MaxValue; }
+            if (!isMade) { _nextCopy = MonotonicMicroseconds() + Math.Max(CopyPauseUs, MonotonicMicroseconds() - began); }
             File.Delete(temporary);
             _checkpointing.Release();
         }

@@ -141,6 +141,17 @@ internal sealed partial class LogShard
         }
     }
 
+    protected override async Task GiveUpStartAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        if (_indexes is not null)
+        {
+            await DetachAsync(CancellationToken.None).ConfigureAwait(false);
+            await EndWorkersAsync().ConfigureAwait(false);
+        }
+        _log?.Dispose();
+    }
+
     protected override async Task EndWorkersAsync()
     {
         if (Intake is { } intake) { await intake.EndAsync().ConfigureAwait(false); }

@@ -18,18 +18,28 @@ internal sealed class SupervisedStore : IRedisStore
     public SupervisedStore(ServeOptions options, ILogSink log)
     {
         _log = log;
+        _supervisor = new RedisSupervisor(ServerIn("redis", options));
+    }
+
+    /// <summary>How a redis-server is run by the process's options.</summary>
+    /// <param name="folder">Its directory, in the data directory.</param>
+    /// <param name="options">The options.</param>
+    /// <param name="further">Lines of configuration that win over those.</param>
+    public static RedisSupervisorOptions ServerIn(string folder, ServeOptions options, params IReadOnlyList<string> further)
+    {
         var lines = new List<string>();
         if (options.RedisConfigFile is { } file) { lines.Add($"include \"{file}\""); }
         lines.AddRange(options.RedisDirectives);
-        _supervisor = new RedisSupervisor(new RedisSupervisorOptions
+        lines.AddRange(further);
+        return new()
         {
-            Directory = Path.Combine(options.DataDirectory, "redis"),
+            Directory = Path.Combine(options.DataDirectory, folder),
             Executable = options.RedisServerPath!,
             BacklogBytes = BacklogBytes,
             ExtraLines = lines,
             Password = StoreEndpoint.PasswordIn(options.RedisPasswordFile),
             User = options.RedisUser,
-        });
+        };
     }
 
     public bool IsSupervised => true;

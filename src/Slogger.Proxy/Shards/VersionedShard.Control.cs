@@ -43,6 +43,24 @@ internal abstract partial class VersionedShard
     /// failure is returned.</summary>
     public async Task<ProxyExit?> StartAsync(CancellationToken stop)
     {
+        bool hasStarted = false;
+        try
+        {
+            ProxyExit? failed = await TakeAndRecoverAsync(stop).ConfigureAwait(false);
+            hasStarted = failed is null;
+            return failed;
+        }
+        finally
+        {
+            if (!hasStarted) { await GiveUpStartAsync().ConfigureAwait(false); }
+        }
+    }
+
+    /// <summary>The start has failed, or was stopped: what it has opened is closed, since the process may go on.</summary>
+    protected virtual Task GiveUpStartAsync() => Task.CompletedTask;
+
+    private async Task<ProxyExit?> TakeAndRecoverAsync(CancellationToken stop)
+    {
         try
         {
             _seat = await TakeSeatAsync(stop).ConfigureAwait(false);
@@ -75,6 +93,8 @@ internal abstract partial class VersionedShard
         }
         catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
         {
+            // What is given up half-way says so.
+            stop.ThrowIfCancellationRequested();
             return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
         Start();

@@ -31,17 +31,18 @@ public static class CheckpointFetcher
     /// <param name="path">The file; overwritten.</param>
     /// <param name="silenceMax">The longest time without a byte; default 60 s.</param>
     /// <param name="cancellation">Gives up.</param>
+    /// <param name="onTaken">Is told as soon as what the file will hold is settled: what Redis is asked from then on is not in it. Must not block.</param>
     public static async Task<CheckpointResult> FetchAsync(RedisEndpoint endpoint, string path, TimeSpan? silenceMax = null,
-        CancellationToken cancellation = default)
+        CancellationToken cancellation = default, Action? onTaken = null)
     {
         using var socket = new ReplicaSocket(endpoint, 1 << 20);
         using CancellationTokenRegistration registration = cancellation.Register(socket.Dispose);
         // Long-running and blocking: not for a thread of the pool.
-        return await Task.Factory.StartNew(() => Fetch(socket, endpoint, path, silenceMax ?? TimeSpan.FromSeconds(60)),
+        return await Task.Factory.StartNew(() => Fetch(socket, endpoint, path, silenceMax ?? TimeSpan.FromSeconds(60), onTaken),
             CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default).ConfigureAwait(false);
     }
 
-    private static CheckpointResult Fetch(ReplicaSocket socket, RedisEndpoint endpoint, string path, TimeSpan silenceMax)
+    private static CheckpointResult Fetch(ReplicaSocket socket, RedisEndpoint endpoint, string path, TimeSpan silenceMax, Action? onTaken)
     {
         try
         {
@@ -50,6 +51,8 @@ public static class CheckpointFetcher
             PsyncAnswer answer = ReplicationHandshake.Run(socket, endpoint, WantedRdb.OnlyRdb, 0, null, 0);
             if (!answer.IsFull)
                 throw new RedisException(RedisProblem.Protocol, $"Redis at {endpoint} answered a request for a full synchronisation with a partial one.");
+            // Redis answers with the offset when it forks, and executes nothing in between.
+            onTaken?.Invoke();
             long bytes = RdbTarget.Write(path, target => RdbReceiver.Receive(socket, endpoint, target));
             return new CheckpointResult.Fetched(answer.ReplicationId, answer.Offset, bytes);
         }

@@ -72,7 +72,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
-            options.Site.Lease ?? default).AddTo(_server);
+            options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
         _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log);
         _failovers.AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);

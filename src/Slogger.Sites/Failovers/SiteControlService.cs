@@ -7,6 +7,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Backup;
 using Slogger.Sites.Shipping;
@@ -21,8 +22,10 @@ namespace Slogger.Sites.Failovers;
 /// <param name="primaryOf">Its shard, while that serves; null: it does not.</param>
 /// <param name="serving">Its shards, each with what completes when it serves as a primary's.</param>
 /// <param name="lease">The site lease that it is configured with; zero: none.</param>
+/// <param name="tryRestore">Restores the log of its stream, and compares; null: nothing can be restored here.</param>
 internal sealed class SiteControlService(
-    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, Func<IReadOnlyList<(ShardId Shard, Task Serving)>>? serving = null, TimeSpan lease = default)
+    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, Func<IReadOnlyList<(ShardId Shard, Task Serving)>>? serving = null, TimeSpan lease = default,
+    Func<CancellationToken, Task<RestoreTrial>>? tryRestore = null)
 {
     private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
 
@@ -34,7 +37,7 @@ internal sealed class SiteControlService(
         .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
         .AddUnary(SiteControlMethods.Serve, ServeAsync)
         .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync)
-        .AddUnary(SiteControlMethods.Verify, VerifyAsync);
+        .AddUnary(SiteControlMethods.Verify, VerifyAsync).AddUnary(SiteControlMethods.TryRestore, TryRestoreAsync);
 
     private async Task<V1.StatusReply> StatusAsync(V1.StatusRequest request, ServerCall<V1.StatusRequest, V1.StatusReply> call)
     {
@@ -85,6 +88,16 @@ internal sealed class SiteControlService(
         WorldPoint to = ShipWire.FromWire(ShipWire.Required(request.To));
         return streamsOf().FirstOrDefault(s => s.Stream.Number == request.Shard) is { } stream ? await Task.Run(() => stream.Verify(to, call.Cancellation)).ConfigureAwait(false)
             : throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here");
+    }
+
+    private async Task<V1.TryRestoreReply> TryRestoreAsync(V1.TryRestoreRequest request, ServerCall<V1.TryRestoreRequest, V1.TryRestoreReply> call)
+    {
+        if (tryRestore is null || !streamsOf().Any(s => s.Stream.Number == request.Shard)) { throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here"); }
+        RestoreTrial trial = await tryRestore(call.Cancellation).ConfigureAwait(false);
+        return new()
+        {
+            At = ShipWire.ToWire(trial.At), Keys = trial.Keys, BaseBytes = trial.BaseBytes, LogBytes = trial.LogBytes, RestoreUs = (long)trial.Took.TotalMicroseconds, Flaw = trial.Flaw ?? "",
+        };
     }
 
     private async Task<V1.FreezeReply> FreezeAsync(V1.FreezeRequest request, ServerCall<V1.FreezeRequest, V1.FreezeReply> call)

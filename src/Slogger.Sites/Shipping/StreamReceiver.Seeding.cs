@@ -10,7 +10,8 @@ namespace Slogger.Sites.Shipping;
 
 internal sealed partial class StreamReceiver
 {
-    private const long SyncEveryBytes = 64L << 20;
+    // What is lost of it when this process dies, and has to come again over a far link.
+    private const long SyncEveryBytes = 4L << 20;
     private static readonly TimeSpan SayAgain = TimeSpan.FromSeconds(1);
 
     private readonly string? _badCopy;

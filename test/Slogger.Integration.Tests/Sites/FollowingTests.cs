@@ -132,6 +132,23 @@ public sealed class FollowingTests : IAsyncLifetime
         await AssertServesAsync(await FailOverAsync());
     }
 
+    // A process is not always its own: what a start had opened would keep the next one out.
+    [Fact]
+    public async Task Start_StoppedAtAnyMoment_LeavesNothingOpen()
+    {
+        var random = new Random(5);
+        await WriteAsync(random, 20);
+        for (int i = 0; i < 20; i++)
+        {
+            await _hosts[1]!.StopAsync();
+            _hosts[1] = Start(1);
+            await Task.Delay(random.Next(150));
+        }
+        await AnswersAsync(1);
+        await WriteAsync(random, 20);
+        await AppliedAsync();
+    }
+
     private string Spec => $"sqlite:{_workspace.File("backup.db")}";
 
     private Host Start(int stream)

@@ -26,7 +26,7 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     public IReadOnlyList<WideLink> Links { get; set; } = [];
 
     /// <summary>Further options of all processes.</summary>
-    public IReadOnlyList<string> Options { get; init; } = [];
+    public IReadOnlyList<string> Options { get; set; } = [];
 
     /// <summary>Whether it runs its processes as a backup's: also after it has taken over.</summary>
     public bool IsBackup { get; set; }

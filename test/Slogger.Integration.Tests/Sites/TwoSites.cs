@@ -71,6 +71,16 @@ internal sealed class TwoSites : IAsyncDisposable
         return output;
     }
 
+    /// <summary>Hands over by plan, and waits until the other site serves.</summary>
+    public async Task<string> SwitchOverAsync(params string[] options)
+    {
+        (int code, string output) = await Primary.CommandAsync("switchover", ["--backup-metadata", Backup.Metadata, .. options]);
+        Assert.True(code == 0, $"slogger switchover ended with {code}\n{output}\n{Tail()}");
+        (Primary, Backup) = (Backup, Primary);
+        await Primary.ServingAsync(Limit);
+        return output;
+    }
+
     /// <summary>The site that was the primary, and is down, becomes the backup of the other.</summary>
     public async Task SeedBackAsync()
     {
