@@ -1,6 +1,5 @@
 // The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard, has its Redis follow, serves reads; and when
 // its site has taken over it goes on as the shard of a primary, in the same process, with the same log, store and connections.
-using System.Diagnostics;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Server;
 using Slogger.Log;
@@ -16,7 +15,7 @@ namespace Slogger.Sites.Backup;
 /// <summary>Runs a process of a backup.</summary>
 internal static class BackupHost
 {
-    private static Task<int>? s_ready;
+    private static Task? s_ready;
 
     /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
     public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
@@ -25,7 +24,7 @@ internal static class BackupHost
         if (failed is not null) { return failed; }
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
-        _ = SayReadyAsync(s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]), log);
+        _ = s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]);
         await using var intake = new StreamIntake(options, credentials, server!, log);
         using GrpcShipConnector? way = PrimaryHost.WayOf(options, credentials);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
@@ -35,13 +34,5 @@ internal static class BackupHost
             // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the beginning.
             Serve = async (primary, metadata, starting) => intake.IsListening ? null : await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false),
         }).ConfigureAwait(false);
-    }
-
-    // A failover before that takes longer.
-    private static async Task SayReadyAsync(Task<int> ready, ILogSink log)
-    {
-        long began = Stopwatch.GetTimestamp();
-        int methods = await ready.ConfigureAwait(false);
-        log.Info($"ready to take over: {methods} methods were compiled ahead, in {Stopwatch.GetElapsedTime(began).TotalSeconds:0.0} s");
     }
 }
