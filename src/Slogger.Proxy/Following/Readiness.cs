@@ -1,5 +1,5 @@
 // What is done for the first time takes the runtime tens of milliseconds, since methods are compiled when they are first called; and a failover should take few. So what a failover will need of
-// this program is compiled while nobody waits for it, on a thread that gives way to all others.
+// this program is compiled while nobody waits for it, on a thread of its own.
 using System.Reflection;
 using System.Runtime.CompilerServices;
 
@@ -25,7 +25,7 @@ internal static class Readiness
             }
             done.SetResult();
         })
-        { Name = "readiness", IsBackground = true, Priority = ThreadPriority.Lowest };
+        { Name = "readiness", IsBackground = true };
         thread.Start();
         return done.Task;
     }
@@ -36,9 +36,9 @@ internal static class Readiness
         {
             RuntimeHelpers.PrepareMethod(method.MethodHandle);
         }
-        catch (Exception e) when (e is NotSupportedException or InvalidProgramException or TypeLoadException or PlatformNotSupportedException or BadImageFormatException or EntryPointNotFoundException or DllNotFoundException)
+        catch (Exception)
         {
-            // Not for this machine: it is not called here either.
+            // Not for this machine, or not by itself: whatever it is, it comes again when somebody calls it.
         }
     }
 }

@@ -122,13 +122,13 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         }
         await reading.CancelAsync();
         await readers;
-        Task<string> failing = sites.FailOverAsync();
         if (fault == "backup-proxy-stays-down")
         {
-            await Task.Delay(_random.Next(50, 1500));
+            // Without it nothing can be taken over together, and the command says so before anything is done.
+            await sites.FailOverRefusedAsync();
             await backup.StartAsync(shard);
         }
-        _ = await failing;
+        _ = await sites.FailOverAsync();
         await stop.CancelAsync();
         await Task.WhenAll(writing);
         IReadOnlyDictionary<string, IReadOnlyList<int>> there = await ReadAsync(backup, history);

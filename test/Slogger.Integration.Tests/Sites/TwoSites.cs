@@ -81,6 +81,13 @@ internal sealed class TwoSites : IAsyncDisposable
         return output;
     }
 
+    /// <summary>Orders a failover that cannot be done, since a process of the backup is down.</summary>
+    public async Task FailOverRefusedAsync()
+    {
+        (int code, string output) = await Backup.CommandAsync("failover", "--i-attest-the-primary-is-down");
+        Assert.True(code == 1 && output.Contains("start its slogger backup", StringComparison.Ordinal), $"slogger failover ended with {code}\n{output}");
+    }
+
     /// <summary>The site that was the primary, and is down, becomes the backup of the other.</summary>
     public async Task SeedBackAsync()
     {
