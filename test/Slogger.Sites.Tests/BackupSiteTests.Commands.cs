@@ -59,7 +59,8 @@ public sealed partial class BackupSiteTests
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         SiteState site = await _metadata.SiteAsync("c");
         AssertTakenOver(site, told, recorded);
-        Assert.Matches("RTO: [0-9.]+ ms", run.Output);
+        Assert.Matches($"RTO: [0-9.]+ ms, from the command's arrival at the process of shard .*{Streams - 1}.* until every shard served clients", run.Output);
+        Assert.Matches("stages, ms: taken [0-9.]+, frozen [0-9.]+, decided [0-9.]+, brought there [0-9.]+, open [0-9.]+, serving [0-9.]+", run.Output);
         Assert.Contains($"RPO: everything up to version {site.Final!.Value.Version} is kept, which ended at the primary at ", run.Output, StringComparison.Ordinal);
         Assert.Contains("all shards are open", run.Output, StringComparison.Ordinal);
         Assert.Contains("has noted that its site is deposed", run.Output, StringComparison.Ordinal);

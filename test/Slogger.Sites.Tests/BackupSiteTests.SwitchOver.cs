@@ -123,6 +123,8 @@ public sealed partial class BackupSiteTests
 
         public SiteEpoch SiteEpoch => SiteEpoch.First;
 
+        Task IPrimaryShard.Serving => Task.CompletedTask;
+
         WorldPoint IPrimaryShard.Watermark => Shipper.Status.Watermark;
 
         string IPrimaryShard.ShippingState => $"{Shipper.Status.State}";

@@ -310,6 +310,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         private readonly IMetadataStore _metadata;
         private GrpcServer _server = null!;
         private WatermarkRole? _role;
+        private FailoverRole? _failovers;
         private WatermarkFollower _follower = null!;
         private readonly Cuts _watermark = new();
 
@@ -336,6 +337,12 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 process._role = new(process._metadata, "c", state);
                 process._role.AddTo(process._server);
             }
+            // Of the others a command is told that they do not perform it.
+            if (streams.Contains(Streams - 1))
+            {
+                process._failovers = new(process._metadata, "c", new(streams[0]), SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NoLog.Instance);
+                process._failovers.AddTo(process._server);
+            }
             await process._server.StartAsync();
             process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NoLog.Instance);
             foreach (int s in streams)
@@ -356,6 +363,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         {
             await _server.DisposeAsync();
             await _follower.DisposeAsync();
+            if (_failovers is not null) { await _failovers.DisposeAsync(); }
             if (_role is not null) { await _role.DisposeAsync(); }
             foreach (BackupStream stream in _streams)
             {
