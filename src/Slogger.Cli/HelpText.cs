@@ -157,6 +157,7 @@ internal static class HelpText
                 output.WriteLine("  slogger recover   have a cluster leave what a dead shard had not committed");
                 output.WriteLine();
                 output.WriteLine("With a second site:");
+                output.WriteLine("  slogger backup     run a process of a backup site: follow a primary's shard, serve reads, take over");
                 foreach (SiteCommand ofSites in SiteCommands.All) { output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}"); }
                 output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
