@@ -20,10 +20,7 @@ public sealed class RecipeTests(ITestOutputHelper output)
         await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero);
         await sites.StartAsync();
         int port = Workspace.FreePort();
-        string file = workspace.File("haproxy.cfg");
-        File.WriteAllText(file, "defaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n\n" + Recipe("listen slogger")
-            .Replace("*:6380", $"127.0.0.1:{port}", StringComparison.Ordinal).Replace("a0:6380", $"127.0.0.1:{sites.Primary.Port(0)}", StringComparison.Ordinal)
-            .Replace("b0:6380", $"127.0.0.1:{sites.Backup.Port(0)}", StringComparison.Ordinal));
+        string file = WriteRecipe(workspace, sites, port);
         output.WriteLine(File.ReadAllText(file));
         using ChildProcess proxy = ChildProcess.Start("haproxy", Program, ["-db", "-f", file]);
         var through = new IPEndPoint(IPAddress.Loopback, port);
@@ -48,10 +45,7 @@ public sealed class RecipeTests(ITestOutputHelper output)
         await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero);
         await sites.StartAsync();
         int port = Workspace.FreePort();
-        string file = workspace.File("haproxy.cfg");
-        File.WriteAllText(file, "defaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n\n" + Recipe("listen slogger")
-            .Replace("*:6380", $"127.0.0.1:{port}", StringComparison.Ordinal).Replace("a0:6380", $"127.0.0.1:{sites.Primary.Port(0)}", StringComparison.Ordinal)
-            .Replace("b0:6380", $"127.0.0.1:{sites.Backup.Port(0)}", StringComparison.Ordinal));
+        string file = WriteRecipe(workspace, sites, port);
         using ChildProcess proxy = ChildProcess.Start("haproxy", Program, ["-db", "-f", file]);
         var through = new IPEndPoint(IPAddress.Loopback, port);
         await LeadsToPrimaryAsync(through, "1", proxy);
@@ -116,6 +110,16 @@ public sealed class RecipeTests(ITestOutputHelper output)
         {
             return false;
         }
+    }
+
+    // Leads to both sites, as the document has it.
+    private static string WriteRecipe(Workspace workspace, TwoSites sites, int port)
+    {
+        string file = workspace.File("haproxy.cfg");
+        File.WriteAllText(file, "defaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n\n" + Recipe("listen slogger")
+            .Replace("*:6380", $"127.0.0.1:{port}", StringComparison.Ordinal).Replace("a0:6380", $"127.0.0.1:{sites.Primary.Port(0)}", StringComparison.Ordinal)
+            .Replace("b0:6380", $"127.0.0.1:{sites.Backup.Port(0)}", StringComparison.Ordinal));
+        return file;
     }
 
     // The block of the document that begins with a line.
