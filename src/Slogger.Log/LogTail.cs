@@ -44,11 +44,12 @@ internal sealed class LogTail(int capacityBytes)
         _start = Math.Max(_start, _end - _ring.Length);
     }
 
-    public void Add(in LogEntry entry)
+    /// <param name="entry">What was noted.</param>
+    /// <param name="isLonger">Whether it is the last run of empty versions, which has become longer: here as in the files.</param>
+    public void Add(in LogEntry entry, bool isLonger)
     {
         if (!entry.Closes) { return; }
-        bool isLonger = entry.Kind == EntryKind.EmptyRun && _endCount > _firstEnd && EndAt(_endCount - 1).Kind == EntryKind.EmptyRun;
-        if (!isLonger) { _endCount++; }
+        if (!isLonger || _endCount == _firstEnd) { _endCount++; }
         EndAt(_endCount - 1) = entry;
         _notedAt[(_endCount - 1) % EndsMax] = _end;
         if (_endCount - _firstEnd <= EndsMax - 1) { return; }
@@ -81,6 +82,15 @@ internal sealed class LogTail(int capacityBytes)
         // The run that ended the piece may have become longer since it was told.
         bool isCovered = to.Closed == from.Closed || (ends.Count > 0 && ends[^1].Version == to.Closed.Number);
         if (!isCovered && until < _endCount && EndAt(until).Kind == EntryKind.EmptyRun) { ends.Add(EndAt(until).UpTo(to.Closed)); }
+    }
+
+    /// <summary>As <see cref="VersionLog.BoundaryAtOrBelow"/>, of a version that is closed; null if that is not known here.</summary>
+    public Boundary? EndAtOrBelow(Version version, WorldLine line)
+    {
+        long next = FirstAfter(version);
+        if (next == _firstEnd || version < _endsAfter) { return null; }
+        Boundary end = EndAt(next - 1).ToBoundary(line);
+        return next < _endCount && EndAt(next).Kind == EntryKind.EmptyRun ? end with { Version = version } : end;
     }
 
     // The number of the first end of a later version.

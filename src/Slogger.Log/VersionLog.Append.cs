@@ -103,7 +103,7 @@ public sealed partial class VersionLog
                     if (!isReplaced) { _current!.AddEntry(entry); }
                     if (entry.Closes) { _last = entry.ToBoundary(Head.WorldLine); }
                     else { _held = entry.ToHeldCut(); }
-                    _tail?.Add(entry);
+                    _tail?.Add(entry, isReplaced);
                     Advance(1);
                     return;
                 }

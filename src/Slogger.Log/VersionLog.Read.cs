@@ -65,6 +65,7 @@ public sealed partial class VersionLog
     public Boundary? BoundaryAtOrBelow(Version version)
     {
         LogView view = _view;
+        if (RecentAtOrBelow(version, view) is { } recent) { return AtOrAboveStart(recent, view); }
         int first = view.Extents.Count - 1;
         while (first > 0 && !(view.Extents[first].Segment.Header.LastBoundary?.Version <= version))
         {
@@ -96,6 +97,16 @@ public sealed partial class VersionLog
             }
         }
         return AtOrAboveStart(best, view);
+    }
+
+    // Of what is durable, and was appended not long ago.
+    private Boundary? RecentAtOrBelow(Version version, LogView view)
+    {
+        lock (_gate)
+        {
+            return _tail is not null && view.Head?.WorldLine == _worldLine && version <= view.Durable.Last?.Version && view.Durable.Last?.WorldLine == _worldLine
+                ? _tail.EndAtOrBelow(version, _worldLine) : null;
+        }
     }
 
     /// <summary>Opens a reader of the stream's bytes.</summary>

@@ -348,8 +348,8 @@ public sealed class Receiver
         TakeIn(effects);
         if (Is(ShipMutation.HeldByReceipt)) Hold(piece.Cut, effects);
         SyncIfDue(effects);
-        // What a sync will say is not said before: of a heartbeat nobody waits for more.
-        if (!isMissed && piece.IsHeartbeat && _isSyncing) return;
+        // What a sync will say is not said before: for room nobody waits who has sent no bytes.
+        if (!isMissed && !piece.IsBranch && piece.From.Offset == piece.To.Offset && _isSyncing) return;
         effects.Add(Say(isMissed ? ShipReplyKind.Nack : ShipReplyKind.Ack));
     }
 

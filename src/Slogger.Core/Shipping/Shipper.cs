@@ -310,7 +310,7 @@ public sealed class Shipper
                 return;
             }
 
-            if (to == from) break;
+            if (to == from || MayWait(from, to, nowUs)) break;
             if (_inFlight.Count == 0) _progressUs = nowUs;
             Send(from, to, nowUs, effects);
             isSaid = true;
@@ -325,6 +325,9 @@ public sealed class Shipper
         bool isNews = Cut > _cutSent;
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
+
+    // Ends of versions behind nothing new are of no use before there is a cut; they go with that.
+    private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) => to.Offset == from.Offset && to.WorldLine == from.WorldLine && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
 
     private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
 

@@ -15,6 +15,14 @@ internal sealed partial class SqlMetadataStore
     /// <summary>The cluster's row, but for its settings.</summary>
     private readonly record struct ClusterHead(int ShardCount, FinderKind Finder, ClusterCut Cut, long EpochLast, LeaseRow Coordinator, long ChangeUs);
 
+    // The cut that a coordinator in this process has recorded last. Under the connection's turn.
+    private RecordedCut? recorded;
+
+    private sealed record RecordedCut(string Cluster, Cut Cut)
+    {
+        public ClusterCut Seen { get; } = new(new(Cut.WorldLine, TextOf(Cut).Lowest), default) { ByShard = TextOf(Cut).Versions.Length > 0 ? Cut : null };
+    }
+
     private readonly record struct LeaseRow(long Epoch, long Renewals, string Address, string Secret);
 
     /// <inheritdoc />
@@ -68,6 +76,15 @@ internal sealed partial class SqlMetadataStore
         return connection.RunAsync(
             async session =>
             {
+                // Nearly always nobody has changed anything since: then nothing need be read.
+                if (recorded is { } last && last.Cluster == cluster && last.Cut.WorldLine == cut.WorldLine && last.Cut.ShardCount == cut.ShardCount && cut.IsAtLeast(last.Cut)
+                    && await WriteCutAsync(session, cluster, last.Seen, expectedEpoch, expectedOwners, cut, cancellation))
+                {
+                    recorded = new(cluster, cut);
+                    return CutOutcome.Recorded;
+                }
+
+                recorded = null;
                 while (true)
                 {
                     ClusterHead head = await HeadAsync(session, cluster, cancellation);
@@ -84,6 +101,7 @@ internal sealed partial class SqlMetadataStore
                     // Shards that cannot reach the coordinator move the cut on too: then it is compared again.
                     if (await WriteCutAsync(session, cluster, head, cut, cancellation))
                     {
+                        recorded = new(cluster, cut);
                         return CutOutcome.Recorded;
                     }
                 }
@@ -165,7 +183,10 @@ internal sealed partial class SqlMetadataStore
     }
 
     // Only in the place of the cut that was seen: of several who move it on, one does.
-    private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterHead seen, Cut next, CancellationToken cancellation)
+    private static Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterHead seen, Cut next, CancellationToken cancellation) =>
+        WriteCutAsync(session, cluster, seen.Cut, seen.Coordinator.Epoch, seen.EpochLast, next, cancellation);
+
+    private static async Task<bool> WriteCutAsync(SqlSession session, string cluster, ClusterCut seen, long epoch, long owners, Cut next, CancellationToken cancellation)
     {
         (Version lowest, string versions) = TextOf(next);
         return await session.ExecuteAsync(
@@ -177,10 +198,10 @@ internal sealed partial class SqlMetadataStore
             ("@versions_list", versions),
             ("@cluster", cluster),
             ("@world_line", next.WorldLine.Number),
-            ("@seen", seen.Cut.Cut.Version.Number),
-            ("@seen_list", seen.Cut.ByShard is { } byShard ? TextOf(byShard).Versions : string.Empty),
-            ("@epoch", seen.Coordinator.Epoch),
-            ("@owners", seen.EpochLast)) == 1;
+            ("@seen", seen.Cut.Version.Number),
+            ("@seen_list", seen.ByShard is { } byShard ? TextOf(byShard).Versions : string.Empty),
+            ("@epoch", epoch),
+            ("@owners", owners)) == 1;
     }
 
     private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)

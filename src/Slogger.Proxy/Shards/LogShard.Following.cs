@@ -19,6 +19,9 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class LogShard : IFollowingShard
 {
+    // Where versions end is asked for again and again; for their bytes there are the files.
+    private const int FollowedTailBytes = 4096;
+
     private readonly SemaphoreSlim _feeding = new(1, 1);
     private readonly TaskCompletionSource<SiteState> _takenOver = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private FollowedStore? _followed;
@@ -92,6 +95,12 @@ internal sealed partial class LogShard : IFollowingShard
     // Whoever reads waits until the store is there, however often that has to be tried.
     private async Task BringAsync(Boundary end, CancellationToken stop)
     {
+        // Empty versions: what is read is the same.
+        if (_stands is { } before && before.Offset == end.Offset && before.WorldLine == end.WorldLine && _door.IsOpen && _followed!.Follows)
+        {
+            Stands(end);
+            return;
+        }
         if (_loop is { } loop) { await loop.HoldAsync().WaitAsync(stop).ConfigureAwait(false); }
         if (!_followed!.Follows) { await BeginAnewAsync(end, stop).ConfigureAwait(false); }
         else { await _followed.BringToAsync(end, stop).ConfigureAwait(false); }

@@ -39,7 +39,7 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
 
     private bool Ships => Way is not null;
 
-    private int ShippedTailBytes => Ships ? (int)Math.Clamp(_options.Site.BackupWindowBytes, TailBytesMin, TailBytesMax) : 0;
+    private int ShippedTailBytes => (int)Math.Clamp(_options.Site.BackupWindowBytes, TailBytesMin, TailBytesMax);
 
     // Who owns which slots only this site's SQL says: after a failover each would be looked for where it was when the backup was made.
     public override string? KeepsSlots => Ships ? $"shard {_options.Shard} has a backup, which does not learn who owns which slots: call the move off, or do it without --backup at all shards, and make the backup anew" : null;

@@ -81,7 +81,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
             Epoch = _seat.Epoch,
-            TailBytes = ShippedTailBytes,
+            TailBytes = Ships ? ShippedTailBytes : MayFollow ? FollowedTailBytes : 0,
         });
         RequireOneVersion();
         FindCopy();

@@ -96,8 +96,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly LogPieces _pieces;
     private readonly List<VersionEnd> _ends = [];
     private readonly List<ShipperEffect> _effects = [], _replied = [], _attached = [];
-    // Not disposed: the log may be appended to until the end, and after it.
-    private readonly SemaphoreSlim _wanted = new(0, 1);
+    private readonly WakeSignal _wanted = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
     private long _bytesSent;
@@ -150,18 +149,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     }
 
     /// <summary>There is more in the log, more of it is durable, or the cut has moved on. Any thread; never waits.</summary>
-    public void Wake()
-    {
-        if (_wanted.CurrentCount > 0) { return; }
-        try
-        {
-            _wanted.Release();
-        }
-        catch (SemaphoreFullException)
-        {
-            // Awake already.
-        }
-    }
+    public void Wake() => _wanted.Set();
 
     /// <summary>A backup that was given up is wanted again: it has to be seeded. Any thread.</summary>
     /// <returns>Whether it ships, or will when it has been seeded.</returns>
@@ -249,6 +237,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private async Task ServeAsync(IShipLink link)
     {
         using var ended = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
+        await using CancellationTokenRegistration ending = ended.Token.UnsafeRegister(static o => ((ShardShipper)o!).Wake(), this);
+        await using var ticking = new Timer(static o => ((ShardShipper)o!).Wake(), this, PeriodMs, PeriodMs);
         Task reading = ReadAsync(link, ended);
         try
         {
@@ -268,7 +258,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 bool isIdle = _effects.Count == 0;
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
                 if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent) { (isOpen, isIdle) = (sent, false); }
-                if (isIdle) { await ((Task)_wanted.WaitAsync(PeriodMs, ended.Token)).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing); }
+                if (isIdle) { await _wanted.WaitAsync().ConfigureAwait(false); }
             }
         }
         finally

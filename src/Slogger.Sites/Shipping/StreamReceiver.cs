@@ -234,6 +234,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
 
     private async Task RunAsync()
     {
+        // Time is an input, too: also for seeing that it is over.
+        await using var ticking = new Timer(static o => ((StreamReceiver)o!)._inputs.Writer.TryWrite(static () => { }), this, PeriodMs, PeriodMs);
         try
         {
             while (!_stop.IsCancellationRequested && !_hasFailed)
@@ -245,7 +247,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
                 }
                 _machine.Tick((long)Stopwatch.GetElapsedTime(0).TotalMicroseconds, _effects);
                 Perform();
-                await WaitAsync().ConfigureAwait(false);
+                await _inputs.Reader.WaitToReadAsync(CancellationToken.None).ConfigureAwait(false);
             }
         }
         catch (Exception e)
@@ -275,13 +277,6 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         if (_stop.IsCancellationRequested || Interlocked.Exchange(ref _failures, 1) != 0) { return; }
         _hasFailed = true;
         _owner.OnFailed(e is LogException or MetadataException ? e.Message : e.ToString());
-    }
-
-    private async Task WaitAsync()
-    {
-        using var limit = CancellationTokenSource.CreateLinkedTokenSource(_stop);
-        limit.CancelAfter(PeriodMs);
-        await ((Task)_inputs.Reader.WaitToReadAsync(limit.Token).AsTask()).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     private void Perform()

@@ -7,6 +7,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -15,15 +16,15 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Follows the watermark.</summary>
 internal sealed class WatermarkFollower : IAsyncDisposable
 {
-    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), SayAgain = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), SayAgainPeriod = TimeSpan.FromMilliseconds(500);
 
     private readonly GrpcChannel _channel;
     private readonly string _target, _cluster;
     private readonly Action<WorldPoint> _onWatermark;
     private readonly ILogSink _report;
     private readonly ConcurrentDictionary<ShardId, WatermarkReport> _reports = [];
-    // Not disposed: somebody may report until the end, and after it.
-    private readonly SemaphoreSlim _wanted = new(0, 1);
+    private readonly WakeSignal _wanted = new();
+    private volatile bool _isToSayAgain;
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
     private bool _isTold;
@@ -45,15 +46,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     public void Report(WatermarkReport report)
     {
         _reports[report.Stream] = report;
-        if (_wanted.CurrentCount > 0) { return; }
-        try
-        {
-            _wanted.Release();
-        }
-        catch (SemaphoreFullException)
-        {
-            // Awake already.
-        }
+        _wanted.Set();
     }
 
     public async ValueTask DisposeAsync()
@@ -96,6 +89,8 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private async Task ReportAllAsync(ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call, CancellationTokenSource over)
     {
         var told = new Dictionary<ShardId, WatermarkReport>();
+        await using CancellationTokenRegistration ending = over.Token.UnsafeRegister(static o => ((WatermarkFollower)o!)._wanted.Set(), this);
+        await using var again = new Timer(static o => ((WatermarkFollower)o!).SayAgain(), this, SayAgainPeriod, SayAgainPeriod);
         while (!over.IsCancellationRequested)
         {
             foreach ((ShardId stream, WatermarkReport report) in _reports)
@@ -106,7 +101,15 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 told[stream] = report;
             }
             // A service that has not read in SQL yet that a stream was seeded anew has passed over what that said.
-            if (!await _wanted.WaitAsync(SayAgain, over.Token).ConfigureAwait(false)) { told.Clear(); }
+            if (_isToSayAgain) { told.Clear(); }
+            _isToSayAgain = false;
+            await _wanted.WaitAsync().ConfigureAwait(false);
         }
+    }
+
+    private void SayAgain()
+    {
+        _isToSayAgain = true;
+        _wanted.Set();
     }
 }
