@@ -113,6 +113,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsCommitAwaited => true;
 
+    Version ICutListener.AwaitedVersion => _seat.Grid.VersionAt(NowUs());
+
     bool ICutListener.IsStopping => false;
 
     Version ICutListener.OpenVersion => _seat.Grid.VersionAt(NowUs());

@@ -10,6 +10,7 @@
 // - Effects are performed in order. Tick comes at least every few milliseconds, and after Appended, Synced and CutRecorded.
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Shipping;
 
@@ -56,6 +57,9 @@ public sealed class Shipper
     private LogIndex _backedUp;        // the paper's b-commit
     private WorldPoint _cut;
     private WorldPoint _cutSent;
+    private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
+    private Version _confirmed;        // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
+    private bool _owesDurable;         // a cut was sent, and what it covers could not be taken in yet
     private LogIndex _backTo;          // where a nack has had it go back to, and when
     private long _backUs = long.MinValue / 2;
     private long _sentUs;
@@ -294,6 +298,11 @@ public sealed class Shipper
     {
         (_sent, _received, _backTo) = (to, to, to);
         (_progressUs, _backUs) = (nowUs, nowUs);
+        // What it has remains to be confirmed.
+        LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
+        _unconfirmed.Clear();
+        foreach (LogIndex end in has) _unconfirmed.Enqueue(end);
+        if (has.Length == 0) _confirmed = to.Closed;
         _inFlight.Clear();
         _inFlightBytes = 0;
     }
@@ -322,7 +331,7 @@ public sealed class Shipper
 
         // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut: until then the receiver could not
         // count it, and it takes in both at once.
-        bool isNews = Cut > _cutSent;
+        bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version);
         if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
     }
 
@@ -336,13 +345,27 @@ public sealed class Shipper
     private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects)
     {
         (_sentUs, _cutSent) = (nowUs, Cut);
+        if (to != from) _unconfirmed.Enqueue(to);
+        _owesDurable = Confirm() < _cutSent.Version;
         effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
+    }
+
+    private Version Confirm()
+    {
+        while (_unconfirmed.TryPeek(out LogIndex to) && to <= Durable)
+        {
+            _confirmed = to.Closed;
+            _unconfirmed.Dequeue();
+        }
+
+        return _confirmed;
     }
 
     /// <summary>The end of the piece that follows what was sent; that itself if there is none, null if the log has been trimmed.</summary>
     private LogIndex? EndOfNext(IShippedLog log)
     {
-        if (_sent.WorldLine == _end.WorldLine) return _sent < _end ? log.EndOfPiece(_sent, _end, _options.PieceBytesMax) : _sent;
+        // What is durable here the receiver takes in at once; together with what is not it would wait for that.
+        if (_sent.WorldLine == _end.WorldLine) return _sent < _end ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, _options.PieceBytesMax) : _sent;
         // Nothing that a later world-line has made void is sent any more; what it keeps of this one is, and then its beginning.
         if (BranchAfter(_sent.WorldLine) is not { } branch) return null;
         if (_sent.Offset <= branch.Offset && _sent.Closed < branch.Version)

@@ -28,7 +28,8 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
     private readonly Lock _lock = new();
     private readonly Dictionary<int, ShardVoice> _voices = [];
     private readonly SemaphoreSlim _signal = new(0, 1);
-    private readonly SemaphoreSlim _lookWanted = new(0, 1);
+    private readonly SemaphoreSlim _turnWanted = new(0, 1);
+    private bool _isLookWanted;
     private long _epoch;
     private Version _awaitedUntil;
     private bool _awaitedIsNews;
@@ -83,13 +84,17 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         {
             lock (_lock)
             {
-                if (until > _awaitedUntil) { (_awaitedUntil, _awaitedIsNews) = (until, true); }
+                if (until <= _awaitedUntil) { return true; }
+                (_awaitedUntil, _awaitedIsNews) = (until, true);
             }
+            // There may be a while to go until the next turn.
+            Release(_turnWanted);
             return true;
         }
         if (line == CoordinationText.Look)
         {
-            Release(_lookWanted);
+            Volatile.Write(ref _isLookWanted, true);
+            Release(_turnWanted);
             return true;
         }
         if (CoordinationText.ReadReport(voice.Shard, line) is not { } said || !Fits(said)) { return false; }
@@ -142,13 +147,12 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         try
         {
             long lookedAt = 0;
-            bool isLookWanted = false;
             while (!stop.IsCancellationRequested)
             {
                 long began = Stopwatch.GetTimestamp();
                 try
                 {
-                    if (_finder is null || isLookWanted || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
+                    if (_finder is null || Interlocked.Exchange(ref _isLookWanted, false) || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
                     {
                         if (!await seat.Metadata.RenewCoordinatorAsync(seat.Cluster, epoch, stop).ConfigureAwait(false)) { break; }
                         TakeIn(await seat.Metadata.CoordinatorViewAsync(seat.Cluster, stop).ConfigureAwait(false));
@@ -165,8 +169,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
                 }
                 if (_finder is null) { continue; }
                 await _signal.WaitAsync(LookPeriod, stop).ConfigureAwait(false);
-                TimeSpan rest = Pace - Stopwatch.GetElapsedTime(began);
-                isLookWanted = await _lookWanted.WaitAsync(rest > TimeSpan.Zero ? rest : TimeSpan.Zero, stop).ConfigureAwait(false);
+                while (Pace - Stopwatch.GetElapsedTime(began) is var rest && rest > TimeSpan.Zero && !Volatile.Read(ref _isLookWanted))
+                {
+                    // Somebody waits now, who has not before: then it is not as long.
+                    if (!await _turnWanted.WaitAsync(rest, stop).ConfigureAwait(false)) { break; }
+                }
             }
             if (!stop.IsCancellationRequested) { report.Info($"shard {seat.Shard}: another proxy coordinates the cuts now"); }
         }
@@ -191,7 +198,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         get
         {
             bool isAwaited;
-            lock (_lock) { isAwaited = _told is { } told && _awaitedUntil >= told.Versions[0]; }
+            lock (_lock) { isAwaited = _told is { } told && told.Versions[0] < _awaitedUntil; }
             return isAwaited ? TimeSpan.FromMicroseconds(new CutPace(seat.ShardCount).TurnUs(seat.Grid.Stretches[^1].IntervalUs)) : IdlePace;
         }
     }
@@ -294,7 +301,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
     public void Dispose()
     {
         _signal.Dispose();
-        _lookWanted.Dispose();
+        _turnWanted.Dispose();
     }
 
     /// <summary>A shard that is connected.</summary>

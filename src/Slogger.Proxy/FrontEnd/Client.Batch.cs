@@ -389,7 +389,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed || IsCommitted(until.Number)) { return; }
         _outputHeldFor = until.Number;
-        _loop.HoldOutput(this);
+        _loop.HoldOutput(this, _outputHeldFor);
     }
 
     // What waits for the client is sent when this version is committed; 0 for at once.

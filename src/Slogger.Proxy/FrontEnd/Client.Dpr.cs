@@ -164,7 +164,7 @@ internal sealed unsafe partial class Client
                 WaitDeadline = _waitMilliseconds == 0 ? 0 : _loop.Now + (_waitMilliseconds * 1000);
                 _waiting = Waiting.Commit;
                 UpdateWatch();
-                _loop.WaitForCommit(this);
+                _loop.WaitForCommit(this, _waitVersion);
                 break;
         }
     }

@@ -7,11 +7,11 @@ internal sealed unsafe partial class FrontEndLoop
 
     private readonly List<Client> _heldOutputs = [];
 
-    /// <summary>What a client is to be told waits for a commit.</summary>
-    public void HoldOutput(Client client)
+    /// <summary>What a client is to be told waits for the commit of a version.</summary>
+    public void HoldOutput(Client client, long version)
     {
         _heldOutputs.Add(client);
-        if (_heldOutputs.Count == 1) { Shard.OnCommitAwaited(); }
+        Await(version);
     }
 
     private void ReleaseOutputs() => _heldOutputs.RemoveAll(client => client.IsOutputReleased());

@@ -5,14 +5,26 @@ internal sealed unsafe partial class FrontEndLoop
 {
     private readonly List<Client> _waitingForCommit = [];
 
-    /// <summary>A client waits until a version is committed, or its time is over.</summary>
-    public void WaitForCommit(Client client)
+    private long _awaitedVersion;
+
+    /// <summary>A client waits until a version is committed (and, maybe, the backup holds it), or its time is over.</summary>
+    public void WaitForCommit(Client client, long version)
     {
         _waitingForCommit.Add(client);
-        if (_waitingForCommit.Count == 1) { Shard.OnCommitAwaited(); }
+        Await(version);
     }
 
-    /// <summary>Whether a commit should be told to the loop at once.</summary>
+    /// <summary>Up to here somebody has waited for versions to be committed.</summary>
+    public long AwaitedVersion => Volatile.Read(ref _awaitedVersion);
+
+    private void Await(long version)
+    {
+        if (version <= _awaitedVersion) { return; }
+        Volatile.Write(ref _awaitedVersion, version);
+        Shard.OnCommitAwaited();
+    }
+
+    /// <summary>Whether a commit, or that the backup holds it, should be told to the loop at once.</summary>
     public bool AnybodyWaits => _waitingForCommit.Count > 0 || _heldOutputs.Count > 0;
 
     /// <summary>More is committed than before.</summary>

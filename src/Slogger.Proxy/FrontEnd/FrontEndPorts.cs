@@ -89,7 +89,7 @@ internal interface IShardPort : IVersionSource
     /// <param name="settled">Run on the loop's thread when Redis is done with the checkpoint, or could not take one now.</param>
     void AfterUnloggedChange(Action settled) => settled();
 
-    /// <summary>A client begins to wait for a commit (<see cref="FrontEndLoop.AnybodyWaits"/>): no step of it is put off.</summary>
+    /// <summary>A client begins to wait for the commit of a version for which nobody did (<see cref="FrontEndLoop.AwaitedVersion"/>): no step of it is put off.</summary>
     void OnCommitAwaited()
     {
     }

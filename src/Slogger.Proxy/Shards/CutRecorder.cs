@@ -23,6 +23,9 @@ internal interface ICutListener
     /// <summary>Whether a client of this shard waits for a commit.</summary>
     bool IsCommitAwaited { get; }
 
+    /// <summary>Up to which version clients of this shard have waited for commits.</summary>
+    Version AwaitedVersion { get; }
+
     /// <summary>Whether an ordered end is under way: what is durable has to be in SQL then.</summary>
     bool IsStopping { get; }
 
@@ -77,6 +80,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
     private static readonly TimeSpan SaidPeriod = TimeSpan.FromSeconds(1);
 
     private const long HurryMicroseconds = 500_000;
+    private long _hurryUs;
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly Lock _lock = new();
     private DurableClaim? _wanted;
@@ -219,12 +223,16 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListene
         else { listener.OnRecorded(durable.Point, null); }
     }
 
-    // Asked again when half of the time is over.
+    // The others hurry as far as somebody waits, and no further: versions that nobody waits for cost as much. Who waits for one version after the other has them hurry
+    // for longer and longer, and says it again when half of that is over. With the other finders a version may depend on later ones.
     private async Task HurryAsync(bool isLinked, CancellationToken stop)
     {
-        Version open = listener.OpenVersion;
-        if (!listener.IsCommitAwaited || seat.VersionsLater(open, HurryMicroseconds / 2) <= _hurriedUntil) { return; }
-        Version until = seat.VersionsLater(open, HurryMicroseconds);
+        Version awaited = listener.AwaitedVersion;
+        if (!listener.IsCommitAwaited || seat.VersionsLater(awaited, _hurryUs / 2) <= _hurriedUntil) { return; }
+        long versionUs = seat.Grid.Stretches[^1].IntervalUs;
+        bool isLasting = seat.Finder != FinderKind.Approximate || awaited <= seat.VersionsLater(_hurriedUntil, Math.Max(_hurryUs, versionUs));
+        _hurryUs = seat.Finder != FinderKind.Approximate ? HurryMicroseconds : isLasting ? Math.Clamp(2 * _hurryUs, versionUs, HurryMicroseconds) : 0;
+        Version until = seat.VersionsLater(awaited, _hurryUs);
         bool isHeard = isLinked ? link!.SayWaits(until) : await TryAsync(() => NoteAsync(until, stop)).ConfigureAwait(false) is not null;
         if (isHeard) { _hurriedUntil = until; }
     }

@@ -169,7 +169,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(IsCommitAwaited || machine.OpenVersion <= _peersWaitUntil || _isJoining, _effects);
+            machine.CommitAwaited(IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining, _effects);
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
@@ -311,7 +311,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     bool ICutListener.IsCommitAwaited => IsCommitAwaited;
 
-    private bool IsCommitAwaited => IsCommitHurried || _loop is { AnybodyWaits: true };
+    Version ICutListener.AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
+
+    private bool IsCommitAwaited => IsCommitHurried || _loop?.AwaitedVersion > CommittedVersion;
 
     /// <summary>Whether a commit is waited for by others than clients.</summary>
     protected virtual bool IsCommitHurried => false;

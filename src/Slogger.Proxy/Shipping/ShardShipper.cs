@@ -317,9 +317,10 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
-    // Under the lock. The two ends are read one after the other: between them a world-line may begin.
+    // Under the lock. The cut is read first: what is said to be durable is to cover it. The two ends are read one after the other: between them a world-line may begin.
     private void LookAtLog()
     {
+        WorldPoint cut = _listener.RecordedCut;
         LogIndex end, durable;
         do
         {
@@ -332,7 +333,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
         _machine.Appended(end);
         _machine.Synced(durable);
-        _machine.CutRecorded(_listener.RecordedCut);
+        _machine.CutRecorded(cut);
     }
 
     private async ValueTask<bool> PerformAsync(IShipLink link)

@@ -1,6 +1,5 @@
 // A wide-area link between two sites, on one machine: a relay that delivers what it is given so much later, in both directions, and that can be cut (nobody is told), broken
 // (connections end) or closed (nobody gets in). Each connection has its own delay on top: what two of them carry overtakes each other, as over different ways.
-using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
@@ -136,7 +135,7 @@ internal sealed partial class WideLink : IDisposable
 
     private void Relay(Pair pair, Socket from, Socket to, TimeSpan detour)
     {
-        var onTheWay = new BlockingCollection<(long Due, byte[] Bytes)>(PiecesMax);
+        var onTheWay = new Pipeline();
         InBackground(() =>
         {
             try
@@ -145,12 +144,12 @@ internal sealed partial class WideLink : IDisposable
                 while (from.Receive(buffer) is > 0 and int count)
                 {
                     Interlocked.Add(ref _bytes, count);
-                    onTheWay.Add((Stopwatch.GetTimestamp() + Nanoseconds(OneWay + detour), buffer[..count]));
+                    onTheWay.Add(Stopwatch.GetTimestamp() + Nanoseconds(OneWay + detour), buffer[..count]);
                 }
             }
             finally
             {
-                onTheWay.CompleteAdding();
+                onTheWay.Add(0, null);
             }
         });
         InBackground(() =>
@@ -158,7 +157,7 @@ internal sealed partial class WideLink : IDisposable
             try
             {
                 _ = ProcessControl(SetTimerSlack, 1, 0, 0, 0);
-                foreach ((long due, byte[] bytes) in onTheWay.GetConsumingEnumerable())
+                while (onTheWay.Take() is (var due, { } bytes))
                 {
                     SleepUntil(due);
                     _isOpen.Wait();
@@ -172,6 +171,33 @@ internal sealed partial class WideLink : IDisposable
                 pair.End();
             }
         });
+    }
+
+    // Who waits here does not spin, as a BlockingCollection's does: the machine's few cores are the sites'.
+    private sealed class Pipeline
+    {
+        private readonly Queue<(long Due, byte[]? Bytes)> _pieces = [];
+
+        public void Add(long due, byte[]? bytes)
+        {
+            lock (_pieces)
+            {
+                while (bytes is not null && _pieces.Count >= PiecesMax) { Monitor.Wait(_pieces); }
+                _pieces.Enqueue((due, bytes));
+                Monitor.PulseAll(_pieces);
+            }
+        }
+
+        // Without bytes: there are no more.
+        public (long Due, byte[]? Bytes) Take()
+        {
+            lock (_pieces)
+            {
+                while (_pieces.Count == 0) { Monitor.Wait(_pieces); }
+                if (_pieces.Count >= PiecesMax) { Monitor.PulseAll(_pieces); }
+                return _pieces.Dequeue();
+            }
+        }
     }
 
     private static long Nanoseconds(TimeSpan time) => (long)(time.TotalSeconds * Stopwatch.Frequency);
