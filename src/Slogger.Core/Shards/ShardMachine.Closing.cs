@@ -1,4 +1,5 @@
 // How versions are closed: by a marker if anything happened, in runs of empty versions if nothing did.
+using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Version = Slogger.Core.Versions.Version;
 
@@ -7,6 +8,7 @@ namespace Slogger.Core.Shards;
 public sealed partial class ShardMachine
 {
     private long _lastAppendUs;
+    private ShardStage _empty;         // in the present world-line, up to this version nothing has happened since the last boundary; and when that was seen
     private Version _syncRequested;
     private long _syncRequestedAtUs;
     private bool _unsyncedWrites;
@@ -33,6 +35,7 @@ public sealed partial class ShardMachine
         {
             _open = _lowest = SlotAt(_now);
             _stageAnswered = _stageRead = new(_open.Previous, _now);
+            _empty = new(_open.Previous, _now);
         }
 
         Version last = RoundDown(_open.Previous);
@@ -98,6 +101,8 @@ public sealed partial class ShardMachine
     private void AppendBoundary(in Marker marker, long offset, int database, ShardEffects effects)
     {
         _unsyncedWrites |= _options.Mode != CommitMode.Log || offset - _last.Offset > Marker.StreamBytesMax;
+        // Nobody has waited for the versions before those that the marker closes: they end where the last one did, not with these.
+        if (_options.Mode == CommitMode.Log && RoundDown(_empty.Version) > _last.Version) NoteEmptyRun(RoundDown(_empty.Version), _empty.At, effects);
         NoteGap(marker.Closed);
         _last = new(_worldLine, marker.Closed, offset, database, marker.Time);
         _lastAppendUs = _now.Microseconds;
@@ -124,13 +129,18 @@ public sealed partial class ShardMachine
 
     private void AppendEmptyRun(Version last, ShardEffects effects)
     {
-        _last = _last with { Version = last, Time = _now };
+        NoteEmptyRun(last, _now, effects);
+        RequestSync(effects);
+    }
+
+    private void NoteEmptyRun(Version last, HybridTimestamp time, ShardEffects effects)
+    {
+        _last = _last with { Version = last, Time = time };
         _lastAppendUs = _now.Microseconds;
         _counted = last;
         if (Is(ShardMutation.RunCountsAtOnce)) _durable = last;
         effects.Add(ShardEffectKind.AppendEmptyRun, boundary: _last);
         AdaptStride(last, skipped: false);
-        RequestSync(effects);
     }
 
     /// <summary>Has what was appended made durable, at once or when its time has come.</summary>

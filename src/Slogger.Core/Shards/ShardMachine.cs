@@ -276,6 +276,7 @@ public sealed partial class ShardMachine
         if (_inFlight is not null) MarkerFailed(dirty: true);
         _dirty = true;
         _last = _last with { Offset = Math.Max(_last.Offset, offset) };
+        _empty = default;
         _floorIsNext = true;
         if (_mode == ShardMode.CatchingUp) Run();
     }
@@ -305,6 +306,7 @@ public sealed partial class ShardMachine
 
         _worldLine = next;
         _last = branch with { WorldLine = next };
+        _empty = default;
         _counted = _durable = _syncRequested = branch.Version;
         _recorded = _committed = _last.Point;
         _branch = _floor = branch.Version;
