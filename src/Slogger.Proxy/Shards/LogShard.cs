@@ -81,6 +81,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
             Epoch = _seat.Epoch,
+            KeepsSpare = IsFollowing,
             TailBytes = Ships ? ShippedTailBytes : MayFollow ? FollowedTailBytes : 0,
         });
         RequireOneVersion();

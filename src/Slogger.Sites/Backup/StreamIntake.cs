@@ -24,7 +24,7 @@ namespace Slogger.Sites.Backup;
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
 /// <param name="rehearse">Rehearses a failover; null: there is no way to.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log, Func<CancellationToken, Task>? rehearse) : IStreamIntake, IAsyncDisposable
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log, Func<CancellationToken, Task>? rehearse = null) : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
     private static readonly ShardId WatermarkShard = new(0);

@@ -37,7 +37,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
     /// <param name="rehearse">Has this process do once what it will do in a failover; null: there is no way to.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log, Func<CancellationToken, Task>? rehearse)
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log, Func<CancellationToken, Task>? rehearse = null)
     {
         (_metadata, _cluster, _shard, _credentials, _log, _rehearse) = (metadata, cluster, shard, credentials, log, rehearse);
         _preparing = PrepareAsync(_stop.Token);
