@@ -22,6 +22,7 @@ namespace Slogger.Sites.Failovers;
 internal static class Rehearsal
 {
     private const string Folder = "rehearsal", Cluster = "rehearsal";
+    private const int LogSegmentBytes = 4 << 20;
     private static readonly TimeSpan Limit = TimeSpan.FromMinutes(1), LookPause = TimeSpan.FromMilliseconds(20);
 
     // One of either shard, by their slots.
@@ -54,7 +55,7 @@ internal static class Rehearsal
         }
         finally
         {
-            await ClearAsync(directory, options).ConfigureAwait(false);
+            Delete(directory);
         }
     }
 
@@ -92,6 +93,7 @@ internal static class Rehearsal
             Shard = new(shard),
             Shards = s_keys.Length,
             Transport = options.Transport,
+            LogSegmentBytes = LogSegmentBytes,
             Site = new()
             {
                 Listen = ListenAddress.Tcp("127.0.0.1", 0),
@@ -159,9 +161,21 @@ internal static class Rehearsal
                 await server.StartOrAdoptAsync(CancellationToken.None).ConfigureAwait(false);
                 await server.KillAsync(CancellationToken.None).ConfigureAwait(false);
             }
-            Directory.Delete(directory, recursive: true);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException or RedisException)
+        {
+            // What cannot be ended has ended, or belongs to nobody here.
+        }
+        Delete(directory);
+    }
+
+    private static void Delete(string directory)
+    {
+        try
+        {
+            if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
             // The next start deletes it.
         }
