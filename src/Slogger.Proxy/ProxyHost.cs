@@ -113,6 +113,7 @@ public static class ProxyHost
                 if (versioned is null) { loop.OpenStore(); }
             });
             thread.Start();
+            await using var running = new RunningLoop(loop, ended.Task);
             versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
                 ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), log.Warn)
@@ -156,6 +157,16 @@ public static class ProxyHost
             {
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
             }
+        }
+    }
+
+    // However this ends, nothing of the loop is given back while its thread may still use it: that is native memory, and the process may go on.
+    private sealed class RunningLoop(FrontEndLoop loop, Task ended) : IAsyncDisposable
+    {
+        public async ValueTask DisposeAsync()
+        {
+            loop.Stop();
+            await ended.ConfigureAwait(false);
         }
     }
 
