@@ -85,7 +85,7 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
             left = [.. sites.Backup.InRehearsal(0).Select(SupervisedRedis.Find).OfType<int>()];
             return Task.FromResult(left.Count > 0 || HasRehearsed());
         });
-        Assert.True(left.Count > 0, sites.Backup.Tail());
+        // Over already: then there is nothing to be left.
         sites.Backup.KillProxy(0);
         await sites.Backup.StartAsync(0);
         await Eventually.AsyncTrue("the next process has rehearsed a failover", Generous, () => Task.FromResult(HasRehearsed() && sites.Backup.InRehearsal(0).Count == 0));
