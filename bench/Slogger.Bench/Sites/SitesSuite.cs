@@ -34,6 +34,7 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
         Part("failures", d => Failures(d, metadata));
         Part("pipeline", d => Pipeline(d, metadata));
         Part("snapshots", Snapshots);
+        Part("steps", d => Steps(d, metadata));
 
         static string Of(PrivatePostgres server) => string.Create(CultureInfo.InvariantCulture, $"postgres:Host=127.0.0.1;Port={server.Port};Username=postgres;Database=postgres");
 
