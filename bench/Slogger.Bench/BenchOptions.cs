@@ -108,7 +108,7 @@ internal sealed record BenchOptions
           --proxy-args "..."   added to every `slogger serve`
                                (finders: approximate exact hybrid, with --clients 8,64,512 for the numbers of shards)
           --interval 5ms       how long versions are in the suites finders and sites (there 1ms)
-                               (sites: lag rising load failover failures pipeline snapshots; --clients are numbers of shards)
+                               (sites: lag rising load failover failures pipeline snapshots steps; --clients are numbers of shards)
           --rounds N --secs S  rounds per cell, seconds per run
           --clients 1,50 --pipelines 1,16,64 --sizes 64,512 --ops SET,GET   override the suite's matrix
           --layout pinned|unpinned

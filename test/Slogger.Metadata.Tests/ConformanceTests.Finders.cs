@@ -10,9 +10,11 @@ namespace Slogger.Metadata.Tests;
 
 public abstract partial class ConformanceTests
 {
-    private async Task<(IMetadataStore Store, long[] Epochs)> FreshClusterAsync(FinderKind finder, int shards = 3)
+    private async Task<(IMetadataStore Store, long[] Epochs)> FreshClusterAsync(FinderKind finder, int shards = 3) => await ClusterAsync(await FreshSpecAsync(), finder, shards);
+
+    private static async Task<(IMetadataStore Store, long[] Epochs)> ClusterAsync(string spec, FinderKind finder, int shards = 3)
     {
-        IMetadataStore store = MetadataStoreFactory.Create(await FreshSpecAsync());
+        IMetadataStore store = MetadataStoreFactory.Create(spec);
         await store.InitializeAsync();
         await store.GetOrCreateClusterAsync("c", Settings(shards) with { Finder = finder });
         long[] epochs = new long[shards];
@@ -60,6 +62,28 @@ public abstract partial class ConformanceTests
         Assert.Equal(Point("1:9"), (await store.RecordDurableAsync("c", new(1), DurableClaim.Of(Point("1:9")), epochs[1])).Cut);
         Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 9, 9, 9), role, owners));
         Assert.Null((await store.AdvanceCutAsync("c")).ByShard);
+    }
+
+    // Who has recorded the last one goes by that, as long as it is the last one.
+    [Fact]
+    public async Task RecordCut_ShardsHaveMovedItOnMeanwhile_IsComparedWithThat()
+    {
+        string spec = await FreshSpecAsync();
+        (IMetadataStore store, long[] epochs) = await ClusterAsync(spec, FinderKind.Approximate);
+        await using IMetadataStore used = store;
+        long role = (await store.TakeCoordinatorAsync("c", default, "h:1"))!.Value;
+        long owners = (await store.CoordinatorViewAsync("c")).Owners;
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 5, 5, 5), role, owners));
+        await using (IMetadataStore other = await StoreOfAsync(spec))
+        {
+            for (int shard = 0; shard < 3; shard++) { await other.RecordDurableAsync("c", new(shard), DurableClaim.Of(Point("1:9")), epochs[shard]); }
+            Assert.Equal(Point("1:9"), (await other.AdvanceCutAsync("c")).Cut);
+        }
+        Assert.Equal(CutOutcome.NotMonotone, await store.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, owners));
+        Assert.Equal(Point("1:9"), (await store.AdvanceCutAsync("c")).Cut);
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 10, 10, 10), role, owners));
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 11, 11, 11), role, owners));
+        Assert.Equal(Point("1:11"), (await store.AdvanceCutAsync("c")).Cut);
     }
 
     [Fact]

@@ -11,7 +11,14 @@ namespace Slogger.Bench.Sites;
 /// <param name="AtMs">When it was answered, from the probe's beginning.</param>
 /// <param name="FromReplyMs">From its reply until the backup holds it, as heard here.</param>
 /// <param name="FromCommitMs">From its commit.</param>
-internal readonly record struct LagSample(double AtMs, double FromReplyMs, double FromCommitMs);
+internal readonly record struct LagSample(double AtMs, double FromReplyMs, double FromCommitMs)
+{
+    /// <summary>By the machine's clock, when it was answered, and when its commit was.</summary>
+    public (long Replied, long Committed) Clock { get; init; }
+
+    /// <summary>What was committed then: no less than its version.</summary>
+    public long Version { get; init; }
+}
 
 internal static class LagProbe
 {
@@ -25,7 +32,7 @@ internal static class LagProbe
     {
         var samples = new List<LagSample>();
         var random = new Random(port);
-        byte[] request = Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*4\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
+        byte[] request = Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*1\r\n$13\r\nDPR.COMMITTED\r\n*4\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
         long began = Stopwatch.GetTimestamp();
         Socket? socket = null;
         try
@@ -41,17 +48,21 @@ internal static class LagProbe
                     }
                     socket.Send(request);
                     long replied = 0, committed = 0, held = 0;
-                    // "+OK", and twice an array of three integers.
-                    for (int lines = 0; lines < 9;)
+                    var text = new StringBuilder();
+                    // "+OK", an array of three integers, one of four, and one of three.
+                    for (int lines = 0; lines < 14;)
                     {
                         int before = lines;
-                        lines += Lines(socket);
+                        lines += Lines(socket, text);
                         long now = Stopwatch.GetTimestamp();
                         if (before < 1 && lines >= 1) { replied = now; }
                         if (before < 5 && lines >= 5) { committed = now; }
-                        if (lines >= 9) { held = now; }
+                        if (lines >= 14) { held = now; }
                     }
-                    samples.Add(new(Stopwatch.GetElapsedTime(began, replied).TotalMilliseconds, Stopwatch.GetElapsedTime(replied, held).TotalMilliseconds, Stopwatch.GetElapsedTime(committed, held).TotalMilliseconds));
+                    samples.Add(new(Stopwatch.GetElapsedTime(began, replied).TotalMilliseconds, Stopwatch.GetElapsedTime(replied, held).TotalMilliseconds, Stopwatch.GetElapsedTime(committed, held).TotalMilliseconds)
+                    {
+                        Clock = (replied, committed), Version = long.Parse(text.ToString().Split("\r\n")[9][1..], System.Globalization.CultureInfo.InvariantCulture),
+                    });
                 }
                 catch (SocketException)
                 {
@@ -69,12 +80,13 @@ internal static class LagProbe
         return samples;
     }
 
-    private static int Lines(Socket socket)
+    private static int Lines(Socket socket, StringBuilder text)
     {
         byte[] buffer = new byte[512];
         int count = socket.Receive(buffer);
         if (count == 0) { throw new SocketException((int)SocketError.ConnectionReset); }
         if (buffer[0] == '-') { throw new BenchException(Encoding.ASCII.GetString(buffer, 0, count)); }
+        text.Append(Encoding.ASCII.GetString(buffer, 0, count));
         return buffer.AsSpan(0, count).Count((byte)'\n');
     }
 }

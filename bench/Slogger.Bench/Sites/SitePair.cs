@@ -57,6 +57,9 @@ internal sealed class SitePair : IDisposable
 
     public int BackupPort(int shard) => _backupPorts[shard];
 
+    /// <summary>Where the backup's processes listen for the other site, and for each other.</summary>
+    public int SitePort(int shard) => _sitePorts[shard];
+
     public ManagedProcess Primary(int shard) => _primaries[shard]!;
 
     public ManagedProcess Backup(int shard) => _backups[shard]!;

@@ -120,13 +120,16 @@ public sealed partial class ShardMachine
     }
 
     /// <summary>Whether anybody waits for a commit: then each step towards one is taken at once.</summary>
-    public void CommitAwaited(bool awaited, ShardEffects effects)
+    /// <param name="awaited">Whether.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    /// <param name="until">For that of which version; by default of any. A step that does not come to it would only be in the way of the one that does.</param>
+    public void CommitAwaited(bool awaited, ShardEffects effects, Version until = default)
     {
         bool begins = awaited && !_awaited;
         _awaited = awaited;
         if (!begins || IsOver) return;
-        RequestSync(effects);
-        AdvanceCut(effects);
+        if (until <= _last.Version) RequestSync(effects);
+        if (until <= _durable) AdvanceCut(effects);
     }
 
     /// <summary>What is to be said of a version that is durable. Below the floor, the version itself is all that is sure to be

@@ -38,6 +38,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
     private IDprFinder? _finder;
     private CoordinatorView? _view;
     private Cut? _told;
+    private long _actedAt;
 
     /// <summary>Whether this process has the role.</summary>
     public bool IsActive => Volatile.Read(ref _epoch) != 0;
@@ -147,9 +148,11 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         try
         {
             long lookedAt = 0;
+            var pace = new CutPace(seat.ShardCount);
             while (!stop.IsCancellationRequested)
             {
-                long began = Stopwatch.GetTimestamp();
+                // A turn that has nothing to record costs little among few shards: the one that has is not to wait for that.
+                if (pace.IsCrowded) { _actedAt = Stopwatch.GetTimestamp(); }
                 try
                 {
                     if (_finder is null || Interlocked.Exchange(ref _isLookWanted, false) || Stopwatch.GetElapsedTime(lookedAt) >= LookPeriod)
@@ -169,7 +172,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
                 }
                 if (_finder is null) { continue; }
                 await _signal.WaitAsync(LookPeriod, stop).ConfigureAwait(false);
-                while (Pace - Stopwatch.GetElapsedTime(began) is var rest && rest > TimeSpan.Zero && !Volatile.Read(ref _isLookWanted))
+                while (Pace - Stopwatch.GetElapsedTime(_actedAt) is var rest && rest > TimeSpan.Zero && !Volatile.Read(ref _isLookWanted))
                 {
                     // Somebody waits now, who has not before: then it is not as long.
                     if (!await _turnWanted.WaitAsync(rest, stop).ConfigureAwait(false)) { break; }
@@ -211,6 +214,7 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDispo
         Cut cut = _finder.Current;
         if (moved)
         {
+            _actedAt = Stopwatch.GetTimestamp();
             CutOutcome outcome = await seat.Metadata.RecordCutAsync(seat.Cluster, cut, epoch, _view!.Owners, stop).ConfigureAwait(false);
             if (outcome == CutOutcome.Deposed) { return false; }
             if (outcome != CutOutcome.Recorded)

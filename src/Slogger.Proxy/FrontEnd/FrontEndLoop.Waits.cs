@@ -19,7 +19,8 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void Await(long version)
     {
-        if (version <= _awaitedVersion) { return; }
+        // What has not been executed yet has no version: nothing comes of hurrying.
+        if (version == long.MaxValue || version <= _awaitedVersion) { return; }
         Volatile.Write(ref _awaitedVersion, version);
         Shard.OnCommitAwaited();
     }

@@ -97,6 +97,9 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     protected override IEnumerable<(string Name, long Value)> KeptStatus()
     {
         var newest = _checkpoints.All.Count > 0 ? _checkpoints.All[^1] : null;
+        long stride;
+        lock (_machineLock) { stride = _machine?.Stride ?? 1; }
+        yield return ("stride", stride);
         yield return ("log_bytes", _log.SizeBytes);
         yield return ("log_offset", _log.EndOffset);
         yield return ("log_tail_bytes", TailBytes);

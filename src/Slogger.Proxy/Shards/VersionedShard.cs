@@ -169,7 +169,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining, _effects);
+            machine.CommitAwaited(IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }
@@ -205,7 +205,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     {
         lock (_machineLock)
         {
-            _machine?.CommitAwaited(true, _effects);
+            _machine?.CommitAwaited(true, _effects, AwaitedVersion);
             Perform();
         }
         if (_seat.HasPeers) { _cuts.Wake(); }
@@ -311,7 +311,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     bool ICutListener.IsCommitAwaited => IsCommitAwaited;
 
-    Version ICutListener.AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
+    Version ICutListener.AwaitedVersion => AwaitedVersion;
+
+    private Version AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
 
     private bool IsCommitAwaited => IsCommitHurried || _loop?.AwaitedVersion > CommittedVersion;
 

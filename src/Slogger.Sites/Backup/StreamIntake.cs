@@ -35,6 +35,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private WatermarkRole? _role;
     private FailoverRole? _failovers;
     private volatile WatermarkFollower? _follower;
+    private volatile bool _followsHere;
     private volatile BackupStream? _stream;
     private StreamDisk? _disk;
     private Task _following = Task.CompletedTask, _leaving = Task.CompletedTask;
@@ -131,7 +132,11 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         return ListenAddress.Tcp(host, bound.Port).ToString();
     }
 
-    private void OnHeld(WatermarkReport report) => _follower?.Report(report);
+    private void OnHeld(WatermarkReport report)
+    {
+        if (_followsHere) { _role!.ReportHere(report); }
+        else { _follower?.Report(report); }
+    }
 
     private void OnWatermark(WorldPoint watermark)
     {
@@ -148,12 +153,16 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         {
             try
             {
+                string? text = null;
                 ListenAddress? at = options.Site.Watermark;
-                if (at is null && (await seat.Metadata.SiteAddressesAsync(seat.Cluster, stop).ConfigureAwait(false)).TryGetValue(WatermarkShard, out string? text)) { _ = ListenAddress.TryParse(text, out at, out _); }
+                if (at is null && (await seat.Metadata.SiteAddressesAsync(seat.Cluster, stop).ConfigureAwait(false)).TryGetValue(WatermarkShard, out text)) { _ = ListenAddress.TryParse(text, out at, out _); }
                 if (at is not null && at != followed)
                 {
                     if (_follower is { } before) { await before.DisposeAsync().ConfigureAwait(false); }
-                    _follower = new WatermarkFollower(at.Host!, at.Port, credentials.Channel, seat.Cluster, OnWatermark, log);
+                    // As noted in SQL by this process: the role is its own.
+                    _followsHere = options.Site.Watermark is null && text == Address(_server!.EndPoint) && seat.Shard == WatermarkShard;
+                    _follower = _followsHere ? null : new WatermarkFollower(at.Host!, at.Port, credentials.Channel, seat.Cluster, OnWatermark, log);
+                    if (_followsHere) { _role!.FollowHere(OnWatermark); }
                     followed = at;
                 }
             }

@@ -16,7 +16,7 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Follows the watermark.</summary>
 internal sealed class WatermarkFollower : IAsyncDisposable
 {
-    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), SayAgainPeriod = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50);
 
     private readonly GrpcChannel _channel;
     private readonly string _target, _cluster;
@@ -90,7 +90,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     {
         var told = new Dictionary<ShardId, WatermarkReport>();
         await using CancellationTokenRegistration ending = over.Token.UnsafeRegister(static o => ((WatermarkFollower)o!)._wanted.Set(), this);
-        await using var again = new Timer(static o => ((WatermarkFollower)o!).SayAgain(), this, SayAgainPeriod, SayAgainPeriod);
+        await using var again = new Timer(static o => ((WatermarkFollower)o!).SayAgain(), this, WatermarkRole.SayAgain, WatermarkRole.SayAgain);
         while (!over.IsCancellationRequested)
         {
             foreach ((ShardId stream, WatermarkReport report) in _reports)
@@ -100,7 +100,6 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 if (!await call.WriteAsync(wire).ConfigureAwait(false)) { return; }
                 told[stream] = report;
             }
-            // A service that has not read in SQL yet that a stream was seeded anew has passed over what that said.
             if (_isToSayAgain) { told.Clear(); }
             _isToSayAgain = false;
             await _wanted.WaitAsync().ConfigureAwait(false);

@@ -1,5 +1,6 @@
 // The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two at once do no harm, and nothing is lost
 // with one: whoever follows says all again to the next.
+using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
@@ -17,6 +18,8 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Serves who follows the watermark.</summary>
 internal sealed class WatermarkRole : IAsyncDisposable
 {
+    // A stream that was seeded anew says what it holds before that is read in SQL: so all is said again now and then.
+    public static readonly TimeSpan SayAgain = TimeSpan.FromMilliseconds(500);
     private static readonly TimeSpan MembersPeriod = TimeSpan.FromMilliseconds(200);
 
     private readonly IMetadataStore _metadata;
@@ -27,6 +30,9 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _watching;
     private readonly Dictionary<ShardId, WatermarkReport> _said = [];
+    private Action<WorldPoint>? _here;
+    private WatermarkReport _saidHere;
+    private long _saidHereAt;
     private int _members;
     private bool _isMine = true;
 
@@ -53,6 +59,26 @@ internal sealed class WatermarkRole : IAsyncDisposable
 
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server.Add(WatermarkMethods.Follow, ServeAsync);
+
+    /// <summary>A stream of this process follows: no connection is needed.</summary>
+    /// <param name="onWatermark">Is told the watermark, again and again. Under the role's lock: it must not wait.</param>
+    public void FollowHere(Action<WorldPoint> onWatermark)
+    {
+        lock (_lock)
+        {
+            _here = onWatermark;
+            if (_machine.Current is { } known) { onWatermark(known); }
+        }
+    }
+
+    /// <summary>A stream of this process says what it holds; as often as it likes.</summary>
+    public void ReportHere(in WatermarkReport report)
+    {
+        bool isOld = report == _saidHere && Stopwatch.GetElapsedTime(_saidHereAt) < SayAgain;
+        if (isOld) { return; }
+        (_saidHere, _saidHereAt) = (report, Stopwatch.GetTimestamp());
+        Report(report);
+    }
 
     public async ValueTask DisposeAsync()
     {
@@ -87,8 +113,11 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private void Take(V1.WatermarkReport wire)
     {
         if (wire.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"this is the watermark of cluster \"{_cluster}\", and the stream is of \"{wire.Cluster}\": check --watermark"); }
-        var report = new WatermarkReport(
-            new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held)));
+        Report(new(new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held))));
+    }
+
+    private void Report(in WatermarkReport report)
+    {
         lock (_lock)
         {
             if (report.Stream.Number < 0 || report.Stream.Number >= _members) { return; }
@@ -96,7 +125,9 @@ internal sealed class WatermarkRole : IAsyncDisposable
             bool isAgain = _machine.Current is not null && report == _said.GetValueOrDefault(report.Stream);
             _said[report.Stream] = report;
             if (!_isMine || (!_machine.Report(report) && !isAgain)) { return; }
-            foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(_machine.Current!.Value); }
+            WorldPoint watermark = _machine.Current!.Value;
+            foreach (Channel<WorldPoint> follower in _followers) { follower.Writer.TryWrite(watermark); }
+            _here?.Invoke(watermark);
         }
     }
 

@@ -178,7 +178,7 @@ internal sealed partial class ShardWorld
     {
         Count("awaited");
         _awaited = true;
-        Do(e => _machine.CommitAwaited(true, e));
+        Do(e => _machine.CommitAwaited(true, e, _random.Next(2) == 0 ? _machine.OpenVersion : default));
     }
 
     private void ForwardSome()

@@ -305,6 +305,23 @@ public class ShardCutTests
     }
 
     [Fact]
+    public void Pace_WhatIsAwaitedIsOpenYet_WhatWasClosedBeforeIsNotInItsWay()
+    {
+        ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);
+        h.CommitAt(2, 310);
+        h.TickAt(3);
+        Marker m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary", h.Read(m, 900));
+        Assert.Equal("", h.Do(e => h.Machine.CommitAwaited(true, e, h.Machine.OpenVersion)));
+        h.TickAt(4);
+        m = h.Marker;
+        h.Answer(m);
+        Assert.Equal("AppendBoundary RequestSync", h.Read(m, 1500));
+        Assert.Equal("RecordDurable", h.Durable(3));
+    }
+
+    [Fact]
     public void Pace_Stopping_PutsNothingOff()
     {
         ShardHarness h = new(syncIntervalUs: 5_000, recordIntervalUs: 50_000);

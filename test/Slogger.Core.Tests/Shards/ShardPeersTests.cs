@@ -169,6 +169,21 @@ public sealed class ShardPeersTests
         Assert.Equal(new DurableClaim(P(1, 2), 1, new(2)), h.Claim);
     }
 
+    // Versions that nobody waits for are not closed one by one, and that is not being late.
+    [Fact]
+    public void Stride_WritesWithPausesBetween_ClosesEachVersion()
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 2, 110);
+        for (int i = 1; i <= 20; i++)
+        {
+            h.TickAt((10 * i) + 1, busy: false);
+            h.TickAt((10 * i) + 1);
+            Close(h, (10 * i) + 2, 110 + (100 * i));
+            Assert.Equal((1, 0), (h.Machine.Stride, LastClaim(h).Floor.Number));
+        }
+    }
+
     [Fact]
     public void Stride_LateAgainAndAgain_ClosesFewerVersionsThatAreAllRestorable()
     {

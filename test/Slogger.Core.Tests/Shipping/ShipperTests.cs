@@ -75,6 +75,49 @@ public class ShipperTests
         Assert.Equal((Index("1:4@44"), Point("1:3")), (piece.Durable, piece.Cut));
     }
 
+    // They go with what makes them count; without that, with what says that somebody is there.
+    [Fact]
+    public void Ends_BehindNoBytes_WaitForACut()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:3@30");
+        Assert.Single(Sent(shipper, 1));
+        shipper.Appended(Index("1:4@30"));
+        Assert.Empty(Sent(shipper, 2));
+        shipper.Appended(Index("1:5@30"));
+        shipper.Synced(Index("1:5@30"));
+        shipper.CutRecorded(Point("1:5"));
+        Assert.Equal(["1:3@30 1:5@30"], Pieces(shipper, 3));
+        shipper.Appended(Index("1:6@30"));
+        Assert.Empty(Sent(shipper, 52));
+        Assert.Equal(["1:5@30 1:6@30"], Pieces(shipper, 53));
+    }
+
+    [Fact]
+    public void Piece_PartOfItIsDurable_ThatIsOneByItself()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:3@30");
+        shipper.Appended(Index("1:4@46"));
+        shipper.Synced(Index("1:4@40"));
+        Assert.Equal(["1:3@30 1:4@40", "1:4@40 1:4@46"], Pieces(shipper, 1));
+    }
+
+    // Else the receiver would hold the cut only with the next one, or the next sign of life.
+    [Fact]
+    public void Cut_OfWhatTheReceiverCannotTakeInYet_ThatItCanIsNews()
+    {
+        Shipper shipper = Welcomed("1:3@30", "1:3@30");
+        shipper.Appended(Index("1:5@48"));
+        Assert.Equal(["1:3@30 1:5@48"], Pieces(shipper, 1));
+        shipper.Synced(Index("1:4@44"));
+        shipper.CutRecorded(Point("1:4"));
+        Assert.Equal(Index("1:4@44"), Assert.Single(Sent(shipper, 2)).Durable);
+        shipper.Synced(Index("1:4@47"));
+        Assert.Empty(Sent(shipper, 3));
+        shipper.Synced(Index("1:5@48"));
+        Assert.Equal(Index("1:5@48"), Assert.Single(Sent(shipper, 4)).Durable);
+        Assert.Empty(Sent(shipper, 5));
+    }
+
     // "each primary shard keeps sending log records with monotonically increasing timestamps at regular intervals".
     [Fact]
     public void Idle_SaysSomethingNowAndThen()

@@ -87,7 +87,7 @@ internal sealed partial class ProxyProcess
     public void BeginToWait()
     {
         _awaited = true;
-        Do((m, e) => m.CommitAwaited(true, e));
+        Do((m, e) => m.CommitAwaited(true, e, m.OpenVersion));
     }
 
     private void Turn(Random random)
