@@ -55,7 +55,8 @@ internal static class Rehearsal
         }
         finally
         {
-            Delete(directory);
+            // A primary that was deposed leaves its Redis running, too.
+            await ClearAsync(directory, options).ConfigureAwait(false);
         }
     }
 
@@ -156,7 +157,8 @@ internal static class Rehearsal
             foreach (string data in Directory.GetDirectories(directory))
             {
                 RedisSupervisorOptions how = SupervisedStore.ServerIn("redis", options with { DataDirectory = data, RedisConfigFile = null, RedisDirectives = [], RedisPasswordFile = null, RedisUser = null });
-                if (!Directory.Exists(how.Directory)) { continue; }
+                // Those that were stopped in order have none.
+                if (!File.Exists(Path.Combine(how.Directory, "redis.pid"))) { continue; }
                 await using var server = new RedisSupervisor(how);
                 await server.StartOrAdoptAsync(CancellationToken.None).ConfigureAwait(false);
                 await server.KillAsync(CancellationToken.None).ConfigureAwait(false);

@@ -79,19 +79,24 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         await sites.StartAsync();
         await FillAsync(sites.Primary, 0);
         await sites.FollowingAsync();
-        List<int> left = [];
+        HashSet<int> left = [];
         await Eventually.AsyncTrue("the rehearsal runs its Redis servers", Generous, () =>
         {
-            left = [.. sites.Backup.InRehearsal(0).Select(SupervisedRedis.Find).OfType<int>()];
+            See();
             return Task.FromResult(left.Count > 0 || HasRehearsed());
         });
         // Over already: then there is nothing to be left.
         sites.Backup.KillProxy(0);
         await sites.Backup.StartAsync(0);
-        await Eventually.AsyncTrue("the next process has rehearsed a failover", Generous, () => Task.FromResult(HasRehearsed() && sites.Backup.InRehearsal(0).Count == 0));
+        await Eventually.AsyncTrue("the next process has rehearsed a failover", Generous, () =>
+        {
+            See();
+            return Task.FromResult(HasRehearsed() && sites.Backup.InRehearsal(0).Count == 0);
+        });
         Assert.DoesNotContain(left, IsRunning);
         await sites.FollowingAsync();
 
+        void See() => left.UnionWith(sites.Backup.InRehearsal(0).Select(SupervisedRedis.Find).OfType<int>());
         bool HasRehearsed() => sites.Backup.Tail(0).Contains("a failover was rehearsed", StringComparison.Ordinal);
     }
 
