@@ -94,7 +94,7 @@ public sealed partial class VersionLog
             chunk.StartOffset + chunk.DataBytes,
             chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
             chunk.LastHeld ?? _written.Held);
-        if (_options.KeepsSpare || _filePosition > _options.SegmentBytes / 4)
+        if (_filePosition > _options.SegmentBytes / 4)
         {
             _factory.Prepare(tail.Header.Sequence + 1);
         }

@@ -46,9 +46,6 @@ internal static class FailPoint
 
     private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
 
-    /// <summary>Whether the process is to die somewhere.</summary>
-    public static bool IsWanted => s_wanted is not null;
-
     /// <summary>Goes on, unless the test wants the process to die here.</summary>
     public static void Pass(string name)
     {

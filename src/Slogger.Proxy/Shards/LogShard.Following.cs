@@ -225,13 +225,12 @@ internal sealed partial class LogShard : IFollowingShard
                 Wake();
             }
         }
+        await Intake!.EndAsync().ConfigureAwait(false);
         return _log.LastBoundary ?? Base;
     }
 
-    // What is frozen takes nothing, and appends nothing: nobody has to wait for its end.
     protected override async Task EndFollowingAsync()
     {
-        await Intake!.EndAsync().ConfigureAwait(false);
         if (_followed is { } followed) { await followed.DisposeAsync().ConfigureAwait(false); }
     }
 

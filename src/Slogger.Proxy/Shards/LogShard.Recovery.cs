@@ -101,7 +101,6 @@ internal sealed partial class LogShard
         // Behind a gap that no boundary has followed yet, the stream begins anew.
         long from = _log.ContiguousFrom(last.Offset);
         var scanner = new StreamScanner(from, from == last.Offset ? last.Database : 0);
-        if (from == _log.EndOffset) { return scanner; }
         using LogReader reader = _log.OpenReader(from);
         var buffer = new byte[1 << 20];
         while (scanner.Offset < _log.EndOffset)

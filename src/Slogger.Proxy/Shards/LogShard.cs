@@ -81,8 +81,6 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
             Epoch = _seat.Epoch,
-            SegmentBytes = _options.LogSegmentBytes,
-            KeepsSpare = IsFollowing,
             TailBytes = Ships ? ShippedTailBytes : MayFollow ? FollowedTailBytes : 0,
         });
         RequireOneVersion();

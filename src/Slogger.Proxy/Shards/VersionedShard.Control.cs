@@ -23,7 +23,6 @@ internal abstract partial class VersionedShard
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
-    private bool _hasStarted;
     private Task _watching = Task.CompletedTask;
     private SlotWatch? _slots;
     protected long _taken;
@@ -98,15 +97,12 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
-        StartOnce();
+        Start();
         return null;
     }
 
-    // Not before the store is there: what they ask of the metadata a recovery would wait for.
-    private void StartOnce()
+    private void Start()
     {
-        if (_hasStarted) { return; }
-        _hasStarted = true;
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
         StartBeating();

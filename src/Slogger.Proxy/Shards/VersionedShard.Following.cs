@@ -81,6 +81,7 @@ internal abstract partial class VersionedShard
         _stages.Passed("grid");
         lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
+        Start();
         _entered = final.WorldLine;
         // Whoever has read here, or waits, learns that another world-line has begun.
         _owedRollback = final;
@@ -90,7 +91,6 @@ internal abstract partial class VersionedShard
             {
                 _taken = _door.Take();
                 await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
-                StartOnce();
                 break;
             }
             catch (Exception e) when (e is RedisException or MetadataUnavailableException or IOException)

@@ -236,8 +236,6 @@ internal abstract partial class VersionedShard
                 continue;
             }
             if (outside.Count == 0) { return; }
-            // Others have to see that this one lives.
-            StartOnce();
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
             {
                 _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");

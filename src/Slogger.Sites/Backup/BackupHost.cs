@@ -7,9 +7,7 @@ using Slogger.Metadata;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
-using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
-using Slogger.Sites.Failovers;
 using Slogger.Sites.Shipping;
 
 namespace Slogger.Sites.Backup;
@@ -20,20 +18,14 @@ internal static class BackupHost
     private static Task? s_ready;
 
     /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
-    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) =>
-        RunAsync(options, log, options.RedisServerPath is not null && !FailPoint.IsWanted ? stop => Rehearsal.RunAsync(options, log, stop) : null, stop);
-
-    /// <summary>The same, for a rehearsal.</summary>
-    public static Task<ProxyExit> RunUnrehearsedAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
-
-    private static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Func<CancellationToken, Task>? rehearse, CancellationToken stop)
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
     {
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);
         if (failed is not null) { return failed; }
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
         _ = s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]);
-        await using var intake = new StreamIntake(options, credentials, server!, log, rehearse);
+        await using var intake = new StreamIntake(options, credentials, server!, log);
         using GrpcShipConnector? way = PrimaryHost.WayOf(options, credentials);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {

@@ -23,8 +23,7 @@ namespace Slogger.Sites.Backup;
 /// <param name="credentials">Between the sites.</param>
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
-/// <param name="rehearse">Rehearses a failover; null: there is no way to.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log, Func<CancellationToken, Task>? rehearse = null) : IStreamIntake, IAsyncDisposable
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log) : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
     private static readonly ShardId WatermarkShard = new(0);
@@ -75,7 +74,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         new SiteControlService(
             seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
             options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
-        _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log, rehearse);
+        _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log);
         _failovers.AddTo(_server);
         _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
         _stream = new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);

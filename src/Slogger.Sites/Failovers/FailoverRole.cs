@@ -26,9 +26,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
     private readonly Dictionary<string, GrpcChannel> _channels = [];
-    private readonly Func<CancellationToken, Task>? _rehearse;
     private readonly Task _preparing;
-    private Task? _rehearsing;
 
     /// <summary>Begins to prepare for it.</summary>
     /// <param name="metadata">The site's SQL.</param>
@@ -36,10 +34,9 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="shard">Of this process.</param>
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
-    /// <param name="rehearse">Has this process do once what it will do in a failover; null: there is no way to.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log, Func<CancellationToken, Task>? rehearse = null)
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log)
     {
-        (_metadata, _cluster, _shard, _credentials, _log, _rehearse) = (metadata, cluster, shard, credentials, log, rehearse);
+        (_metadata, _cluster, _shard, _credentials, _log) = (metadata, cluster, shard, credentials, log);
         _preparing = PrepareAsync(_stop.Token);
     }
 
@@ -56,7 +53,6 @@ internal sealed class FailoverRole : IAsyncDisposable
     public async ValueTask DisposeAsync()
     {
         await EndAsync().ConfigureAwait(false);
-        if (_rehearsing is not null) { await _rehearsing.ConfigureAwait(false); }
         foreach (GrpcChannel channel in _channels.Values) { channel.Dispose(); }
         _stop.Dispose();
     }
@@ -127,8 +123,6 @@ internal sealed class FailoverRole : IAsyncDisposable
             {
                 IReadOnlyDictionary<ShardId, string> addresses = await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false);
                 SiteState site = await _metadata.SiteAsync(_cluster, stop).ConfigureAwait(false);
-                // What is taken over is there: this does not delay it.
-                if (site.Role == SiteRole.Backup && site.Streams[_shard.Number].Phase == StreamPhase.Counts) { _rehearsing ??= _rehearse?.Invoke(stop); }
                 string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of {string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0 && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {

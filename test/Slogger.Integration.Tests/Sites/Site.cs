@@ -95,25 +95,7 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
 
     public void KillProxy(int shard) => _processes[shard]?.KillHard();
 
-    /// <summary>Also those of a rehearsal that is under way: nobody else would end them.</summary>
-    public async Task KillRedisAsync(int shard)
-    {
-        await SupervisedRedis.KillAsync(Data(shard));
-        foreach (string data in InRehearsal(shard)) { await SupervisedRedis.KillAsync(data); }
-    }
-
-    /// <summary>The data of the sites in small with which a backup's process rehearses a failover; none: it does not.</summary>
-    public IReadOnlyList<string> InRehearsal(int shard)
-    {
-        try
-        {
-            return Directory.GetDirectories(Path.Combine(Data(shard), "rehearsal"));
-        }
-        catch (IOException)
-        {
-            return [];
-        }
-    }
+    public Task KillRedisAsync(int shard) => SupervisedRedis.KillAsync(Data(shard));
 
     public bool IsDown(int shard) => _processes[shard] is not { HasExited: false };
 

@@ -69,37 +69,6 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         Assert.True(redis is null || !IsRunning(redis.Value), "the Redis of the drill runs still");
     }
 
-    // ---- Rehearsals ----
-
-    [Fact]
-    public async Task Rehearsal_Follows_IsOverByItself_AndLeavesNothing_AlsoWhenItsProcessIsKilledInIt()
-    {
-        using var workspace = new Workspace();
-        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero);
-        await sites.StartAsync();
-        await FillAsync(sites.Primary, 0);
-        await sites.FollowingAsync();
-        HashSet<int> left = [];
-        await Eventually.AsyncTrue("the rehearsal runs its Redis servers", Generous, () =>
-        {
-            See();
-            return Task.FromResult(left.Count > 0 || HasRehearsed());
-        });
-        // Over already: then there is nothing to be left.
-        sites.Backup.KillProxy(0);
-        await sites.Backup.StartAsync(0);
-        await Eventually.AsyncTrue("the next process has rehearsed a failover", Generous, () =>
-        {
-            See();
-            return Task.FromResult(HasRehearsed() && sites.Backup.InRehearsal(0).Count == 0);
-        });
-        Assert.DoesNotContain(left, IsRunning);
-        await sites.FollowingAsync();
-
-        void See() => left.UnionWith(sites.Backup.InRehearsal(0).Select(SupervisedRedis.Find).OfType<int>());
-        bool HasRehearsed() => sites.Backup.Tail(0).Contains("a failover was rehearsed", StringComparison.Ordinal);
-    }
-
     // ---- By plan ----
 
     [Fact]
