@@ -1,5 +1,6 @@
-// Measures the backup's lag from a client, as the paper does (section 7.2.2): a write, then the wait for its commit, then that for the backup, pipelined on one connection. From the
-// answer of the one wait to that of the other is the time from the commit until the primary hears that the backup holds it: less half a round trip, the lag.
+// Measures the backup's lag from a client, as the paper does (section 7.2.2): a write, then the wait for its commit, what is committed then, and the wait for the backup, pipelined on one
+// connection. From the answer of the one wait to that of the other is the time from the commit until the primary hears that the backup holds it: less the way there and back, an upper bound of
+// the lag. When the watermark itself came to what was committed is heard at the backup (WatermarkWatch).
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
