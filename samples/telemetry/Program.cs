@@ -10,12 +10,13 @@ await using LocalCluster cluster = await LocalCluster.StartAsync(args);
 await using SloggerClient client = await SloggerClient.ConnectAsync([.. cluster.Endpoints]);
 string run = Guid.NewGuid().ToString("n")[..8];
 int rollbacks = 0;
+var middle = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
 
 Task<bool> aggregating = AggregateAsync();
 Task[] sensors = [.. Enumerable.Range(0, Devices).Select(SenseAsync)];
 if (cluster.IsOwn)
 {
-    await Task.Delay(1000);
+    await Task.WhenAny(middle.Task, aggregating);
     Console.WriteLine("kill -9 of the Redis of shard 1");
     cluster.KillStore(1);
 }
@@ -90,6 +91,7 @@ async Task<bool> AggregateAsync()
                 }
 
                 long now = sums.Sum(s => s.Count);
+                if (now >= Devices * Readings / 3) { middle.TrySetResult(); }
                 if (now / 400 == shown / 400) { continue; }
                 shown = now;
                 Console.WriteLine($"{now} readings in sums; operations committed: {session.CommittedUpTo} of {session.LastSent}");

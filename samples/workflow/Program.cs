@@ -15,6 +15,7 @@ string orders = $"{{a}}{run}:orders", parcels = $"{{b}}{run}:parcels", shipments
 long announced = 0;
 int rollbacks = 0;
 string? violation = null;
+var middle = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
 
 Task[] all =
 [
@@ -22,7 +23,7 @@ Task[] all =
 ];
 if (cluster.IsOwn)
 {
-    await Task.Delay(1000);
+    await Task.WhenAny([middle.Task, .. all]);
     Console.WriteLine("kill -9 of the Redis of shard 1");
     cluster.KillStore(1);
 }
@@ -55,6 +56,7 @@ async Task StepAsync(string name, string? input, string output)
 
                 await session.ListAppendAsync(output, item);
                 done++;
+                if (isLast && done >= Orders / 3) { middle.TrySetResult(); }
                 if (input is null && done % 4 == 0) { await Task.Delay(5); }
             }
 

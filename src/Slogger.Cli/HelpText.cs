@@ -9,10 +9,11 @@ internal static class HelpText
 {
     private const int Indent = 6;
 
-    private const string BackupText = "A site has metadata of its own, and as many shards as its primary: --shards where it is made. This process receives the log that the primary's proxy of the same shard ships "
-        + "(its --backup names --site-listen), keeps it, and has its Redis follow: up to the newest version that all shards of the site have. Clients may read there: each command sees the end of one "
+    private const string BackupText = "A site has metadata of its own, and as many shards as its primary, or another number: --shards where it is made, with --primary-shards. This process receives the log that the primary's proxy of the same shard ships "
+        + "(its --backup names --site-listen), or the logs of those whose slots its shard has, keeps it, and has its store follow: up to the newest version that all shards of the site have. Clients may read there: each command sees the end of one "
         + "version; writes are refused. When the site takes over (slogger failover, slogger switchover) this process goes on as the shard of a primary, without a restart; with --backup it then ships in its turn. "
-        + "What is in the Redis before is not overwritten unasked.";
+        + "What is in the Redis before is not overwritten unasked. Without --redis and --redis-server the store is embedded (--commit faster): it follows strings with their expiries, in database 0; anything else of the "
+        + "primary's is refused by name, the store stays where it was, and a backup with a Redis has to be made. Once it has taken over it ships to no backup (--backup is refused).";
 
     private const string RestoreText = "Without --redis and --redis-server the store that the data directory remembers is restored. "
         + "A Redis that runs is restored in place; it must be empty or this shard's own, unless --seed from-log is given. "
@@ -62,6 +63,7 @@ internal static class HelpText
                 output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take over from it.");
                 output.WriteLine();
                 output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file /etc/slogger/site-secret");
+                output.WriteLine("  slogger backup --commit faster --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file /etc/slogger/site-secret");
                 output.WriteLine("  slogger backup --redis-server redis-server --data /var/lib/slogger --shards 4 --shard 2 --metadata postgres:... --site-listen 10.0.1.7:7700 --site-secret-file FILE");
                 output.WriteLine();
                 foreach (string line in Wrap(BackupText, width))

@@ -1,6 +1,8 @@
 // Which commits there are, for who decides what a store is opened at.
 using Slogger.Faster.Commits;
 using Slogger.Faster.Disk;
+using Slogger.Log.Files;
+using Slogger.Log.Format;
 
 namespace Slogger.Faster;
 
@@ -10,12 +12,73 @@ public sealed partial class FasterStore
     public static IReadOnlyList<CommitRecord> CommitsIn(FasterOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);
-        List<CommitRecord> commits = new CommitFiles(options.Files, Path.Combine(options.Directory, "commits")).Load();
+        List<CommitRecord> commits = new CommitFiles(options.Files, Path.Combine(options.Directory, CommitsDirectory)).Load();
         if (commits.Count == 0) return commits;
         RequireSizes(options, commits);
         using var device = new LogDevice(options.Files, options.Directory, options.SegmentBits, options.PageBits);
         int damaged = FirstDamaged(device, commits);
         return damaged < 0 ? commits : commits[..damaged];
+    }
+
+    /// <summary>Copies a commit into another directory, so that a store can be opened there. The one that has made it may be open, if it keeps the commit meanwhile.</summary>
+    /// <param name="options">The store's.</param>
+    /// <param name="commit">The commit.</param>
+    /// <param name="directory">The other directory; it exists, and is empty.</param>
+    /// <param name="cancellation">Gives up: a part is there then.</param>
+    /// <exception cref="IOException">The disk refused.</exception>
+    public static void CopyCommit(FasterOptions options, CommitRecord commit, string directory, CancellationToken cancellation = default)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        ArgumentNullException.ThrowIfNull(commit);
+        long bytes = 1L << options.SegmentBits;
+        for (long segment = commit.Begin >> options.SegmentBits; segment << options.SegmentBits < commit.To; segment++)
+        {
+            cancellation.ThrowIfCancellationRequested();
+            Copy(options.Files, LogDevice.FileOf(options.Directory, (int)segment), LogDevice.FileOf(directory, (int)segment), Math.Min(bytes, commit.To - (segment << options.SegmentBits)));
+        }
+
+        string commits = Path.Combine(directory, CommitsDirectory);
+        options.Files.CreateDirectory(commits);
+        Copy(options.Files, CommitFiles.FileOf(Path.Combine(options.Directory, CommitsDirectory), commit.Token), CommitFiles.FileOf(commits, commit.Token), long.MaxValue);
+    }
+
+    /// <summary>Whether what a commit has added to the log is on disk as it was written. The store may be open, if it keeps the commit meanwhile.</summary>
+    /// <exception cref="IOException">It cannot be read.</exception>
+    public static bool IsWhole(FasterOptions options, CommitRecord commit)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        ArgumentNullException.ThrowIfNull(commit);
+        uint checksum = 0;
+        byte[] buffer = new byte[ReadBytes];
+        for (long at = commit.Since; at < commit.To;)
+        {
+            using ILogFile file = options.Files.Open(LogDevice.FileOf(options.Directory, (int)(at >> options.SegmentBits)), writable: false);
+            long begin = at >> options.SegmentBits << options.SegmentBits;
+            for (long end = Math.Min(commit.To, begin + (1L << options.SegmentBits)); at < end;)
+            {
+                Span<byte> piece = buffer.AsSpan(0, (int)Math.Min(buffer.Length, end - at));
+                // What was never written is zero.
+                piece[file.Read(piece, at - begin)..].Clear();
+                checksum = Crc32C.Compute(piece, checksum);
+                at += piece.Length;
+            }
+        }
+
+        return checksum == commit.Checksum;
+    }
+
+    private static void Copy(IFileLayer files, string from, string to, long bytes)
+    {
+        // What was not written yet when the commit was made is not part of it.
+        using ILogFile source = files.Open(from, writable: false), target = files.Create(to);
+        byte[] buffer = new byte[ReadBytes];
+        for (long at = 0; at < bytes;)
+        {
+            int read = source.Read(buffer.AsSpan(0, (int)Math.Min(buffer.Length, bytes - at)), at);
+            if (read == 0) return;
+            target.Write(buffer.AsSpan(0, read), at);
+            at += read;
+        }
     }
 
     /// <summary>How many commits are on disk.</summary>

@@ -15,7 +15,7 @@ public sealed partial class FasterStore
     internal KeyDirectory? Keys { get; private set; }
 
     /// <summary>The most bytes of a key and its value: a page has to hold their record.</summary>
-    internal long RecordBytesMax => _budget.PageBytes - RecordOverheadBytes;
+    public long RecordBytesMax => _budget.PageBytes - RecordOverheadBytes;
 
     /// <summary>Whether a record for each of some keys can be written that says that it is removed.</summary>
     /// <param name="keyBytes">Of all keys.</param>

@@ -24,6 +24,7 @@ namespace Slogger.Faster;
 /// <summary>A store of records. Source: DPR, section 5; Prasaad et al., Concurrent Prefix Recovery.</summary>
 public sealed partial class FasterStore : IDisposable
 {
+    private const string CommitsDirectory = "commits";
     private const int ReadBytes = 1 << 20;
     private const int PagesAdvised = 8;
     private static readonly TimeSpan s_disposePause = TimeSpan.FromMilliseconds(20);
@@ -54,7 +55,7 @@ public sealed partial class FasterStore : IDisposable
             ?? throw new InvalidOperationException($"{options.Directory} is in use by another process.");
         try
         {
-            _files = new(options.Files, Path.Combine(options.Directory, "commits"));
+            _files = new(options.Files, Path.Combine(options.Directory, CommitsDirectory));
             _commits = _files.Load();
             _device = new(options.Files, options.Directory, options.SegmentBits, options.PageBits);
             long buckets = Floor2(options.IndexBytes) / 64;

@@ -59,6 +59,11 @@ internal sealed record LogView(
         {
             SegmentHeader header = segment.Header;
             Version versionMax = header.Reason == SegmentReason.Branch ? header.Branch.Version : new Version(long.MaxValue);
+            if (header.Reason == SegmentReason.Rewind)
+            {
+                // Runs of empty versions that were closed behind the void bytes stay.
+                for (int i = extents.Count - 1; i >= 0 && extents[i].EndOffset > header.StartOffset; i--) { extents[i] = extents[i] with { StartOffset = Math.Min(extents[i].StartOffset, header.StartOffset), EndOffset = header.StartOffset }; }
+            }
             while (extents.Count > 0 && extents[^1].StartOffset > header.StartOffset)
             {
                 extents.RemoveAt(extents.Count - 1);

@@ -10,6 +10,7 @@ namespace Slogger.Log;
 public sealed partial class VersionLog
 {
     private long _lastSequenceSeen;
+    private long _rewinds;
 
     /// <summary>Starts a history: the first, or a new one after the store was seeded anew. Durable when it returns; what was in
     /// the log before is dropped, also what was appended and not synced.</summary>
@@ -102,6 +103,26 @@ public sealed partial class VersionLog
         }
     }
 
+    /// <summary>Makes void what was appended behind the last version closed: appends continue at its end, in the same world-line. For a log whose versions are put together from others', where a crash may have left a part
+    /// of one; not while it is shipped, since it passes through the same indexes again. Durable when it returns. If there is nothing behind it, nothing happens.</summary>
+    /// <exception cref="LogIOException">The disk refused. If it is fatal, reopening tells whether it happened.</exception>
+    public void Rewind()
+    {
+        lock (_io)
+        {
+            ThrowUnlessUsableLocked();
+            WriteAndSync();
+            long offset = _written.Last?.Offset ?? Head.Origin.Offset;
+            if (_written.Offset == offset) { return; }
+            StartSegment(Head with { Reason = SegmentReason.Rewind, StartOffset = offset, LastBoundary = _written.Last });
+            ResetAppends();
+            Interlocked.Increment(ref _rewinds);
+        }
+    }
+
+    /// <summary>How often <see cref="Rewind"/> has made something void since the log was opened: readers have to be opened anew.</summary>
+    public long Rewinds => Interlocked.Read(ref _rewinds);
+
     /// <summary>Whether bytes are missing between two offsets: see <see cref="BeginGap"/>.</summary>
     public bool HasGap(long from, long to) => _view.HasGap(from, to);
 
@@ -150,6 +171,7 @@ public sealed partial class VersionLog
                 {
                     return;
                 }
+                AwaitSealing();
                 try
                 {
                     _files.Delete(oldest.Path);

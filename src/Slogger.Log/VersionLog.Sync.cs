@@ -94,9 +94,10 @@ public sealed partial class VersionLog
             chunk.StartOffset + chunk.DataBytes,
             chunk.LastClosed is { } closed ? closed with { WorldLine = tail.Header.WorldLine } : _written.Last,
             chunk.LastHeld ?? _written.Held);
-        if (_filePosition > _options.SegmentBytes / 4)
+        bool fills = _filePosition > _options.SegmentBytes / 4;
+        if (_options.KeepsSpare || fills)
         {
-            _factory.Prepare(tail.Header.Sequence + 1);
+            _factory.Prepare(tail.Header.Sequence + 1, fills);
         }
     }
 
@@ -142,7 +143,7 @@ public sealed partial class VersionLog
             Held = isBegin ? default : _written.Held,
         };
         ILogFile file = CreateSegmentFile(header, out int headerBytes);
-        SealTailFile(tail);
+        SealFiles(view);
         _file = file;
         _fileSynced = _filePosition = headerBytes;
         _blockNumber = 1;
@@ -166,7 +167,16 @@ public sealed partial class VersionLog
         ILogFile file;
         try
         {
-            file = _factory.Take(header.Sequence);
+            try
+            {
+                file = _factory.Take(header.Sequence);
+            }
+            catch (IOException)
+            {
+                // What was to be given back later may be what is missing.
+                GiveBack();
+                file = _factory.Take(header.Sequence);
+            }
         }
         catch (Exception e) when (IsDiskFailure(e))
         {
@@ -176,7 +186,6 @@ public sealed partial class VersionLog
         {
             file.Write(block.AsSpan(0, headerBytes), 0);
             file.SyncData();
-            _files.SyncDirectory(_options.Directory);
             return file;
         }
         catch (Exception e) when (IsDiskFailure(e))
@@ -186,25 +195,70 @@ public sealed partial class VersionLog
         }
     }
 
-    /// <summary>Gives back what the file before did not use. Its end is stated by its successor, so nothing depends on
-    /// it.</summary>
-    private void SealTailFile(Segment? tail)
+    // To give much of a file back holds up all syncs of the file system (with online discard the next one took 16 ms, and the truncation 27). A file ends that early where a world-line begins: when everybody waits.
+    private const int SealPauseMs = 10_000, SealAtOnceBytes = 4 << 20;
+    private readonly ManualResetEventSlim _sealNow = new();
+
+    /// <summary>Gives back what the file before did not use, a while later if that is much; of a log that was opened, what files before that one did not, either: the process before may not have come to it. A file's
+    /// end is stated by its successor, so nothing depends on it, and nobody waits for it.</summary>
+    private void SealFiles(LogView before)
     {
-        if (tail is null)
+        if (before.Segments.Count == 0)
         {
             return;
         }
-        try
+        Segment tail = before.Segments[^1];
+        (ILogFile? file, Task others, _file) = (_file, _sealing, null);
+        Segment[] unused = file is not null ? [tail] : [.. before.Segments.Where(s => s.FileBytes > s.DurableEnd)];
+        if (!_options.PrepareInBackground)
         {
-            _file ??= _files.Open(tail.Path, writable: true);
-            _file.SetLength(tail.DurableEnd);
-            tail.FileBytes = tail.DurableEnd;
+            Seal(unused, file);
+            return;
         }
-        catch (Exception e) when (IsDiskFailure(e))
+        long due = Environment.TickCount64 + (file is not null && _options.SegmentBytes - tail.DurableEnd > SealAtOnceBytes ? SealPauseMs : 0);
+        _sealing = Task.Factory.StartNew(
+            () =>
+            {
+                others.Wait();
+                _sealNow.Wait((int)Math.Max(0, due - Environment.TickCount64));
+                Seal(unused, file);
+            },
+            CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default);
+    }
+
+    // All that no file uses, at once; not of the last one while it is written.
+    private void GiveBack()
+    {
+        AwaitSealing();
+        Seal([.. _view.Segments.SkipLast(_file is null ? 0 : 1).Where(s => s.FileBytes > s.DurableEnd)], null);
+    }
+
+    // Whoever deletes files, or ends, does not wait for the pause.
+    private void AwaitSealing()
+    {
+        _sealNow.Set();
+        _sealing.Wait();
+        _sealNow.Reset();
+    }
+
+    /// <param name="unused">Which.</param>
+    /// <param name="file">The open file of the only one; null: none is open.</param>
+    private void Seal(Segment[] unused, ILogFile? file)
+    {
+        foreach (Segment segment in unused)
         {
-            // The space comes back when the segment is trimmed.
+            try
+            {
+                file ??= _files.Open(segment.Path, writable: true);
+                file.SetLength(segment.DurableEnd);
+                segment.FileBytes = segment.DurableEnd;
+            }
+            catch (Exception e) when (IsDiskFailure(e))
+            {
+                // The space comes back when the segment is trimmed.
+            }
+            file?.Dispose();
+            file = null;
         }
-        _file?.Dispose();
-        _file = null;
     }
 }

@@ -45,6 +45,7 @@ public sealed partial class VersionLog : IDisposable
 
     // Under _io: the file being written, and what it holds.
     private ILogFile? _file;
+    private Task _sealing = Task.CompletedTask;     // of files before
     private long _filePosition;
     private long _fileSynced;
     private long _blockNumber;
@@ -213,7 +214,9 @@ public sealed partial class VersionLog : IDisposable
             }
             _file?.Dispose();
             _file = null;
+            AwaitSealing();
             _factory.Dispose();
+            _sealNow.Dispose();
             _directoryLock.Dispose();
         }
     }

@@ -36,6 +36,10 @@ public sealed record VersionLogOptions
     /// segment is needed sooner.</summary>
     public bool ZeroFill { get; init; } = true;
 
+    /// <summary>Prepare the next segment as soon as there is one to be followed, not when that is filling. Default false. For a log in which a world-line begins while somebody waits; it costs the space of a
+    /// segment.</summary>
+    public bool KeepsSpare { get; init; }
+
     /// <summary>Prepare the next segment on a pool thread. Default true; false prepares it in the call that notices the
     /// need, which makes tests deterministic.</summary>
     public bool PrepareInBackground { get; init; } = true;

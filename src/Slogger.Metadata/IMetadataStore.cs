@@ -78,14 +78,15 @@ public interface IMetadataStore : IAsyncDisposable
     /// <param name="cancellation">Gives up waiting.</param>
     Task<SiteAnswer> ChangeSiteAsync(string cluster, Func<SiteState, SiteChange> change, CancellationToken cancellation = default);
 
-    /// <summary>A process is to receive a stream, instead of whoever did: it has an epoch out of the counter from which shards' owners get theirs, so that what it writes is above all
+    /// <summary>A process is to receive the streams of a backup's shard, instead of whoever did: it has an epoch out of the counter from which shards' owners get theirs, so that what it writes is above all
     /// that was ever written for the shard. Of a cluster that no other site is concerned with, and none of whose shards anybody has ever owned, it makes a backup. At a site that
     /// serves nothing is taken: its shards have owners.</summary>
     /// <param name="cluster">The cluster, which this database knows.</param>
-    /// <param name="stream">The primary's shard.</param>
+    /// <param name="shard">The backup's shard.</param>
+    /// <param name="sources">How many shards the primary has; 0: as many as this site, or as it is known since the backup was made.</param>
     /// <param name="cancellation">Gives up waiting.</param>
-    /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one.</exception>
-    Task<TakenStream> TakeStreamAsync(string cluster, ShardId stream, CancellationToken cancellation = default);
+    /// <exception cref="MetadataException">The cluster has served, and never was a backup; or another site has taken over from this one; or the backup was made for a primary of another number of shards.</exception>
+    Task<TakenStreams> TakeStreamsAsync(string cluster, ShardId shard, int sources = 0, CancellationToken cancellation = default);
 
     /// <summary>Streams' shards are ready (<see cref="SiteState.Open"/>), and belong to the processes that have received them, with the epochs as which they did; they have entered the
     /// world-line with which this site rules. One transaction. Again: nothing changes. One that is refused keeps none of the others from it.</summary>
@@ -273,6 +274,10 @@ public interface IMetadataStore : IAsyncDisposable
 
     /// <summary>All world-lines of a cluster, oldest first; the last one is current.</summary>
     Task<IReadOnlyList<WorldLineRecord>> WorldLinesAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>All shards, the recorded cut, all world-lines and the clock grid, in one exchange where the database has that. Not of one moment: the cut is the oldest of them.</summary>
+    /// <exception cref="MetadataException">There is no such cluster.</exception>
+    Task<ClusterSnapshot> SnapshotAsync(string cluster, CancellationToken cancellation = default);
 
     /// <summary>Notes which point of history a place in a replication stream stands for. Noting the same again succeeds.</summary>
     /// <param name="cluster">The cluster.</param>

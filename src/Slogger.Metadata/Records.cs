@@ -198,15 +198,22 @@ public enum WorldLineOutcome
 /// <param name="Current">The current world-line and its recorded cut at the caller's shard: if it was started, the branch.</param>
 public readonly record struct WorldLineResult(WorldLineOutcome Outcome, WorldPoint Current);
 
-/// <summary>A stream that a process has taken.</summary>
+/// <summary>The streams of a shard that a process has taken.</summary>
 /// <param name="Site">The site since then.</param>
 /// <param name="Owner">The process's epoch; 0: the site serves, and nothing was taken.</param>
-public readonly record struct TakenStream(SiteState Site, long Owner);
+public readonly record struct TakenStreams(SiteState Site, long Owner);
 
 /// <summary>The clock grid, and the change of the interval that is proposed.</summary>
 /// <param name="Stretches">The grid.</param>
 /// <param name="ChangeUs">When the interval is to change, in microseconds since 1970-01-01 UTC: what names the proposal. 0: none is open.</param>
 public sealed record GridState(IReadOnlyList<GridStretch> Stretches, long ChangeUs);
+
+/// <summary>What a shard goes by that takes its place in the current world-line.</summary>
+/// <param name="Shards">All shards, by number.</param>
+/// <param name="Cut">The recorded cut.</param>
+/// <param name="Lines">All world-lines, the current one last.</param>
+/// <param name="Grid">The clock grid.</param>
+public sealed record ClusterSnapshot(IReadOnlyList<ShardRecord> Shards, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines, GridState Grid);
 
 /// <summary>A stream that is at the final watermark of a failover, with its store and its log.</summary>
 /// <param name="Stream">Which.</param>

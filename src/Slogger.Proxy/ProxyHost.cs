@@ -78,9 +78,9 @@ public static class ProxyHost
             {
                 shard = versioned = other?.Invoke(options) ?? options.Commit switch
                 {
-                    CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null },
+                    CommitMode.Faster => new FasterShard(options, log) { AdmitsLocal = listening is not null, Intake = site?.Intake },
                     CommitMode.Bgsave => new BgsaveShard(options, log, Redis(), Connector),
-                    _ => new LogShard(options, log, Redis(), Connector) { Way = site?.Way, Intake = site?.Intake },
+                    _ => new LogShard(options, log, Redis(), Connector) { Ways = site?.Ways ?? [], Intake = site?.Intake },
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
@@ -152,7 +152,11 @@ public static class ProxyHost
         }
         finally
         {
-            foreach (Socket socket in sockets) { socket.Dispose(); }
+            foreach (Socket socket in sockets)
+            {
+                socket.EndListening();
+                socket.Dispose();
+            }
             foreach (ListenAddress address in options.Listen.AddRange(options.ClientTls?.Listen ?? []))
             {
                 if (address.UnixPath is { } path && sockets.Count > 0) { File.Delete(path); }
@@ -172,24 +176,27 @@ public static class ProxyHost
 
     private static (Socket? Socket, ProxyExit? Failed) Bind(ListenAddress address)
     {
+        Socket? socket = null;
         try
         {
             if (address.UnixPath is { } path)
             {
-                var unix = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+                socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
                 if (File.Exists(path) && IsDead(path)) { File.Delete(path); }
-                unix.Bind(new UnixDomainSocketEndPoint(path));
-                unix.Listen(Backlog);
-                return (unix, null);
+                socket.Bind(new UnixDomainSocketEndPoint(path));
             }
-            IPAddress ip = IPAddress.TryParse(address.Host, out IPAddress? parsed) ? parsed : Dns.GetHostAddresses(address.Host!)[0];
-            var tcp = new Socket(ip.AddressFamily, SocketType.Stream, ProtocolType.Tcp);
-            tcp.Bind(new IPEndPoint(ip, address.Port));
-            tcp.Listen(Backlog);
-            return (tcp, null);
+            else
+            {
+                IPAddress ip = IPAddress.TryParse(address.Host, out IPAddress? parsed) ? parsed : Dns.GetHostAddresses(address.Host!)[0];
+                socket = new Socket(ip.AddressFamily, SocketType.Stream, ProtocolType.Tcp);
+                socket.Bind(new IPEndPoint(ip, address.Port));
+            }
+            socket.Listen(Backlog);
+            return (socket, null);
         }
         catch (SocketException e)
         {
+            socket?.Dispose();
             string why = e.SocketErrorCode == SocketError.AddressAlreadyInUse ? "the address is in use" : e.Message;
             return (null, ProxyExit.Failed($"cannot listen on {address}: {why}", "stop what uses it, or give another address with --listen"));
         }

@@ -36,10 +36,11 @@ public sealed class SlotTable
     /// <param name="special">Names at which a scan stops, with values from 1 to 127. They come before the store's.</param>
     /// <param name="keys">The store's commands.</param>
     /// <param name="impossible">As for <see cref="SpecialNames"/>.</param>
+    /// <param name="own">As for <see cref="SpecialNames"/>.</param>
     /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="owned">For each slot whether it is this shard's; not copied.</param>
     /// <exception cref="ArgumentException">A value is out of range, or the array does not have one entry for each slot.</exception>
-    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, Partitioning partitions, bool[] owned)
+    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, byte own, Partitioning partitions, bool[] owned)
     {
         ArgumentNullException.ThrowIfNull(special);
         ArgumentNullException.ThrowIfNull(keys);
@@ -62,7 +63,7 @@ public sealed class SlotTable
             }
             if (rule >= 0 && names.Count < NamesMax && name.Length is > 0 and <= SpecialNames.LongestLookup) { names.TryAdd(name, (byte)(FirstRule + rule)); }
         }
-        return new(new SpecialNames(names, impossible), [.. rules], partitions, owned);
+        return new(new SpecialNames(names, impossible, own), [.. rules], partitions, owned);
     }
 
     /// <summary>The same commands with other slots.</summary>

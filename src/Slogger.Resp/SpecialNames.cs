@@ -15,17 +15,21 @@ public sealed unsafe class SpecialNames
     private readonly byte[][] _names = new byte[SlotCount][];
     private readonly int _longestName;
     private readonly byte _impossible;
+    private readonly byte _own;
 
     /// <summary>Builds the set. Values must be 1 to 255: 0 means "not in the set".</summary>
     /// <param name="names">The names and their values.</param>
     /// <param name="impossible">The value of every name that no command has, but that Redis may take for one: it compares
     /// names as C strings, so a name with a zero byte can be found as the command before that byte (if the hashes happen
     /// to meet). 0: such names are not in the set.</param>
+    /// <param name="own">The value of every name, in the set or not, that is spelled as the proxy's own are (<see cref="OwnSpelling"/>).
+    /// 0: such names are looked up as any other.</param>
     /// <exception cref="ArgumentException">A name is empty or twice in the set, or a value is 0.</exception>
-    public SpecialNames(IEnumerable<KeyValuePair<string, byte>> names, byte impossible = 0)
+    public SpecialNames(IEnumerable<KeyValuePair<string, byte>> names, byte impossible = 0, byte own = 0)
     {
         ArgumentNullException.ThrowIfNull(names);
         _impossible = impossible;
+        _own = own;
         foreach ((string name, byte value) in names)
         {
             if (name.Length is 0 or > 255 || value == 0)
@@ -64,13 +68,15 @@ public sealed unsafe class SpecialNames
     {
         if ((uint)(length - 1) >= (uint)_longestName)
         {
-            return length > 0 && new ReadOnlySpan<byte>(name, length).Contains((byte)0) ? _impossible : (byte)0;
+            return length <= 0 ? (byte)0 : FindLong(new ReadOnlySpan<byte>(name, length));
         }
         ulong raw = RawWord(name, length);
         if (HasZero(length >= 8 ? raw : raw | (ulong.MaxValue << (8 * length))) || (length > 8 && TailHasZero(name, length)))
         {
             return _impossible;
         }
+        // Lower case and upper case, or so it looks.
+        if ((raw & 0x2020) == 0x20 && _own != 0 && OwnSpelling.Is(new ReadOnlySpan<byte>(name, length))) { return _own; }
         ulong word = raw & CaseMask;
         int slot = Slot(word, length);
         byte value;
@@ -84,6 +90,8 @@ public sealed unsafe class SpecialNames
         }
         return 0;
     }
+
+    private byte FindLong(ReadOnlySpan<byte> name) => name.Contains((byte)0) ? _impossible : OwnSpelling.Is(name) ? _own : (byte)0;
 
     private bool SameTail(byte* name, int slot, int length)
     {

@@ -18,21 +18,18 @@ public static class PrimaryHost
     public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
+        await Rehearsal.ClearAsync(options).ConfigureAwait(false);
         SiteOptions site = options.Site;
-        if (site is { Backup: null, Listen: null }) { return await ProxyHost.RunAsync(options, log, stop).ConfigureAwait(false); }
+        if (site is { Backups.IsEmpty: true, Listen: null }) { return await ProxyHost.RunAsync(options, log, stop).ConfigureAwait(false); }
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(site);
         if (failed is not null) { return failed; }
-        using GrpcShipConnector? way = WayOf(options, credentials!);
+        using var ways = new ShipWays(options, credentials!);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
-            Way = way,
+            Ways = ways.All,
             Serve = site.Listen is { } listen ? (primary, metadata, starting) => ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
         }).ConfigureAwait(false);
     }
-
-    /// <summary>The way to the backup's process; null: nothing is shipped.</summary>
-    internal static GrpcShipConnector? WayOf(ServeOptions options, SiteCredentials credentials) =>
-        options.Site.Backup is { } backup ? new(backup.Host!, backup.Port, credentials.Channel, ShipTerms.Of(options), options.Site.BackupCompression == ShipCompression.Gzip) : null;
 
     /// <summary>Has commands of two sites reach a primary's shard.</summary>
     internal static async Task<IAsyncDisposable?> ServeAsync(
@@ -60,5 +57,17 @@ public static class PrimaryHost
                 _ => e,
             };
         }
+    }
+}
+
+/// <summary>The ways to the backup's processes; none: nothing is shipped.</summary>
+internal sealed class ShipWays(ServeOptions options, SiteCredentials credentials) : IDisposable
+{
+    public IReadOnlyList<GrpcShipConnector> All { get; } =
+        [.. options.Site.Backups.Select(b => new GrpcShipConnector(b.Host!, b.Port, credentials.Channel, ShipTerms.Of(options), options.Site.BackupCompression == ShipCompression.Gzip))];
+
+    public void Dispose()
+    {
+        foreach (GrpcShipConnector way in All) { way.Dispose(); }
     }
 }

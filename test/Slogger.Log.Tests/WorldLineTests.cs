@@ -40,6 +40,18 @@ public class WorldLineTests
     }
 
     [Fact]
+    public void BeginWorldLine_NextFileIsReady_TakesOneSyncAlone()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(Options(disk) with { KeepsSpare = true });
+        Boundary kept = Write(log, 10, 10);
+        log.Sync();
+        (int data, int names) = (disk.DataSyncs, disk.DirectorySyncs);
+        log.BeginWorldLine(Second, kept, OtherReplicationId);
+        Assert.Equal((data + 1, names), (disk.DataSyncs, disk.DirectorySyncs));
+    }
+
+    [Fact]
     public void BeginWorldLine_Repeated_ChangesNothing()
     {
         SimulatedDisk disk = NewDisk();
@@ -78,6 +90,47 @@ public class WorldLineTests
         Assert.Equal([.. Stream(1000, 10), .. "as it is"u8], ReadAll(again, 1000));
         Assert.Equal([kept, next], again.Boundaries);
         again.Verify();
+    }
+
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Rewind_BytesBehindTheLastVersion_AreVoid_Durably(bool isReopened)
+    {
+        SimulatedDisk disk = NewDisk();
+        VersionLog log = Begun(disk);
+        Boundary first = Write(log, 10, 10);
+        log.BeginWorldLine(Second, first, OtherReplicationId);
+        // Several segments of it are without an end.
+        Boundary kept = Write(log, 10, 11);
+        log.Append(Stream(log.EndOffset, 60_000));
+        log.Sync();
+        if (isReopened) { log = Reopened(disk); }
+        log.Rewind();
+        Assert.Equal((1020L, 1020L, 1L), (log.EndOffset, log.DurableOffset, log.Rewinds));
+        disk.Crash();
+        log = Reopened(disk);
+        Assert.Equal((1020L, kept), (log.EndOffset, log.LastBoundary));
+        log.Append("another part"u8);
+        Boundary next = Closed(log, 12);
+        log.AppendBoundary(next);
+        log.Sync();
+        log.Rewind();
+        VersionLog again = Reopened(disk);
+        Assert.Equal([new WorldLineBranch(Second, new Version(10), 1010)], again.Branches);
+        Assert.Equal([.. Stream(1000, 20), .. "another part"u8], ReadAll(again, 1000));
+        Assert.Equal([first, kept, next], again.Boundaries);
+        Assert.Equal(kept, again.BoundaryAtOrBelow(new Version(11)));
+        again.Verify();
+    }
+
+    [Fact]
+    public void Rewind_BeforeAnyVersion_GoesBackToTheOrigin()
+    {
+        using VersionLog log = Begun(NewDisk());
+        log.Append("a part"u8);
+        log.Rewind();
+        Assert.Equal((1000L, (Boundary?)null), (log.EndOffset, log.LastBoundary));
     }
 
     [Fact]

@@ -171,6 +171,42 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
+    public async Task Snapshot_SaysWhatTheOtherQueriesSay()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(3);
+        await AssertSameAsync();
+        long[] epochs = await OwnersAsync(store, 3);
+        foreach (int shard in (int[])[0, 1, 2]) { await store.RecordDurableAsync("c", new(shard), Claim(1, 10 + shard), epochs[shard]); }
+        await store.AdvanceCutAsync("c");
+        await AssertSameAsync();
+        await store.BeginWorldLineAsync("c", new(0), new(2), Claim(1, 12), epochs[0]);
+        await store.EnterWorldLineAsync("c", new(0), new(2), epochs[0]);
+        await AssertSameAsync();
+        long from = (await store.FindClusterAsync("c"))!.Grid[0].StartUs + 3_000_001;
+        await store.ProposeIntervalAsync("c", 1000, from);
+        await AssertSameAsync();
+        for (int shard = 0; shard < 3; shard++) { await store.GridAsync("c", new(shard), from, epochs[shard]); }
+        Assert.Empty(await store.SettleIntervalAsync("c", from, giveUp: false));
+        await AssertSameAsync();
+        await Assert.ThrowsAsync<MetadataException>(() => store.SnapshotAsync("none"));
+
+        // Each query by itself, and whatever is different from cluster to cluster is asked for anew.
+        await store.GetOrCreateClusterAsync("other", Settings(2));
+        Assert.Equal(2, (await store.SnapshotAsync("other")).Shards.Count);
+        await AssertSameAsync();
+
+        async Task AssertSameAsync()
+        {
+            ClusterSnapshot found = await store.SnapshotAsync("c");
+            ClusterWatch watch = await store.WatchAsync("c");
+            Assert.Equal(await store.ShardsAsync("c"), found.Shards);
+            Assert.Equal((watch.Cut.Cut, watch.ChangeUs), (found.Cut.Cut, found.Grid.ChangeUs));
+            Assert.Equal((await store.WorldLinesAsync("c")).Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)), found.Lines.Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)));
+            Assert.Equal((await store.FindClusterAsync("c"))!.Grid, found.Grid.Stretches);
+        }
+    }
+
+    [Fact]
     public async Task ProposeInterval_GivenUp_AgreementsToItAreToNoOther()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);

@@ -92,12 +92,18 @@ public abstract partial class ConformanceTests
             // The tables are made, and found not to be those of this program.
             await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
             await old.GetOrCreateClusterAsync("c", Settings(2));
-            await BackupAsync(old);
+        }
+
+        await ExecuteAsync(spec, "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) VALUES ('c', 1, 1, 0, 0, 0, 0, 0, 0)");
+        foreach (int stream in (int[])[0, 1])
+        {
+            await ExecuteAsync(spec, $"INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) VALUES ('c', {stream}, 3, 2, 1, 5, 1, 4, 0, 0)");
         }
 
         await using SqlMetadataStore store = StoreWith(spec);
         await store.InitializeAsync();
-        Assert.Equal(SiteRole.Backup, (await store.SiteAsync("c")).Role);
+        SiteState site = await store.SiteAsync("c");
+        Assert.Equal((SiteRole.Backup, 2, 2, 2, 1), (site.Role, site.Streams.Length, site.Sources, site.Shards, site.ShardOf(1)));
         Assert.Empty(await store.SiteAddressesAsync("c"));
         await store.NoteSiteAddressAsync("c", new(1), "b1:7001");
         Assert.Single(await store.SiteAddressesAsync("c"));

@@ -82,7 +82,7 @@ public abstract partial class ConformanceTests
         {
             HandOver = new(8, Point("3:10")), CalledOff = 11,
         };
-        SiteState none = new(new(4), SiteRole.Backup, [], null) { HandOver = new(12, null) };
+        SiteState none = new(new(4), SiteRole.Backup, [], null) { HandOver = new(12, null), Layout = new(2, 3) };
         foreach (SiteState said in (SiteState[])[all, none])
         {
             await store.ChangeSiteAsync("c", _ => new(said, null));
@@ -96,12 +96,42 @@ public abstract partial class ConformanceTests
     public async Task Stream_Taken_HasAnEpochAboveAllAndMakesABackupOfAClusterThatNobodyHasServed()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
-        TakenStream first = await store.TakeStreamAsync("c", new(1)), second = await store.TakeStreamAsync("c", new(1));
+        TakenStreams first = await store.TakeStreamsAsync("c", new(1)), second = await store.TakeStreamsAsync("c", new(1));
         Assert.Equal((SiteRole.Backup, 2), (first.Site.Role, first.Site.Streams.Length));
         Assert.True(first.Owner > 0 && second.Owner > first.Owner);
         Assert.Equal(second.Owner, (await store.SiteAsync("c")).Streams[1].Owner);
         Assert.Equal(0, (await store.SiteAsync("c")).Streams[0].Owner);
-        await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(2)));
+        await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(2)));
+    }
+
+    // Two shards that follow three: of the four streams two are of the primary's middle one.
+    [Fact]
+    public async Task Streams_OfAnotherNumberOfShards_AreTakenAndOpenedByShard()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(2);
+        TakenStreams zero = await store.TakeStreamsAsync("c", new(0), 3), one = await store.TakeStreamsAsync("c", new(1));
+        Assert.Equal((4, 3, 2), (one.Site.Streams.Length, one.Site.Sources, one.Site.Shards));
+        Assert.Equal([zero.Owner, zero.Owner, one.Owner, one.Owner], one.Site.Streams.Select(s => s.Owner));
+        Assert.Contains("made for a primary of 3", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0), 4))).Message, StringComparison.Ordinal);
+        Assert.Equal(zero.Owner, (await store.SiteAsync("c")).OwnerOf(new(0)));
+
+        // One that has to be seeded anew takes the others of its shard with it.
+        foreach (int s in (int[])[0, 1, 2, 3]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
+        SiteState seeded = (await store.ChangeSiteAsync("c", s => s.Reseed(new(1), 1))).Site;
+        Assert.Equal([(2, StreamPhase.Empty), (2, StreamPhase.Empty), (1, StreamPhase.Counts), (1, StreamPhase.Counts)], seeded.Streams.Select(s => ((int)s.Generation, s.Phase)));
+        Assert.StartsWith("shard 0 is being seeded", seeded.Take([]).Error, StringComparison.Ordinal);
+        foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 2).Count(new(s), 2), null)); }
+
+        SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
+        await store.DecideFailoverAsync("c", number, Point("1:900"), []);
+        SiteAnswer half = await store.OpenStreamsAsync("c", number, [new(new(0), zero.Owner, "a")]);
+        Assert.Null(half.Error);
+        Assert.Equal(0, (await store.ShardsAsync("c"))[0].Epoch);
+        await store.OpenStreamsAsync("c", number, [new(new(1), zero.Owner, "a"), new(new(2), one.Owner, "b")]);
+        Assert.Equal([(zero.Owner, "a"), (0L, "")], (await store.ShardsAsync("c")).Select(s => (s.Epoch, s.Owner)));
+        SiteAnswer all = await store.OpenStreamsAsync("c", number, [new(new(3), one.Owner, "b")]);
+        Assert.Equal(SiteRole.Primary, all.Site.Role);
+        Assert.Equal([(zero.Owner, "a"), (one.Owner, "b")], (await store.ShardsAsync("c")).Select(s => (s.Epoch, s.Owner)));
     }
 
     [Fact]
@@ -109,10 +139,10 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
         await OwnersAsync(store, 1);
-        Assert.Contains("slogger serve", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(0)))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger serve", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message, StringComparison.Ordinal);
         Assert.Equal(SiteRole.Primary, (await store.SiteAsync("c")).Role);
         await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(1)), null));
-        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamAsync("c", new(0)))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message, StringComparison.Ordinal);
     }
 
     // What received the stream owns the shard, with the same epoch: nobody else had it in between.
@@ -120,7 +150,7 @@ public abstract partial class ConformanceTests
     public async Task Stream_Opened_IsItsProcessesShard()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
-        long late = (await store.TakeStreamAsync("c", new(0))).Owner, zero = (await store.TakeStreamAsync("c", new(0))).Owner, one = (await store.TakeStreamAsync("c", new(1))).Owner;
+        long late = (await store.TakeStreamsAsync("c", new(0))).Owner, zero = (await store.TakeStreamsAsync("c", new(0))).Owner, one = (await store.TakeStreamsAsync("c", new(1))).Owner;
         foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
         SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
         Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
@@ -139,7 +169,7 @@ public abstract partial class ConformanceTests
         Assert.True(grid.Stretches[0].StartUs >= before);
         Assert.Equal(DurableOutcome.Recorded, (await store.RecordDurableAsync("c", new(0), new(new(number.FirstWorldLine, new(901)), 1, new(901)), zero)).Outcome);
         // The next process takes it as a primary's shard; the one before is deposed.
-        Assert.Equal((SiteRole.Primary, 0L), ((await store.TakeStreamAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
+        Assert.Equal((SiteRole.Primary, 0L), ((await store.TakeStreamsAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
         long next = await store.TakeShardEpochAsync("c", new(0), "next");
         Assert.True(next > one);
         Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
@@ -150,11 +180,11 @@ public abstract partial class ConformanceTests
     public async Task Streams_OpenedTogether_AreThoseThatTheirProcessesStillHave()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
-        long gone = (await store.TakeStreamAsync("c", new(0))).Owner, one = (await store.TakeStreamAsync("c", new(1))).Owner;
+        long gone = (await store.TakeStreamsAsync("c", new(0))).Owner, one = (await store.TakeStreamsAsync("c", new(1))).Owner;
         foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
         SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
         await store.DecideFailoverAsync("c", number, Point("1:900"), []);
-        long zero = (await store.TakeStreamAsync("c", new(0))).Owner;
+        long zero = (await store.TakeStreamsAsync("c", new(0))).Owner;
         SiteAnswer answer = await store.OpenStreamsAsync("c", number, [new(new(0), gone, "gone"), new(new(1), one, "one")]);
         Assert.Contains("another process", answer.Error, StringComparison.Ordinal);
         Assert.Equal(SiteRole.FailingOver, answer.Site.Role);

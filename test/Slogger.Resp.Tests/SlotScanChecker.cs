@@ -9,9 +9,10 @@ internal sealed unsafe class SlotScanChecker(KeyFinder finder, Partitioning part
 {
     public const int LargeBytes = 1 << 12;
     private const byte Impossible = 9;
+    private const byte OwnSpelled = 10;
     public static readonly KeyValuePair<string, byte>[] Special = [KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("EVAL", (byte)2)];
 
-    public SlotTable Table { get; } = SlotTable.Of(Special, finder, Impossible, partitions, owned);
+    public SlotTable Table { get; } = SlotTable.Of(Special, finder, Impossible, OwnSpelled, partitions, owned);
 
     /// <summary>Feeds pieces as the front end does; a request at which the scan stops is taken out.</summary>
     public void CheckPieces(string[][] requests, byte[] bytes, int[] cuts, int within)

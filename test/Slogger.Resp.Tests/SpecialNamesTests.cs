@@ -1,4 +1,6 @@
 // The set of names: exact for every real command name and for near misses, in any case, allocation-free.
+using System.Text;
+
 namespace Slogger.Resp.Tests;
 
 public sealed unsafe class SpecialNamesTests
@@ -44,6 +46,31 @@ public sealed unsafe class SpecialNamesTests
     }
 
     [Fact]
+    public void Find_OwnSpelling_OfAnyName()
+    {
+        var names = new SpecialNames([KeyValuePair.Create("PING", (byte)1), KeyValuePair.Create("DPR.WAIT", (byte)2)], impossible: 255, own: 9);
+        foreach (string own in (string[])["pING", "gET", "dPR.WAIT", "rEPLCONF", "xR", "pUNSUBSCRIBE_OF_ALL", "e1"])
+        {
+            bool isOwn = own != "e1";
+            Assert.Equal(isOwn, OwnSpelling.Is(Encoding.ASCII.GetBytes(own)));
+            Assert.Equal(isOwn ? 9 : 0, Find(own, names));
+            Assert.Equal(own.ToUpperInvariant() switch { "PING" => 1, "DPR.WAIT" => 2, _ => 0 }, Find(own.ToUpperInvariant(), names));
+        }
+        foreach (string other in (string[])["p", "P", "hGet", "hGetAll", "zADd", "1PING", "-PING", "pUNSUBSCRIBE_of_all", ""])
+        {
+            Assert.False(OwnSpelling.Is(Encoding.ASCII.GetBytes(other)));
+            Assert.Equal(0, Find(other, names));
+        }
+        Assert.Equal((1, 1), (Find("ping", names), Find("Ping", names)));
+        Assert.Equal(255, Find("pIN\0", names));
+        Assert.Equal(255, Find("pING_OF_NONE\0", names));
+        Assert.Equal("rEPLCONF", OwnSpelling.Of("REPLCONF"));
+        byte[] request = [.. Bytes.Request("gET", "key")];
+        fixed (byte* p = request) { OwnSpelling.Undo(p); }
+        Assert.Equal(Bytes.Request("GET", "key"), request);
+    }
+
+    [Fact]
     public void Constructor_BadNames_AreRefused()
     {
         Assert.Throws<ArgumentException>(() => new SpecialNames([KeyValuePair.Create("", (byte)1)]));
@@ -64,13 +91,15 @@ public sealed unsafe class SpecialNamesTests
         }
     }
 
-    private int Find(string name)
+    private int Find(string name) => Find(name, _names);
+
+    private static int Find(string name, SpecialNames names)
     {
         // A byte behind that would complete another name, were it looked at.
         using var native = new Native(Bytes.Of(name), behind: 0);
-        int value = _names.Find(native.Start, name.Length);
+        int value = names.Find(native.Start, name.Length);
         using var other = new Native(Bytes.Of(name), behind: (byte)'X');
-        Assert.Equal(value, _names.Find(other.Start, name.Length));
+        Assert.Equal(value, names.Find(other.Start, name.Length));
         return value;
     }
 }

@@ -5,8 +5,10 @@ using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
+using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
+using Slogger.Grpc.Shipping;
 using Slogger.Grpc.Tests.Support;
 using Slogger.Log;
 using Slogger.Metadata;
@@ -18,6 +20,7 @@ using Slogger.Sites.Failovers;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Watermarks;
+using V1 = Slogger.Grpc.Shipping.V1;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;
@@ -79,6 +82,34 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         WorldPoint told = _processes.Max(p => p!.Watermark), recorded = _cuts.Recorded;
         SiteState site = await FailOverAsync();
         AssertTakenOver(site, told, recorded);
+    }
+
+    // What a command asks for right before: it leaves the backup as it is, which goes on.
+    [Fact]
+    public async Task Failover_Rehearsed_ChangesNothing()
+    {
+        await WriteAsync(new Random(31), 100);
+        SiteState before = await _metadata.SiteAsync("c");
+        using var channel = new GrpcChannel("127.0.0.1", _processes.Single(p => p!.Performs)!.Port, s_channel);
+        V1.FailoverEnd end = Assert.IsType<V1.FailoverEnd>(await AskAsync(new() { Rehearse = true, LeaseWaitUs = -1 }));
+        Assert.Equal(("", "", 0UL), (end.Error, end.Stages, end.FinalTime));
+        RpcException refused = await Assert.ThrowsAsync<RpcException>(() => AskAsync(new() { LeaseWaitUs = -1 }));
+        Assert.Equal(StatusCode.InvalidArgument, refused.Code);
+        SiteState after = await _metadata.SiteAsync("c");
+        Assert.Equal(before with { Streams = [] }, after with { Streams = [] });
+        Assert.Equal(before.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)), after.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)));
+        WorldPoint then = _processes.Max(p => p!.Watermark);
+        await WriteAsync(new Random(32), 100);
+        Assert.True(_processes.Max(p => p!.Watermark) > then);
+
+        async Task<V1.FailoverEnd?> AskAsync(V1.FailoverRequest request)
+        {
+            await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = channel.Open(SiteControlMethods.Failover, new CallOptions { Timeout = Limit });
+            if (await call.WriteAsync(request)) { await call.CompleteAsync(); }
+            V1.FailoverEnd? end = null;
+            while (await call.ReadAsync() is { } notice) { end = notice.End ?? end; }
+            return end;
+        }
     }
 
     // Managers and processes die on the way: whoever comes next goes on.
@@ -317,6 +348,9 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         private BackupProcess(IMetadataStore metadata) => _metadata = metadata;
 
         public int Port => _server.EndPoint.Port;
+
+        /// <summary>Whether it performs failovers.</summary>
+        public bool Performs => _failovers is not null;
 
         public WorldPoint Watermark => _watermark.Recorded;
 

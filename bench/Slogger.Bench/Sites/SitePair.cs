@@ -20,7 +20,7 @@ internal sealed class SitePair : IDisposable
     private readonly string _directory;
     private readonly string _cluster = string.Create(CultureInfo.InvariantCulture, $"pair{Environment.ProcessId}-{Interlocked.Increment(ref s_pairs)}");
     private readonly (string Primary, string Backup) _metadata;
-    private readonly string _arguments;
+    private readonly string _arguments, _shipping;
     private readonly int[] _primaryPorts, _backupPorts, _primarySitePorts, _sitePorts;
     private readonly ManagedProcess?[] _primaries, _backups;
     private readonly WideLink[] _links;
@@ -34,9 +34,10 @@ internal sealed class SitePair : IDisposable
     /// <param name="shards">How many.</param>
     /// <param name="oneWay">What the links take.</param>
     /// <param name="arguments">Further options of all processes.</param>
-    public SitePair(BenchOptions options, CaseFleet fleet, string directory, (string Primary, string Backup) metadata, int shards, TimeSpan oneWay, string arguments)
+    /// <param name="shipping">And of the primary's.</param>
+    public SitePair(BenchOptions options, CaseFleet fleet, string directory, (string Primary, string Backup) metadata, int shards, TimeSpan oneWay, string arguments, string shipping = "")
     {
-        (_options, _fleet, _metadata, _arguments) = (options, fleet, metadata, arguments);
+        (_options, _fleet, _metadata, _arguments, _shipping) = (options, fleet, metadata, arguments, shipping);
         _directory = Path.Combine(directory, _cluster);
         Directory.CreateDirectory(_directory);
         int[] Ports() => [.. Enumerable.Range(0, shards).Select(_ => fleet.NextPort())];
@@ -76,7 +77,7 @@ internal sealed class SitePair : IDisposable
     }
 
     public void LaunchPrimary(int shard) =>
-        _primaries[shard] = _fleet.LaunchProcess($"{_cluster}-primary{shard}", Command("serve", shard, _primaryPorts[shard], _metadata.Primary, "primary", _primarySitePorts[shard], $"--backup 127.0.0.1:{_links[shard].Port}"));
+        _primaries[shard] = _fleet.LaunchProcess($"{_cluster}-primary{shard}", Command("serve", shard, _primaryPorts[shard], _metadata.Primary, "primary", _primarySitePorts[shard], $"--backup 127.0.0.1:{_links[shard].Port} {_shipping}"));
 
     public void LaunchBackup(int shard) =>
         _backups[shard] = _fleet.LaunchProcess($"{_cluster}-backup{shard}", Command("backup", shard, _backupPorts[shard], _metadata.Backup, "backup", _sitePorts[shard], ""));
@@ -100,6 +101,21 @@ internal sealed class SitePair : IDisposable
             }
             _stores.Add(ServerOf(_primaryPorts[s]));
             _stores.Add(ServerOf(_backupPorts[s]));
+        }
+    }
+
+    /// <summary>Returns when no process of the backup is about to rehearse a failover.</summary>
+    public void Rehearsed()
+    {
+        for (int s = 0; s < Shards; s++)
+        {
+            DateTime end = DateTime.UtcNow + s_limit;
+            using var client = new RespClient(_backupPorts[s], s_limit);
+            while (client.Text("DPR.INFO") is var info && (info.Contains("failover_rehearsal:due", StringComparison.Ordinal) || info.Contains("failover_rehearsal:under way", StringComparison.Ordinal)))
+            {
+                if (DateTime.UtcNow > end) { throw new BenchException($"the backup's process of shard {s} does not come to rehearsing a failover:\n{Backup(s).LogTail()}"); }
+                Thread.Sleep(100);
+            }
         }
     }
 

@@ -123,17 +123,20 @@ internal sealed partial class SitesSuite
 
     private void Pipeline(string directory, (string, string) metadata)
     {
-        var lines = new List<string> { "| pieces on their way | window | log budget | SET of 1 KB/s | share of the time without an answer |", "| ---: | ---: | ---: | ---: | ---: |" };
-        foreach ((int pieces, string window, string budget) in ((int, string, string)[])[(1, "8mb", "4gb"), (4, "8mb", "4gb"), (30, "8mb", "4gb"), (64, "8mb", "4gb"), (30, "100kb", "200kb"), (30, "2mb", "4mb")])
+        string[] head = ["| pieces on their way | window | log budget | compression | SET of 1 KB/s | share of the time without an answer | bytes over the link for each SET |", "| ---: | ---: | ---: | --- | ---: | ---: | ---: |"];
+        var lines = new List<string>(head);
+        foreach ((int pieces, string window, string budget, string compression) in ((int, string, string, string)[])
+            [(1, "8mb", "4gb", "none"), (4, "8mb", "4gb", "none"), (30, "8mb", "4gb", "none"), (30, "8mb", "4gb", "gzip"), (64, "8mb", "4gb", "none"), (30, "256kb", "1mb", "none"), (30, "2mb", "4mb", "none")])
         {
             using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
-            using var pair = new SitePair(options, fleet, directory, metadata, 1, TimeSpan.FromMilliseconds(OneWayMs), $"{Interval} --backup-pieces {pieces} --backup-window {window} --backup-budget {budget}");
+            using var pair = new SitePair(options, fleet, directory, metadata, 1, TimeSpan.FromMilliseconds(OneWayMs), Interval, $"--backup-pieces {pieces} --backup-window {window} --backup-budget {budget} --backup-compression {compression}");
+            long carried = pair.Links[0].Bytes;
             (double perSecond, double silent, IReadOnlyList<(string, double)> course) = Stream(pair.PrimaryPort(0), pair.Key(0, "stream"), Seconds);
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {pieces} | {window} | {budget} | {perSecond:0} | {silent:P0} |"));
+            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {pieces} | {window} | {budget} | {compression} | {perSecond:0} | {silent:P0} | {(pair.Links[0].Bytes - carried) / (perSecond * Seconds):0} |"));
             Console.WriteLine("  " + lines[^1]);
             if (pieces == 30 && budget != "4gb")
             {
-                lines.AddRange(["", $"Answers in each 5 ms of 150 ms, budget {budget}:", .. TextPlot.Bars("ms", "answers", course), "", "| pieces on their way | window | log budget | SET of 1 KB/s | share of the time without an answer |", "| ---: | ---: | ---: | ---: | ---: |"]);
+                lines.AddRange(["", $"Answers in each 5 ms of 150 ms, budget {budget}:", .. TextPlot.Bars("ms", "answers", course), "", .. head]);
             }
         }
 
@@ -142,18 +145,20 @@ internal sealed partial class SitesSuite
 
     private static (double PerSecond, double Silent, IReadOnlyList<(string, double)> Course) Stream(int port, string tag, double seconds)
     {
-        string key = tag, value = new('x', 1024);
-        byte[] request = Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1024\r\n{value}\r\n");
+        // Of five bits in eight; a compressor that remembers 32 KB finds none of them again.
+        var random = new Random(1);
+        byte[][] requests = [.. Enumerable.Range(0, 256).Select(_ => Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${tag.Length}\r\n{tag}\r\n$1024\r\n{new string(random.GetItems<char>("abcdefghijklmnopqrstuvwxyz012345", 1024))}\r\n"))];
         var answered = new System.Collections.Concurrent.ConcurrentBag<double>();
         long began = Stopwatch.GetTimestamp();
-        Task[] clients = [.. Enumerable.Range(0, 16).Select(_ => Task.Factory.StartNew(() =>
+        Task[] clients = [.. Enumerable.Range(0, 16).Select(c => Task.Factory.StartNew(() =>
         {
+            int sent = c * 16;
             using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 30_000 };
             socket.Connect(IPAddress.Loopback, port);
             byte[] answer = new byte[64];
             while (Stopwatch.GetElapsedTime(began).TotalSeconds < seconds)
             {
-                socket.Send(request);
+                socket.Send(requests[sent++ % requests.Length]);
                 _ = socket.Receive(answer);
                 answered.Add(Stopwatch.GetElapsedTime(began).TotalMilliseconds);
             }

@@ -60,7 +60,7 @@ internal static class DrillCommand
         if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
         IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
         DateTimeOffset now = DateTimeOffset.UtcNow;
-        V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(answers, s).Status)];
+        V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
         if (FailoverCommand.Obstacle(state, [], answers, [.. streams.OfType<V1.StreamStatus>()]) is { } obstacle) { return obstacle; }
 
         // ---- What it would keep ----
@@ -68,7 +68,7 @@ internal static class DrillCommand
         WorldPoint final = SiteText.Of(least.Held);
         foreach (V1.StreamStatus? s in streams)
         {
-            host.Output.WriteLine($"shard {s!.Shard}: holds {SiteText.Of(s.Held)}, the store is at {SiteText.Of(s.Applied)}{(s.SilentUs < 0 ? ", its primary was never heard" : $", its primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs))} ago")}");
+            host.Output.WriteLine($"shard {state.NameOf(s!.Shard)}: holds {SiteText.Of(s.Held)}, the store is at {SiteText.Of(s.Applied)}{(s.SilentUs < 0 ? ", its primary was never heard" : $", its primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs))} ago")}");
         }
         host.Output.WriteLine($"a failover now would go on from {final}, the newest recorded cut that all shards hold");
         if (SiteText.TimeOf(least.HeldTime) is { } time)
@@ -89,18 +89,18 @@ internal static class DrillCommand
 
         // ---- That it would succeed ----
         bool isWhole = true, isRestored = true;
-        Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(shard =>
-            SiteAccess.AskAsync(SiteStatus.StreamOf(answers, shard).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = shard, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
-        for (int shard = 0; shard < proofs.Length; shard++)
+        Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(stream =>
+            SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = stream, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
+        for (int stream = 0; stream < proofs.Length; stream++)
         {
-            string flaw = proofs[shard].Reply?.Flaw ?? proofs[shard].Problem;
+            string flaw = proofs[stream].Reply?.Flaw ?? proofs[stream].Problem;
             isWhole &= flaw.Length == 0;
-            host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {flaw}" : Whole(shard, proofs[shard].Reply!, final));
+            host.Output.WriteLine(flaw.Length > 0 ? $"shard {state.NameOf(stream)}: cannot be brought to {final}: {flaw}" : Whole(state.NameOf(stream), proofs[stream].Reply!, final));
         }
         if (isWhole && restores)
         {
-            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(shard =>
-                SiteAccess.AskAsync(SiteStatus.StreamOf(answers, shard).Of!.Value.Process, SiteControlMethods.TryRestore, new V1.TryRestoreRequest { Shard = shard }, stop, RestoreLimit))).ConfigureAwait(false);
+            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(Enumerable.Range(0, state.Shards).Select(shard => state.StreamsOf(new(shard))[0]).Select(stream =>
+                SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.TryRestore, new V1.TryRestoreRequest { Shard = stream }, stop, RestoreLimit))).ConfigureAwait(false);
             for (int shard = 0; shard < trials.Length; shard++)
             {
                 string flaw = trials[shard].Reply?.Flaw ?? trials[shard].Problem;
@@ -114,7 +114,7 @@ internal static class DrillCommand
         return CommandResult.Done;
     }
 
-    private static string Whole(int shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
+    private static string Whole(string shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
         $"shard {shard}: whole up to {final}: {StatusReport.Bytes(reply.Bytes.ToString(CultureInfo.InvariantCulture))} of log behind offset {reply.FromOffset}, and the checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
 
     private static string Restored(int shard, V1.TryRestoreReply reply) => string.Create(CultureInfo.InvariantCulture,

@@ -1,5 +1,6 @@
 // slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then a
 // process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
+using System.Diagnostics;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
@@ -23,7 +24,10 @@ internal static class FailoverCommand
     // How much two clocks may run apart, in millionths: a lease is counted by the primary's, and waited for by ours.
     private const long DriftPpm = 1000;
 
-    private static readonly TimeSpan NoteLimit = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan NoteLimit = TimeSpan.FromSeconds(2), RehearsalLimit = TimeSpan.FromSeconds(1);
+
+    // Databases start, and machines are busy, just then when a site is lost.
+    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(30), AskAgain = TimeSpan.FromMilliseconds(200);
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
@@ -45,8 +49,21 @@ internal static class FailoverCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, signals.Token).ConfigureAwait(false);
+            long began = Stopwatch.GetTimestamp();
+            for (bool isTold = false; ; isTold = true)
+            {
+                try
+                {
+                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, began, signals.Token).ConfigureAwait(false);
+                }
+                // Whatever was begun is gone on with.
+                catch (MetadataUnavailableException e) when (Stopwatch.GetElapsedTime(began) < Patience)
+                {
+                    if (!isTold) { log.Warn($"{e.Message} Trying again for {Patience.TotalSeconds:0} s"); }
+                    await Task.Delay(AskAgain, signals.Token).ConfigureAwait(false);
+                }
+            }
         }
         catch (MetadataException e)
         {
@@ -58,7 +75,7 @@ internal static class FailoverCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, long began, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
@@ -68,14 +85,22 @@ internal static class FailoverCommand
                 state.Role == SiteRole.Deposed ? $"this site was deposed by site epoch {state.Epoch}: it has nothing that could be taken over" : "this site is a primary, and no backup",
                 state.Role == SiteRole.Deposed ? "the other site serves; make this one its backup with slogger seed" : "give the backup's --metadata");
         }
-        if (losing.FirstOrDefault(s => s >= state.Streams.Length, -1) is >= 0 and var unknown) { return CommandResult.Failed($"there is no shard {unknown}: the primary has {state.Streams.Length}", "correct --lose-shard"); }
+        if (losing.FirstOrDefault(s => s >= state.Shards, -1) is >= 0 and var unknown) { return CommandResult.Failed($"there is no shard {unknown}: this site has {state.Shards}", "correct --lose-shard"); }
         bool isUnderWay = state.Role == SiteRole.FailingOver;
         // A failover of which every stream is lost has nothing to go to.
-        if (losing.Length == state.Streams.Length) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
+        if (losing.Length == state.Shards) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
 
-        IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
-        if (!isUnderWay && Obstacle(state, losing, answers, streams) is { } obstacle) { return obstacle; }
+        IReadOnlyList<Answered<V1.StatusReply>> answers;
+        V1.StreamStatus[] streams;
+        for (bool isTold = false; ; isTold = true)
+        {
+            answers = await site.StatusesAsync(stop).ConfigureAwait(false);
+            streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
+            if (isUnderWay || Obstacle(state, losing, answers, streams) is not { } obstacle) { break; }
+            if (!answers.Any(a => a.MayPass) || Stopwatch.GetElapsedTime(began) >= Patience) { return obstacle; }
+            if (!isTold) { log.Warn($"{obstacle.Errors[0].What.TrimEnd('.')}. Asking again for {Patience.TotalSeconds:0} s"); }
+            await Task.Delay(AskAgain, stop).ConfigureAwait(false);
+        }
         foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
         long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
@@ -113,12 +138,13 @@ internal static class FailoverCommand
     public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
     {
         if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
-        foreach (int shard in Enumerable.Range(0, state.Streams.Length).Except(losing))
+        foreach (int number in Enumerable.Range(0, state.Streams.Length).Where(s => !losing.Contains(state.ShardOf(s))))
         {
+            int shard = state.ShardOf(number);
             string loses = $"if its disk is gone for good, give it up: --lose-shard {shard}";
-            if (streams.FirstOrDefault(s => s.Shard == shard) is { } stream)
+            if (streams.FirstOrDefault(s => s.Shard == number) is { } stream)
             {
-                if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {shard} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
+                if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {state.NameOf(number)} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
                 continue;
             }
             Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
@@ -140,17 +166,27 @@ internal static class FailoverCommand
         TimeSpan before = TimeSpan.Zero;
         foreach (SiteProcess process in answers.Where(a => a.Reply is { Streams.Count: > 0 }).Select(a => a.Process))
         {
-            await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = process.Channel.Open(SiteControlMethods.Failover, new CallOptions { Cancellation = stop });
             TimeSpan elapsed = before;
+            void Heard(V1.FailoverNotice notice)
+            {
+                elapsed = before + TimeSpan.FromMicroseconds(notice.ElapsedUs);
+                if (notice.Taken > 0) { taken(new(notice.Taken)); }
+                if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warn : LogLevel.Info, notice.Text); }
+            }
             try
             {
-                if (await call.WriteAsync(request).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
-                while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
+                // This process has just been started, and what it needs would be compiled beside the failover. Refused, or in vain: then it is slower.
+                await AskAsync(process, new() { Rehearse = true, LeaseWaitUs = -1 }, new CallOptions { Cancellation = stop, Timeout = RehearsalLimit }, _ => { }).ConfigureAwait(false);
+            }
+            catch (RpcException)
+            {
+                stop.ThrowIfCancellationRequested();
+            }
+            try
+            {
+                if (await AskAsync(process, request, new CallOptions { Cancellation = stop }, Heard).ConfigureAwait(false) is { } end)
                 {
-                    elapsed = before + TimeSpan.FromMicroseconds(notice.ElapsedUs);
-                    if (notice.Taken > 0) { taken(new(notice.Taken)); }
-                    if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warn : LogLevel.Info, notice.Text); }
-                    if (notice.End is { } end) { return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages, $"from the command's arrival at {process}"); }
+                    return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages, $"from the command's arrival at {process}");
                 }
             }
             catch (RpcException e)
@@ -163,10 +199,22 @@ internal static class FailoverCommand
         return null;
     }
 
+    private static async Task<V1.FailoverEnd?> AskAsync(SiteProcess process, V1.FailoverRequest request, CallOptions options, Action<V1.FailoverNotice> heard)
+    {
+        await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = process.Channel.Open(SiteControlMethods.Failover, options);
+        if (await call.WriteAsync(request).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
+        while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
+        {
+            heard(notice);
+            if (notice.End is { } end) { return end; }
+        }
+        return null;
+    }
+
     private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, int[] losing)
     {
         WorldPoint final = after.Final!.Value;
-        host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Streams.Length - losing.Length} of {after.Streams.Length} shards");
+        host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
         if (done.Silent.Count > 0) { host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process says; it recovers by itself, or when it is started again"); }
         host.Output.WriteLine($"RTO: {SiteText.Ms(done.Took)}, {done.Since} until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
         host.Output.WriteLine($"stages, ms: {done.Stages}");

@@ -1,6 +1,7 @@
 // slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how far that is. The processes do it: this command may end, or be
 // given again, at any time.
 using System.Globalization;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Shipping;
@@ -26,7 +27,7 @@ internal static class SeedCommand
         new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "", "") { Shape = OptionShape.Flag },
         .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
         new("of-epoch", Of, "N", "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
-        new("shards", Of, "N", "With --of-epoch: how many shards it has.", "as many as this site", ""),
+        new("shards", Of, "N", "With --of-epoch: how many shards it has; with another number than this site's the streams are divided by hash slots.", "as many as this site", ""),
         .. SiteArguments.Common("This site's database, as given to its processes"),
     ];
 
@@ -95,6 +96,12 @@ internal static class SeedCommand
         {
             SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
             if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return CommandResult.Failed($"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow", "let it take over first (slogger failover), or give the database of the site that serves"); }
+            // What would be void by this command may be all that is left of a copy.
+            if ((await primary.Metadata.ShardsAsync(site.Cluster, stop).ConfigureAwait(false)).FirstOrDefault(s => s.StoreKind == ShardRecord.FasterStore) is { } embedded)
+            {
+                return CommandResult.Failed(
+                    $"shard {embedded.Shard} of the site that serves has an embedded store, which ships no log: it has no backup", "copy its data with a client to a cluster of Redis servers, which can have one");
+            }
             of = there.Epoch;
             count = (await primary.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
         }
@@ -107,14 +114,19 @@ internal static class SeedCommand
         {
             return CommandResult.Failed($"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow", give);
         }
-        int own = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
-        if (own != count) { return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}: a backup has as many as its primary", "make this site anew: another --metadata database, empty data directories, slogger backup --shards"); }
-        SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, of), stop).ConfigureAwait(false);
+        ClusterSettings here = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!;
+        int own = here.ShardCount;
+        if (own != count && here.Partitions.Kind != PartitionKind.Hash) { return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}, and its keys fall into ranges: only hash slots can be divided otherwise than at the primary", "make this site anew: another --metadata database, empty data directories, slogger backup --shards"); }
+        SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, own, of), stop).ConfigureAwait(false);
         if (answer.Error is { } error) { return CommandResult.Failed(error, give); }
-        host.Output.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {count} shards are seeded anew");
+        host.Output.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew{(own == count ? "" : $", from the {count} of the primary")}");
         host.Output.WriteLine("start its processes, one for each shard, if they do not run:");
-        for (int s = 0; s < count; s++) { host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT --metadata ... --cluster {site.Cluster}"); }
-        host.Output.WriteLine("and the primary's with what each of these listens on: --backup HOST:PORT");
+        for (int s = 0; s < own; s++) { host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT --metadata ... --cluster {site.Cluster}"); }
+        host.Output.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT" : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
+        if (own != count)
+        {
+            foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key)) { host.Output.WriteLine($"  shard {source.Key} of the primary: those of shard {string.Join(" and ", source)}"); }
+        }
         host.Output.Flush();
         return null;
     }
@@ -123,18 +135,20 @@ internal static class SeedCommand
     {
         foreach (int shard in shards)
         {
-            if (shard >= state.Streams.Length) { return CommandResult.Failed($"there is no shard {shard}: the primary has {state.Streams.Length}", "correct --shard"); }
-            long generation = state.Streams[shard].Generation;
-            SiteAnswer answer = await site.ChangeAsync(s => s.Reseed(new(shard), generation), stop).ConfigureAwait(false);
+            if (shard >= state.Shards) { return CommandResult.Failed($"there is no shard {shard}: this site has {state.Shards}", "correct --shard"); }
+            // With one of its streams all others are.
+            int stream = state.StreamsOf(new(shard)) is var all && all.FirstOrDefault(s => state.Streams[s].Phase != StreamPhase.Empty, -1) is >= 0 and var one ? one : all[0];
+            long generation = state.Streams[stream].Generation;
+            SiteAnswer answer = await site.ChangeAsync(s => s.Reseed(new(stream), generation), stop).ConfigureAwait(false);
             if (answer.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site"); }
-            host.Output.WriteLine($"shard {shard} is seeded{(state.Streams[shard].Phase == StreamPhase.Empty ? ", as it was already" : $" anew: generation {answer.Site.Streams[shard].Generation}")}");
+            host.Output.WriteLine($"shard {shard} is seeded{(state.Streams[stream].Phase == StreamPhase.Empty ? ", as it was already" : $" anew: generation {answer.Site.Streams[stream].Generation}")}");
         }
         return null;
     }
 
     private static async Task AttachAsync(SiteAccess primary, SiteState state, int[] shards, AppHost host, CancellationToken stop)
     {
-        int[] wanted = shards.Length > 0 ? shards : [.. Enumerable.Range(0, Math.Max(state.Streams.Length, (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount))];
+        int[] wanted = shards.Length > 0 ? [.. shards.SelectMany(s => state.StreamsOf(new(s))).Select(s => state.Layout[s].Source).Distinct()] : [.. Enumerable.Range(0, Math.Max(state.Sources, (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount))];
         var request = new V1.AttachRequest();
         request.Shards.AddRange(wanted);
         Answered<V1.AttachReply>[] answers = await SiteAccess.AskAllAsync(await primary.ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Attach, request, stop).ConfigureAwait(false);
@@ -159,7 +173,7 @@ internal static class SeedCommand
                 host.Output.Flush();
             }, host, stop).ConfigureAwait(false);
         }
-        var tasks = new Dictionary<int, ProgressTask>();
+        var tasks = new Dictionary<string, ProgressTask>();
         return await StatusReport.ConsoleOf(host).Progress().AutoClear(false).HideCompleted(false)
             .Columns(new TaskDescriptionColumn { Alignment = Justify.Left }, new ProgressBarColumn(), new PercentageColumn())
             .StartAsync(context => UntilAsync(site, streams =>
@@ -173,7 +187,7 @@ internal static class SeedCommand
             }, host, stop)).ConfigureAwait(false);
     }
 
-    private readonly record struct StreamProgress(int Shard, bool IsDone, double Share, string Text);
+    private readonly record struct StreamProgress(string Shard, bool IsDone, double Share, string Text);
 
     // Until all count: then the site can take over.
     private static async Task<CommandResult> UntilAsync(SiteAccess site, Action<IReadOnlyList<StreamProgress>> show, AppHost host, CancellationToken stop)
@@ -183,7 +197,7 @@ internal static class SeedCommand
             SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
             if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it"); }
             IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-            StreamProgress[] streams = [.. state.Streams.Select((row, shard) => Progress(row, shard, SiteStatus.StreamOf(answers, shard)))];
+            StreamProgress[] streams = [.. state.Streams.Select((row, shard) => Progress(row, state.NameOf(shard), SiteStatus.StreamOf(state, answers, shard)))];
             show(streams);
             if (streams.All(s => s.IsDone)) { break; }
             await Task.Delay(LookPeriod, stop).ConfigureAwait(false);
@@ -192,7 +206,7 @@ internal static class SeedCommand
         return CommandResult.Done;
     }
 
-    private static StreamProgress Progress(StreamState row, int shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
+    private static StreamProgress Progress(StreamState row, string shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
     {
         if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
         if (its.Status is not { } s) { return new(shard, false, 0, its.Of is null ? "waits for its slogger backup" : "its slogger backup does not answer"); }

@@ -1,4 +1,5 @@
 // A site, as the commands reach it: its SQL, and through that its processes.
+using System.Net.Sockets;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Grpc;
@@ -25,7 +26,8 @@ internal sealed record SiteProcess(string Address, IReadOnlyList<ShardId> Shards
 /// <param name="Process">Which.</param>
 /// <param name="Reply">Null: it does not answer.</param>
 /// <param name="Problem">Why.</param>
-internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem);
+/// <param name="MayPass">Whether it is there, and may answer soon: it is busy, or its database starts.</param>
+internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem, bool MayPass = false);
 
 /// <summary>One site.</summary>
 internal sealed class SiteAccess : IAsyncDisposable
@@ -99,7 +101,8 @@ internal sealed class SiteAccess : IAsyncDisposable
         catch (RpcException e)
         {
             stop.ThrowIfCancellationRequested();
-            return new(process, null, e.Code == StatusCode.Unauthenticated ? "it does not let us in: give --site-secret-file, or the certificates, as it has them" : e.Message);
+            return new(process, null, e.Code == StatusCode.Unauthenticated ? "it does not let us in: give --site-secret-file, or the certificates, as it has them" : e.Message,
+                e.Code is StatusCode.DeadlineExceeded or StatusCode.Unavailable && e.GetBaseException() is not SocketException { SocketErrorCode: SocketError.ConnectionRefused });
         }
     }
 

@@ -49,19 +49,20 @@ internal static class SiteStatus
         { Role: SiteRole.Primary, Final: { } final } => $"primary, since it took over at {final}",
         { Role: SiteRole.Primary } => "primary",
         { Role: SiteRole.Backup } => "backup",
-        { Role: SiteRole.FailingOver, Final: { } final } => $"taking over at {final}: {state.Streams.Count(s => s.IsOpen)} of {state.Streams.Length} shards are open",
+        { Role: SiteRole.FailingOver, Final: { } final } => $"taking over at {final}: {Enumerable.Range(0, state.Shards).Count(s => state.StreamsOf(new(s)).All(i => state.Streams[i].IsOpen))} of {state.Shards} shards are open",
         { Role: SiteRole.FailingOver } => "taking over: not decided yet",
         { Role: SiteRole.HandingOver } => $"primary, handing over (switch-over {state.HandOver.Number}): clients are held",
         _ => "deposed: slogger seed makes it a backup",
     };
 
-    /// <summary>The row of a stream in SQL, with what its process says; null: none does.</summary>
-    public static (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) StreamOf(IReadOnlyList<Answered<V1.StatusReply>> answers, int shard)
+    /// <summary>The process of a stream, and what that says of it; null: none does.</summary>
+    public static (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) StreamOf(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int stream)
     {
         foreach (Answered<V1.StatusReply> answer in answers)
         {
-            if (answer.Reply?.Streams.FirstOrDefault(s => s.Shard == shard) is { } status) { return (answer, status); }
+            if (answer.Reply?.Streams.FirstOrDefault(s => s.Shard == stream) is { } status) { return (answer, status); }
         }
+        int shard = state.ShardOf(stream);
         return (answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault(), null);
     }
 
@@ -76,10 +77,10 @@ internal static class SiteStatus
         {
             for (int s = 0; s < state.Streams.Length; s++)
             {
-                (Answered<V1.StatusReply>? of, V1.StreamStatus? status) = StreamOf(answers, s);
-                table.AddRow([.. Row(state.Streams[s], s, of, status).Select(t => new Text(t))]);
-                string problem = status?.Failure ?? Missing(of);
-                if (problem.Length > 0) { problems.Add($"shard {s}: {problem}"); }
+                (Answered<V1.StatusReply>? of, V1.StreamStatus? status) = StreamOf(state, answers, s);
+                table.AddRow([.. Row(state.Streams[s], state.NameOf(s), of, status).Select(t => new Text(t))]);
+                string problem = status is null ? Missing(of) : Problem(status);
+                if (problem.Length > 0) { problems.Add($"shard {state.NameOf(s)}: {problem}"); }
             }
         }
         else
@@ -94,13 +95,15 @@ internal static class SiteStatus
         foreach (string problem in problems) { host.Output.WriteLine(problem); }
     }
 
-    private static string[] Row(StreamState row, int shard, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
+    private static string Problem(V1.StreamStatus status) => status.Failure.Length > 0 ? status.Failure : status.Refusal;
+
+    private static string[] Row(StreamState row, string name, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
     {
-        if (s is null) { return [Number(shard), of?.Process.Address ?? "none", PhaseOf(row), "", "", "", "", ""]; }
+        if (s is null) { return [name, of?.Process.Address ?? "none", PhaseOf(row), "", "", "", "", ""]; }
         string age = SiteText.TimeOf(s.WatermarkTime) is { } time ? SiteText.Age(DateTimeOffset.UtcNow - time) : "";
         return
         [
-            Number(shard), of!.Value.Process.Address, $"{SiteText.Phase(s)}, generation {s.Generation}{Seed(s)}", Version(SiteText.Of(s.Held)), Version(SiteText.Of(s.Watermark)), age,
+            name, of!.Value.Process.Address, $"{SiteText.Phase(s)}, generation {s.Generation}{Seed(s)}", Version(SiteText.Of(s.Held)), Version(SiteText.Of(s.Watermark)), age,
             Version(SiteText.Of(s.Applied)), s.SilentUs < 0 ? "never" : SiteText.Age(TimeSpan.FromMicroseconds(s.SilentUs)) + " ago",
         ];
     }
@@ -119,22 +122,23 @@ internal static class SiteStatus
     // Names are those of the messages between processes.
     private static string ToJson(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers)
     {
-        using MemoryStream stream = new();
-        using (Utf8JsonWriter writer = new(stream, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
+        using MemoryStream text = new();
+        using (Utf8JsonWriter writer = new(text, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
         {
             writer.WriteStartObject();
             writer.WriteNumber("site_epoch", state.Epoch.Number);
             writer.WriteString("role", state.Role.ToString());
             Point(writer, "final", state.Final ?? default);
             writer.WriteStartArray("streams");
-            for (int shard = 0; shard < state.Streams.Length; shard++)
+            for (int stream = 0; stream < state.Streams.Length; stream++)
             {
-                (Answered<V1.StatusReply>? of, V1.StreamStatus? s) = StreamOf(answers, shard);
+                (Answered<V1.StatusReply>? of, V1.StreamStatus? s) = StreamOf(state, answers, stream);
                 writer.WriteStartObject();
-                writer.WriteNumber("shard", shard);
+                writer.WriteNumber("shard", state.ShardOf(stream));
+                if (!state.Layout.IsPlain) { writer.WriteNumber("primary_shard", state.Layout[stream].Source); }
                 writer.WriteString("process", of?.Process.Address);
-                writer.WriteString("phase", state.Streams[shard].Phase.ToString());
-                writer.WriteNumber("generation", state.Streams[shard].Generation);
+                writer.WriteString("phase", state.Streams[stream].Phase.ToString());
+                writer.WriteNumber("generation", state.Streams[stream].Generation);
                 if (s is null) { writer.WriteString("problem", Missing(of)); }
                 else
                 {
@@ -146,7 +150,7 @@ internal static class SiteStatus
                     writer.WriteNumber("silent_us", s.SilentUs);
                     writer.WriteNumber("seed_has_bytes", s.SeedHasBytes);
                     writer.WriteNumber("seed_bytes", s.SeedBytes);
-                    writer.WriteString("problem", s.Failure.Length > 0 ? s.Failure : null);
+                    writer.WriteString("problem", Problem(s) is { Length: > 0 } problem ? problem : null);
                 }
                 writer.WriteEndObject();
             }
@@ -168,7 +172,7 @@ internal static class SiteStatus
             writer.WriteEndArray();
             writer.WriteEndObject();
         }
-        return Encoding.UTF8.GetString(stream.ToArray());
+        return Encoding.UTF8.GetString(text.ToArray());
     }
 
     private static void Point(Utf8JsonWriter writer, string name, WorldPoint point)

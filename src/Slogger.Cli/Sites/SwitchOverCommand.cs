@@ -65,7 +65,7 @@ internal static class SwitchOverCommand
             return other.Epoch > before.Epoch && other.Role is SiteRole.Primary or SiteRole.FailingOver ? null
                 : CommandResult.Failed($"the site of --backup-metadata is no backup, but {SiteStatus.RoleText(other)}", other.Role == SiteRole.Deposed ? "make it one with slogger seed" : "start its slogger backup processes, with a database of their own");
         }
-        if (other.Streams.Length != shards) { return CommandResult.Failed($"the primary has {shards} shards, and the backup {other.Streams.Length}", "give the databases of two sites that belong together"); }
+        if (other.Sources != shards) { return CommandResult.Failed($"the primary has {shards} shards, and the backup is one of a primary of {other.Sources}", "give the databases of two sites that belong together"); }
         if (other.Take([]).Error is { } seeding) { return CommandResult.Failed(seeding, "slogger status --site shows how far the seeding is"); }
         foreach ((SiteAccess site, string what, string start) in new[] { (primary, "primary", "slogger serve with --site-listen"), (backup, "backup", "slogger backup") })
         {
@@ -74,12 +74,12 @@ internal static class SwitchOverCommand
             {
                 return CommandResult.Failed($"at the {what}, {silent.Process} does not answer: {silent.Problem}", $"start it ({start}), or let it be reached");
             }
-            int[] there = [.. answers.SelectMany(a => a.Reply!.Streams.Select(s => s.Shard).Concat(a.Reply.Shipped.Select(s => s.Shard)))];
-            if (Enumerable.Range(0, shards).Except(there).Select(s => (int?)s).FirstOrDefault() is { } missing)
+            int[] there = [.. answers.SelectMany(a => a.Reply!.Streams.Select(s => other.ShardOf(s.Shard)).Concat(a.Reply.Shipped.Select(s => s.Shard)))];
+            if (Enumerable.Range(0, site == primary ? shards : other.Shards).Except(there).Select(s => (int?)s).FirstOrDefault() is { } missing)
             {
                 return CommandResult.Failed($"at the {what}, no process has shard {missing}", $"start it with {start}");
             }
-            if (answers.SelectMany(a => a.Reply!.Streams).FirstOrDefault(s => s.Failure.Length > 0) is { } failed) { return CommandResult.Failed($"the stream of shard {failed.Shard} has failed: {failed.Failure}", "start its slogger backup again"); }
+            if (answers.SelectMany(a => a.Reply!.Streams).FirstOrDefault(s => s.Failure.Length > 0) is { } failed) { return CommandResult.Failed($"the stream of shard {other.NameOf(failed.Shard)} has failed: {failed.Failure}", "start its slogger backup again"); }
         }
         return null;
     }

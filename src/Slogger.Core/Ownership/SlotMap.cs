@@ -70,15 +70,24 @@ public sealed class SlotMap
         ArgumentOutOfRangeException.ThrowIfGreaterThan(shardCount, slotCount);
         ArgumentOutOfRangeException.ThrowIfGreaterThan(slotCount, HashSlot.Count);
         ShardId[] owners = new ShardId[slotCount];
-        int first = 0;
         for (int shard = 0; shard < shardCount; shard++)
         {
-            int end = (int)Math.Round((shard + 1) * ((double)slotCount / shardCount), MidpointRounding.AwayFromZero);
-            Array.Fill(owners, new(shard), first, end - first);
-            first = end;
+            SlotRange slots = EvenSlots(shardCount, shard, slotCount);
+            Array.Fill(owners, new(shard), slots.First.Number, slots.Last.Number + 1 - slots.First.Number);
         }
 
         return new(owners);
+    }
+
+    /// <summary>What one shard has in <see cref="Even"/>.</summary>
+    /// <param name="shardCount">How many shards, no more than slots.</param>
+    /// <param name="shard">Which of them.</param>
+    /// <param name="slotCount">How many slots.</param>
+    public static SlotRange EvenSlots(int shardCount, int shard, int slotCount = HashSlot.Count)
+    {
+        return new(new(First(shard)), new(First(shard + 1) - 1));
+
+        int First(int s) => (int)Math.Round(s * ((double)slotCount / shardCount), MidpointRounding.AwayFromZero);
     }
 
     /// <summary>Reads rows, in any order.</summary>

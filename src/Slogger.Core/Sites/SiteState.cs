@@ -65,12 +65,15 @@ public readonly record struct SiteChange(SiteState? After, string? Error);
 /// <summary>A site.</summary>
 /// <param name="Epoch">The newest site epoch that it knows of: its own, while it is the primary.</param>
 /// <param name="Role">What it is.</param>
-/// <param name="Streams">While it is a backup, and while it fails over: one for each shard of the primary, by number.</param>
+/// <param name="Streams">While it is a backup, and while it fails over: one for each shard of the primary, by number; with another number of shards, as <see cref="Layout"/> says.</param>
 /// <param name="Final">The final watermark of the failover that has taken the epoch; null before it is decided.</param>
 public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<StreamState> Streams, WorldPoint? Final)
 {
     /// <summary>The last switch-over that was begun, while it is the primary.</summary>
     public HandOver HandOver { get; init; }
+
+    /// <summary>Of which shards of the two sites the streams are. The default: each of those of its own number.</summary>
+    public StreamLayout Layout { get; init; }
 
     /// <summary>At a backup: switch-overs up to this one were called off.</summary>
     public long CalledOff { get; init; }
@@ -78,21 +81,56 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     /// <summary>A cluster that no other site is concerned with.</summary>
     public static readonly SiteState Alone = new(SiteEpoch.First, SiteRole.Primary, [], null);
 
-    /// <summary>A site that is to follow a primary: all of its streams have to be seeded.</summary>
+    /// <summary>A site that is to follow a primary of as many shards: all of its streams have to be seeded.</summary>
     /// <param name="streams">How many shards the primary has.</param>
     /// <param name="of">The primary's site epoch.</param>
-    public static SiteState BackupOf(int streams, SiteEpoch of) =>
-        new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, StreamPhase.Empty, default), streams)], null);
+    public static SiteState BackupOf(int streams, SiteEpoch of) => BackupOf(streams, streams, of);
+
+    /// <summary>A site that is to follow a primary: all of its streams have to be seeded.</summary>
+    /// <param name="sources">How many shards the primary has.</param>
+    /// <param name="shards">How many the backup has.</param>
+    /// <param name="of">The primary's site epoch.</param>
+    public static SiteState BackupOf(int sources, int shards, SiteEpoch of)
+    {
+        StreamLayout layout = StreamLayout.Of(sources, shards);
+        int streams = layout.IsPlain ? shards : layout.Pairs.Length;
+        return new(of, SiteRole.Backup, [.. Enumerable.Repeat(new StreamState(1, StreamPhase.Empty, default), streams)], null) { Layout = layout };
+    }
 
     /// <summary>For <see cref="Slogger.Core.Watermarks.WatermarkService"/>: the generations that count.</summary>
     public ImmutableArray<long> Generations => [.. Streams.Select(s => s.Generation)];
 
+    /// <summary>How many shards a backup has.</summary>
+    public int Shards => Layout.IsPlain ? Streams.Length : Layout.Shards;
+
+    /// <summary>How many shards its primary has.</summary>
+    public int Sources => Layout.IsPlain ? Streams.Length : Layout.Sources;
+
+    /// <summary>The backup's shard that a stream is brought to.</summary>
+    public int ShardOf(int stream) => Layout[stream].Shard;
+
+    /// <summary>The streams of a shard of the backup.</summary>
+    public ImmutableArray<int> StreamsOf(ShardId shard) => Layout.StreamsOf(shard.Number);
+
+    /// <summary>The epoch of the process that receives a shard's streams; 0: nobody ever has, or there is no such shard.</summary>
+    public long OwnerOf(ShardId shard) => shard.Number < Shards ? StreamsOf(shard).Max(s => Streams[s].Owner) : 0;
+
+    /// <summary>A stream, for people: the backup's shard, and the primary's if that has another number.</summary>
+    public string NameOf(int stream) => Layout.IsPlain ? $"{stream}" : $"{Layout[stream].Shard} (of the primary's {Layout[stream].Source})";
+
+    private string ShardsOf(IEnumerable<int> streams) => string.Join(", ", streams.Select(ShardOf).Distinct());
+
     // ---- Following ----
 
-    /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has taken the epoch before, it is frozen.</summary>
+    /// <summary>A process is to receive a stream, instead of whoever did. It begins with what the state after that says: if a failover has taken the epoch before, it is frozen, and the stream is open when this process is ready: the shard
+    /// would else be of the one before, which is gone.</summary>
     /// <param name="stream">Which.</param>
     /// <param name="owner">Its epoch, above all that were given out.</param>
-    public SiteState TakeStream(ShardId stream, long owner) => With(stream, Streams[stream.Number] with { Owner = Math.Max(owner, Streams[stream.Number].Owner) });
+    public SiteState TakeStream(ShardId stream, long owner) =>
+        owner <= Streams[stream.Number].Owner ? this : With(stream, Streams[stream.Number] with { Owner = owner, IsOpen = false });
+
+    /// <summary>The same for all streams of a shard.</summary>
+    public SiteState TakeShard(ShardId shard, long owner) => StreamsOf(shard).Aggregate(this, (site, stream) => site.TakeStream(new(stream), owner));
 
     /// <summary>A shipper says hello.</summary>
     /// <returns>The state, and the newest sender: only if that is this one may it be answered. Null: the site is no backup, and it not older than the site's
@@ -106,7 +144,7 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
         return (With(stream, s with { Newest = sender }) with { Epoch = sender.Site }, sender);
     }
 
-    /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again.</summary>
+    /// <summary>A stream has to be seeded (anew): what it had is given up. The watermark stays where it is until it counts again. A shard of several streams begins with the copies of all of them: they are all seeded.</summary>
     /// <param name="stream">Which.</param>
     /// <param name="generation">The life of it that is over; if that is not the one that counts, or it is being seeded, nothing changes.</param>
     public SiteChange Reseed(ShardId stream, long generation)
@@ -114,7 +152,7 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
         if (Role != SiteRole.Backup) return new(null, $"the site is {Text(Role)}: only a backup's streams are seeded");
         StreamState s = Streams[stream.Number];
         if (s.Generation != generation || s.Phase == StreamPhase.Empty) return new(this, null);
-        return new(With(stream, s with { Generation = s.Generation + 1, Phase = StreamPhase.Empty }), null);
+        return new(this with { Streams = [.. Streams.Select((other, i) => ShardOf(i) == ShardOf(stream.Number) && other.Phase != StreamPhase.Empty ? other with { Generation = other.Generation + 1, Phase = StreamPhase.Empty } : other)] }, null);
     }
 
     /// <summary>A stream's seed is complete and durable, and its log has begun there.</summary>
@@ -124,36 +162,45 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
     public SiteState Count(ShardId stream, long generation) => Grow(stream, generation, StreamPhase.Counts);
 
     /// <summary>A site that was the primary becomes the backup of the one that took over: all that it has is void, and comes anew.</summary>
-    /// <param name="streams">How many shards the other has.</param>
+    /// <param name="streams">How many shards the other has, and this one.</param>
     /// <param name="of">The other's site epoch.</param>
-    public SiteChange Follow(int streams, SiteEpoch of) =>
+    public SiteChange Follow(int streams, SiteEpoch of) => Follow(streams, streams, of);
+
+    /// <summary>The same, of a site with another number of shards.</summary>
+    /// <param name="sources">How many shards the other has.</param>
+    /// <param name="shards">How many this one has.</param>
+    /// <param name="of">The other's site epoch.</param>
+    public SiteChange Follow(int sources, int shards, SiteEpoch of) =>
         // Of a life that it had as a backup before, something may be left on its disks: no two are numbered alike.
-        Role == SiteRole.Deposed && of >= Epoch ? new(BackupOf(streams, of) with { Streams = [.. Enumerable.Range(0, streams).Select(s => new StreamState((s < Streams.Length ? Streams[s].Generation : 0) + 1, StreamPhase.Empty, default))] }, null)
+        Role == SiteRole.Deposed && of >= Epoch && BackupOf(sources, shards, of) is var begun ? new(begun with { Streams = [.. begun.Streams.Select((s, i) => s with { Generation = GenerationAfter(i, begun.Layout) })] }, null)
         : new(null, $"the site is {Text(Role)} in epoch {Epoch}: only one that was deposed can follow another, and only one of a later epoch ({of} was given)");
+
+    private long GenerationAfter(int stream, StreamLayout layout) =>
+        (layout != Layout ? Streams.Select(s => s.Generation).DefaultIfEmpty().Max() : stream < Streams.Length ? Streams[stream].Generation : 0) + 1;
 
     // ---- Failing over ----
 
     /// <summary>Begins a failover: takes the next epoch. Again, while it is under way: nothing changes, and who did it goes on with it.</summary>
-    /// <param name="losing">Streams that the operator gives up, by number: what their shards hold is lost.</param>
+    /// <param name="losing">Shards that the operator gives up, by number: what they hold is lost.</param>
     public SiteChange Take(ImmutableArray<int> losing) => Take(losing, ShipMutation.None);
 
     internal SiteChange Take(ImmutableArray<int> losing, ShipMutation mutation)
     {
         if (Role == SiteRole.FailingOver) return new(this, null);
         if (Role != SiteRole.Backup) return new(null, $"it is {Text(Role)}: only a backup can take over");
-        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].Phase != StreamPhase.Counts && !losing.Contains(s))];
+        int[] seeding = [.. Enumerable.Range(0, Streams.Length).Where(s => Streams[s].Phase != StreamPhase.Counts && !losing.Contains(ShardOf(s)))];
         if (seeding.Length > 0 && mutation != ShipMutation.SeedingIgnored)
         {
-            return new(null, $"shard {string.Join(", ", seeding)} is being seeded, and holds nothing yet that could be taken over together with the others. "
+            return new(null, $"shard {ShardsOf(seeding)} is being seeded, and holds nothing yet that could be taken over together with the others. "
                 + "If the primary lives let the seeding end first; if it is gone for good, what these shards held is lost: name them in the command to take over without it");
         }
 
-        return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null, Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(i), IsOpen = false })] }, null);
+        return new(this with { Epoch = Epoch.Next, Role = SiteRole.FailingOver, Final = null, Streams = [.. Streams.Select((s, i) => s with { IsLost = losing.Contains(ShardOf(i)), IsOpen = false })] }, null);
     }
 
-    /// <summary>The operator gives up a stream while a failover is under way, since its disk is gone: else that would wait for ever.</summary>
-    public SiteChange Lose(ShardId stream) =>
-        Role == SiteRole.FailingOver && Final is null ? new(With(stream, Streams[stream.Number] with { IsLost = true }), null)
+    /// <summary>The operator gives up a shard while a failover is under way, since its disk is gone: else that would wait for ever.</summary>
+    public SiteChange Lose(ShardId shard) =>
+        Role == SiteRole.FailingOver && Final is null ? new(StreamsOf(shard).Aggregate(this, (site, s) => site.With(new(s), site.Streams[s] with { IsLost = true })), null)
         : new(null, $"the site is {Text(Role)}{(Final is null ? "" : ", and its final watermark decided")}: a stream is given up only before that, while a failover is under way");
 
     /// <summary>Decides a failover. Again: nothing changes, whatever is given.</summary>
@@ -165,7 +212,7 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
         return new(Final is null ? this with { Final = final } : this, null);
     }
 
-    /// <summary>A stream's shard is ready. With the last one the site is the primary.</summary>
+    /// <summary>A stream is at the final watermark. Its shard is open with the last one of its streams, and with the last of all the site is the primary.</summary>
     public SiteChange Open(SiteEpoch number, ShardId stream)
     {
         if (number != Epoch || Final is null) return new(null, $"failover {number} is not decided, or over: the site is {Text(Role)} in epoch {Epoch}");
@@ -174,6 +221,9 @@ public sealed record SiteState(SiteEpoch Epoch, SiteRole Role, ImmutableArray<St
         bool isDone = after.Streams.All(s => s.IsOpen || s.IsLost);
         return new(isDone ? after with { Role = SiteRole.Primary } : after, null);
     }
+
+    /// <summary>Whether all streams of a stream's shard are ready.</summary>
+    public bool IsShardOpen(ShardId stream) => StreamsOf(new(ShardOf(stream.Number))).All(s => Streams[s].IsOpen || Streams[s].IsLost);
 
     /// <summary>Another site has taken over, or is about to.</summary>
     /// <param name="by">Its epoch.</param>

@@ -11,6 +11,8 @@ public sealed unsafe partial class CommandConnection
 
     private const string OutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 
+    private const string ReadOnly = "READONLY You can't write against a read only replica.";
+
     private bool IsResp3 => _protocol == 3;
 
     private void Ok() => _replies.Raw("+OK\r\n"u8);
@@ -50,6 +52,7 @@ public sealed unsafe partial class CommandConnection
     private void Error(string text)
     {
         _counts.Errors++;
+        if (_isFeed) (FeedError, WantsClose) = (text, true);
         _replies.Line((byte)'-', text.Trim('\r', '\n').Replace('\r', ' ').Replace('\n', ' '));
     }
 

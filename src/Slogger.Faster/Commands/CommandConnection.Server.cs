@@ -84,6 +84,17 @@ public sealed unsafe partial class CommandConnection
 
     internal void Role()
     {
+        if (_engine.IsFollowing)
+        {
+            BeginArray(5);
+            Bulk("slave");
+            Bulk("slogger");
+            Integer(0);
+            Bulk("connected");
+            Integer(0);
+            return;
+        }
+
         BeginArray(3);
         Bulk("master");
         Integer(0);

@@ -87,7 +87,7 @@ public sealed unsafe partial class CommandConnection
         Bulk("id");
         Integer(Id);
         Field("mode", "standalone");
-        Field("role", "master");
+        Field("role", _engine.IsFollowing ? "replica" : "master");
         Bulk("modules");
         BeginArray(0);
     }

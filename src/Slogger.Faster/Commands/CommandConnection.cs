@@ -14,6 +14,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
     private readonly CommandEngine _engine;
     private readonly FasterWorker _worker;
     private readonly bool _isOwner;
+    private readonly bool _isFeed;
     private readonly ValueBuffer _value = new();
     private readonly BulkReply _bulk;
     private readonly Action _runAlone;
@@ -32,9 +33,9 @@ public sealed unsafe partial class CommandConnection : IDisposable
     private bool _mayPause;
     private long _now;
 
-    internal CommandConnection(CommandEngine engine, long id, bool isOwner)
+    internal CommandConnection(CommandEngine engine, long id, bool isOwner, bool isFeed)
     {
-        (_engine, _isOwner, Id, _arguments) = (engine, isOwner, id, _own);
+        (_engine, _isOwner, _isFeed, Id, _arguments) = (engine, isOwner, isFeed, id, _own);
         _worker = engine.Store.NewWorker();
         _bulk = new(this);
         _runAlone = () => RunAlone();
@@ -46,6 +47,9 @@ public sealed unsafe partial class CommandConnection : IDisposable
 
     /// <summary>Whether it is to be closed when its replies are sent: after QUIT, or something that is no request.</summary>
     public bool WantsClose { get; private set; }
+
+    /// <summary>Of a feed: what its last command was answered with, if that was an error. Then it was not done, or a part of it was, and nothing after it.</summary>
+    public string? FeedError { get; private set; }
 
     internal CommandCounts Counts => _counts;
 
@@ -105,7 +109,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
 
     private void Execute(Command? command, ref int untilLook)
     {
-        if (untilLook-- == 0) (_now, untilLook) = (_engine.Options.NowMs(), RequestsPerLook);
+        if (untilLook-- == 0) (_now, untilLook) = (_isFeed ? 0 : _engine.Options.NowMs(), RequestsPerLook);
         if (_replyMode == ReplyMode.On) Execute(command);
         else ExecuteQuietly(command);
     }
@@ -147,6 +151,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         _command = command;
         if (command.IsWrite && _mayPause && _engine.Store.IsPressed) Pause();
         if (!command.Takes(_count)) RejectArguments(command);
+        else if (command.IsWrite && _engine.IsFollowing && !_isFeed) Reject(ReadOnly);
         else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
         else if (_transaction is null || command.IsImmediate) RunOrFail(command);
         else Queue(command);

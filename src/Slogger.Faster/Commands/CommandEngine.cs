@@ -29,6 +29,7 @@ public sealed class CommandEngine : IDisposable
     private ulong _sweepPlace;
     private long _lastId;
     private long _expired;
+    private volatile bool _isFollowing;
 
     /// <summary>Makes an engine. The store's log is read once, for its keys.</summary>
     /// <param name="store">The store; it is not disposed of with the engine.</param>
@@ -47,6 +48,14 @@ public sealed class CommandEngine : IDisposable
     /// <summary>Called by the connection that was given SLOGGER.COMMIT, on its thread, at the command's place among its requests. Null: there is
     /// no such command.</summary>
     public Action<CommitCommand>? OnCommit { get; set; }
+
+    /// <summary>Whether the store follows another, as a replica does: connections change nothing but the one that feeds it (<see cref="ConnectFeed"/>), and a key that has
+    /// expired is missing to who reads, but is removed only when that other store says so. Default: false.</summary>
+    public bool IsFollowing
+    {
+        get => _isFollowing;
+        set => _isFollowing = value;
+    }
 
     /// <summary>How many keys there are; expired ones count until they are swept.</summary>
     public long KeyCount => Keys.Count;
@@ -68,11 +77,16 @@ public sealed class CommandEngine : IDisposable
 
     /// <summary>A connection. Dispose of it when it has ended.</summary>
     /// <param name="isOwner">Whether it may end versions.</param>
-    public CommandConnection Connect(bool isOwner = false)
+    public CommandConnection Connect(bool isOwner = false) => Connect(isOwner, isFeed: false);
+
+    /// <summary>The connection by which a store that follows is told what to do: no key expires for it, and it ends at the first command that cannot be done (<see cref="CommandConnection.FeedError"/>).</summary>
+    public CommandConnection ConnectFeed() => Connect(isOwner: false, isFeed: true);
+
+    private CommandConnection Connect(bool isOwner, bool isFeed)
     {
         lock (_gate)
         {
-            var connection = new CommandConnection(this, ++_lastId, isOwner);
+            var connection = new CommandConnection(this, ++_lastId, isOwner, isFeed);
             _connections.Add(connection.Id, connection);
             return connection;
         }
@@ -89,6 +103,7 @@ public sealed class CommandEngine : IDisposable
     {
         const int KeysAtOnce = 256;
         int swept = 0;
+        if (_isFollowing) return 0;
         lock (_sweep)
         {
             // Buckets without such keys cost little, but are many.
@@ -110,6 +125,26 @@ public sealed class CommandEngine : IDisposable
         return swept;
     }
 
+    /// <summary>A digest of all keys, values and expiries, in whatever order they are; nobody changes any meanwhile.</summary>
+    /// <param name="cancellation">Gives up.</param>
+    /// <returns>How many keys there are, and the digest.</returns>
+    public (long Keys, string Digest) Digest(CancellationToken cancellation = default)
+    {
+        var sum = default(KeyDigest);
+        var value = new ValueBuffer();
+        using FasterWorker worker = Store.NewWorker();
+        var found = new KeyList();
+        for (ulong place = 0; place < KeyDirectory.End;)
+        {
+            cancellation.ThrowIfCancellationRequested();
+            found.Clear();
+            place = Keys.Read(place, 1024, int.MaxValue, expiringOnly: false, found);
+            for (int i = 0; i < found.Count; i++) if (worker.TryRead(found[i], value, out long expiryMs, out _)) sum.Add(found[i], value.Bytes, expiryMs);
+        }
+
+        return (sum.Keys, sum.ToString());
+    }
+
     /// <inheritdoc />
     public void Dispose()
     {
@@ -124,6 +159,7 @@ public sealed class CommandEngine : IDisposable
     /// <summary>Removes a key if it has expired. Its lock is not held.</summary>
     internal bool Expire(FasterWorker worker, ReadOnlySpan<byte> key, long now)
     {
+        if (_isFollowing) return false;
         int entered = worker.Enter(key);
         try
         {
@@ -141,7 +177,7 @@ public sealed class CommandEngine : IDisposable
     internal void Remove(FasterWorker worker, ReadOnlySpan<byte> key)
     {
         // It is taken for missing all the same.
-        if (!worker.TryWrite(key, [], RecordHeader.Removed)) return;
+        if (_isFollowing || !worker.TryWrite(key, [], RecordHeader.Removed)) return;
         if (Watched.Any) Watched.Touch(worker.StripeOf(key), key, hadExpired: true);
         Interlocked.Increment(ref _expired);
     }

@@ -47,7 +47,7 @@ internal static class InfoText
                 ("total_connections_received", Text(counts.Connections)), ("total_commands_processed", Text(counts.Commands)), ("total_net_input_bytes", Text(counts.InputBytes)),
                 ("expired_keys", Text(engine.Expired)), ("evicted_keys", "0"), ("keyspace_hits", Text(counts.Hits)), ("keyspace_misses", Text(counts.Misses)), ("total_error_replies", Text(counts.Errors)),
             ],
-            "replication" => [("role", "master"), ("connected_slaves", "0"), ("master_replid", engine.Options.RunId), ("master_repl_offset", "0")],
+            "replication" => [("role", engine.IsFollowing ? "slave" : "master"), ("connected_slaves", "0"), ("master_replid", engine.Options.RunId), ("master_repl_offset", "0")],
             "cpu" => [("used_cpu_user", Seconds(Environment.CpuUsage.UserTime)), ("used_cpu_sys", Seconds(Environment.CpuUsage.PrivilegedTime))],
             "cluster" => [("cluster_enabled", "0")],
             "keyspace" when engine.Keys.Count > 0 => [("db0", $"keys={Text(engine.Keys.Count)},expires={Text(engine.Keys.Expiring)},avg_ttl=0")],

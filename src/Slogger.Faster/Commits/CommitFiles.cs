@@ -135,7 +135,10 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
         return file.Read(bytes, 0) == bytes.Length ? bytes : [];
     }
 
-    private string PathOf(Guid token) => Path.Combine(directory, token.ToString("N") + Suffix);
+    private string PathOf(Guid token) => FileOf(directory, token);
+
+    /// <summary>The file of a commit.</summary>
+    internal static string FileOf(string directory, Guid token) => Path.Combine(directory, token.ToString("N") + Suffix);
 
     // FASTER asks whether there are changes to a commit, in a file beside it.
     private sealed class EmptyDevice() : StorageDeviceBase("none", 512, Devices.CAPACITY_UNSPECIFIED)

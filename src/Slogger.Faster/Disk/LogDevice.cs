@@ -263,5 +263,8 @@ internal sealed class LogDevice : StorageDeviceBase
         if (!_open.IsEmpty) (startSegment, endSegment) = (_open.Keys.Min(), _open.Keys.Max());
     }
 
-    private string NameOf(int segment) => Path.Combine(_directory, Prefix + segment.ToString(System.Globalization.CultureInfo.InvariantCulture));
+    private string NameOf(int segment) => FileOf(_directory, segment);
+
+    /// <summary>The file of a part of the log.</summary>
+    internal static string FileOf(string directory, int segment) => Path.Combine(directory, Prefix + segment.ToString(System.Globalization.CultureInfo.InvariantCulture));
 }

@@ -3,6 +3,7 @@
 //
 // Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit is reached.
 using System.Net;
+using System.Net.Sockets;
 using System.Security.Cryptography;
 using System.Text;
 using Microsoft.AspNetCore.Builder;
@@ -13,6 +14,7 @@ using Microsoft.AspNetCore.Http;
 using Microsoft.AspNetCore.Http.Features;
 using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.AspNetCore.Server.Kestrel.Https;
+using Microsoft.AspNetCore.Server.Kestrel.Transport.Sockets;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
@@ -32,6 +34,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private readonly CancellationTokenSource _stopping = new();
     private readonly byte[]? _secretHash;
     private ListenOptions? _listen;
+    private Socket? _socket;
     private int _calls, _connections;
 
     /// <summary>Makes a server that does not listen yet.</summary>
@@ -45,7 +48,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
         WebApplicationBuilder builder = WebApplication.CreateEmptyBuilder(new());
         // It has a line for each call that ends before all of its requests were read.
         builder.Services.AddSingleton<ILoggerFactory>(NullLoggerFactory.Instance);
-        builder.WebHost.UseKestrelCore().ConfigureKestrel(kestrel =>
+        builder.WebHost.UseKestrelCore().UseSockets(sockets => sockets.CreateBoundListenSocket = Bind).ConfigureKestrel(kestrel =>
         {
             kestrel.AddServerHeader = false;
             SetLimits(kestrel.Limits);
@@ -101,7 +104,24 @@ public sealed partial class GrpcServer : IAsyncDisposable
     public async Task StopAsync(CancellationToken limit)
     {
         await _stopping.CancelAsync().ConfigureAwait(false);
+        EndListening();
         await _kestrel.StopAsync(limit).ConfigureAwait(false);
+    }
+
+    private Socket Bind(EndPoint address) => _socket = SocketTransportOptions.CreateDefaultBoundListenSocket(address);
+
+    // Where a program is being started at that moment, its process has a copy of every socket until it begins: a listener that is only closed would go on listening there, and keep the address from whoever
+    // takes it next.
+    private void EndListening()
+    {
+        try
+        {
+            _socket?.Shutdown(SocketShutdown.Both);
+        }
+        catch (Exception e) when (e is SocketException or ObjectDisposedException)
+        {
+            // It has ended.
+        }
     }
 
     /// <summary>Stops, if that has not been done; calls have 2 s.</summary>

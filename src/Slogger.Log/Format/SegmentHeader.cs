@@ -2,7 +2,7 @@
 // know of what came before, so that older files can be deleted, and so that a change of history is one atomic
 // write: a history begins, or a world-line branches off, exactly when the header of the segment that says so is durable.
 //
-//   u32 format (2)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap
+//   u32 format (2)   u32 shard   u32 salt   u32 reason: 1 begin, 2 continue, 3 branch, 4 gap, 5 rewind
 //   u64 epoch   u64 sequence   u64 previous sequence (0: none)   i64 end of the previous file (bytes that count)
 //   u64 sequence of the segment that began this history
 //   origin:  text replication id, i64 offset, i32 database       text: u8 length, ASCII bytes
@@ -26,6 +26,7 @@ internal enum SegmentReason : uint
     Continue = 2,
     Branch = 3,
     Gap = 4,
+    Rewind = 5,
 }
 
 internal sealed record SegmentHeader

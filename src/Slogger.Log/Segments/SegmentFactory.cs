@@ -14,7 +14,11 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     // The disk is for the syncs of the current file: filling the next takes a quarter of its time.
     private const int RestPerFill = 3;
 
+    // A file that nobody will need for long is begun so much later: another one has just begun, maybe since a world-line has, and disk and processors are wanted elsewhere.
+    private static readonly TimeSpan LeisurePause = TimeSpan.FromSeconds(1);
+
     private readonly Lock _lock = new();
+    private readonly ManualResetEventSlim _wanted = new();
     private Task<ILogFile>? _spare;
     private long _spareSequence;
     private volatile bool _isHurried;
@@ -22,24 +26,40 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.Epoch, sequence));
 
     /// <summary>Starts to prepare a file. A failure shows when it is taken.</summary>
-    public void Prepare(long sequence)
+    /// <param name="sequence">Its number.</param>
+    /// <param name="isWanted">Whether the current one fills; else there is time.</param>
+    public void Prepare(long sequence, bool isWanted)
     {
         lock (_lock)
         {
+            if (isWanted)
+            {
+                _wanted.Set();
+            }
             if (_spare is not null)
             {
                 return;
+            }
+            if (!isWanted)
+            {
+                _wanted.Reset();
             }
             _spareSequence = sequence;
             _isHurried = false;
             // It sleeps and writes: not for a thread of the pool, of which there may be one.
             _spare = options.PrepareInBackground
-                ? Task.Factory.StartNew(() => Create(sequence), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default)
+                ? Task.Factory.StartNew(() => CreateAtLeisure(sequence), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default)
                 : PrepareNow(sequence);
         }
     }
 
-    /// <summary>A file of zeros, open for writing; its name may not be durable yet.</summary>
+    private ILogFile CreateAtLeisure(long sequence)
+    {
+        _wanted.Wait(LeisurePause);
+        return Create(sequence);
+    }
+
+    /// <summary>A file of zeros, open for writing; its name is durable.</summary>
     /// <exception cref="IOException">There is no space, or the disk failed.</exception>
     public ILogFile Take(long sequence)
     {
@@ -48,7 +68,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
         {
             (spare, _spare) = (_spare, null);
         }
-        _isHurried = true;
+        Hurry();
         if (spare is not null)
         {
             try
@@ -72,7 +92,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
     /// <summary>Closes and deletes a prepared file.</summary>
     public void Dispose()
     {
-        _isHurried = true;
+        Hurry();
         try
         {
             _spare?.GetAwaiter().GetResult().Dispose();
@@ -86,6 +106,13 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
             // A leftover is deleted when the log is opened.
         }
         _spare = null;
+        _wanted.Dispose();
+    }
+
+    private void Hurry()
+    {
+        _isHurried = true;
+        _wanted.Set();
     }
 
     private Task<ILogFile> PrepareNow(long sequence)
@@ -112,6 +139,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
                 FillWithZeros(file);
             }
             file.SyncData();
+            options.Files.SyncDirectory(options.Directory);
             return file;
         }
         catch (IOException)

@@ -62,6 +62,8 @@ internal sealed class PostgresDialect : SqlDialect
 
     public override string? Secret => builder.Password;
 
+    public override bool Batches => true;
+
     public override string TableNamesSql =>
         "SELECT CAST(table_name AS TEXT) FROM information_schema.tables "
         + "WHERE table_schema = current_schema() AND table_name LIKE 'slogger%'";

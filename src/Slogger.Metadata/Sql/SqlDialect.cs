@@ -40,6 +40,9 @@ internal abstract class SqlDialect
     /// <summary>Preparing a command pays and is safe.</summary>
     public virtual bool PreparesCommands => true;
 
+    /// <summary>Several statements can be sent at once.</summary>
+    public virtual bool Batches => false;
+
     /// <summary>The statement that begins a transaction, ended by COMMIT or ROLLBACK; null to use the provider's own.</summary>
     public virtual string? BeginStatement => null;
 

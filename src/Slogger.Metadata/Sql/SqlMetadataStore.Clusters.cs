@@ -66,7 +66,7 @@ internal sealed partial class SqlMetadataStore
                         }
 
                         result = result.Successor(intervalMicroseconds, notBeforeMicroseconds);
-                        await InsertGridAsync(session, cluster, result, cancellation);
+                        await session.ExecuteAllAsync([InsertGrid(cluster, result)], cancellation);
                         return true;
                     },
                     cancellation);
@@ -84,13 +84,19 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<SlotOwners> SlotsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        // One statement, so the rows are of one revision.
-        List<(SlotRow Row, long Revision, long Count)> rows = await session.QueryAsync(
-            "SELECT s.first_slot, s.last_slot, s.shard, s.revision, c.partition_count "
-            + "FROM slogger_slots s INNER JOIN slogger_clusters c ON c.cluster = s.cluster WHERE s.cluster = @cluster",
-            r => (new SlotRow(new(new((int)r.GetInt64(0)), new((int)r.GetInt64(1))), new((int)r.GetInt64(2))), r.GetInt64(3), r.GetInt64(4)),
-            cancellation,
-            ("@cluster", cluster));
+        return OwnersOf(cluster, await session.QueryAsync(SlotsSql, SlotOf, cancellation, ("@cluster", cluster)));
+    }
+
+    // One statement, so the rows are of one revision.
+    private const string SlotsSql =
+        "SELECT s.first_slot, s.last_slot, s.shard, s.revision, c.partition_count "
+        + "FROM slogger_slots s INNER JOIN slogger_clusters c ON c.cluster = s.cluster WHERE s.cluster = @cluster";
+
+    private static (SlotRow Row, long Revision, long Count) SlotOf(DbDataReader row) =>
+        (new SlotRow(new(new((int)row.GetInt64(0)), new((int)row.GetInt64(1))), new((int)row.GetInt64(2))), row.GetInt64(3), row.GetInt64(4));
+
+    private static SlotOwners OwnersOf(string cluster, List<(SlotRow Row, long Revision, long Count)> rows)
+    {
         if (rows.Count == 0)
         {
             throw UnknownCluster(cluster);
@@ -117,10 +123,10 @@ internal sealed partial class SqlMetadataStore
                     ("@secret", NewSecret()),
                     ("@world_line", WorldLine.First.Number),
                     ("@now", NowMicroseconds));
-                await InsertWorldLineAsync(session, cluster, Cut.Uniform(WorldLine.First, settings.ShardCount, new(0)), 0, cancellation);
+                await session.ExecuteAllAsync([InsertWorldLine(cluster, Cut.Uniform(WorldLine.First, settings.ShardCount, new(0)), 0)], cancellation);
                 foreach (GridStretch stretch in settings.Grid)
                 {
-                    await InsertGridAsync(session, cluster, stretch, cancellation);
+                    await session.ExecuteAllAsync([InsertGrid(cluster, stretch)], cancellation);
                 }
 
                 // All rows from the start: a shard that never registered counts, as one that has nothing durable.
@@ -169,18 +175,16 @@ internal sealed partial class SqlMetadataStore
     }
 
     private static Task<List<GridStretch>> GridAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
-        session.QueryAsync(
-            "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version",
-            r => new GridStretch(new(r.GetInt64(0)), r.GetInt64(1), r.GetInt64(2)),
-            cancellation,
-            ("@cluster", cluster));
+        session.QueryAsync(GridSql, StretchOf, cancellation, ("@cluster", cluster));
 
-    private static Task InsertGridAsync(SqlSession session, string cluster, GridStretch stretch, CancellationToken cancellation) =>
-        session.ExecuteAsync(
-            "INSERT INTO slogger_grid (cluster, first_version, start_us, interval_us) VALUES (@cluster, @version, @start, @interval)",
-            cancellation,
-            ("@cluster", cluster),
-            ("@version", stretch.FirstVersion.Number),
-            ("@start", stretch.StartUs),
-            ("@interval", stretch.IntervalUs));
+    private const string GridSql = "SELECT first_version, start_us, interval_us FROM slogger_grid WHERE cluster = @cluster ORDER BY first_version";
+
+    private static GridStretch StretchOf(DbDataReader row) => new(new(row.GetInt64(0)), row.GetInt64(1), row.GetInt64(2));
+
+    private static SqlStatement InsertGrid(string cluster, GridStretch stretch) => new(
+        "INSERT INTO slogger_grid (cluster, first_version, start_us, interval_us) VALUES (@cluster, @version, @start, @interval)",
+        ("@cluster", cluster),
+        ("@version", stretch.FirstVersion.Number),
+        ("@start", stretch.StartUs),
+        ("@interval", stretch.IntervalUs));
 }

@@ -204,14 +204,13 @@ internal sealed partial class SqlMetadataStore
             ("@owners", owners)) == 1;
     }
 
+    private const string HeadSql =
+        "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
+        + "coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster";
+
     private static async Task<ClusterHead> HeadAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<ClusterHead> heads = await session.QueryAsync(
-            "SELECT shard_count, finder, world_line, cut_version, cut_versions, awaited_version, epoch_last, coordinator_epoch, coordinator_renewals, "
-            + "coordinator_address, secret, change_us FROM slogger_clusters WHERE cluster = @cluster",
-            HeadOf,
-            cancellation,
-            ("@cluster", cluster));
+        List<ClusterHead> heads = await session.QueryAsync(HeadSql, HeadOf, cancellation, ("@cluster", cluster));
         return heads.Count == 1 ? heads[0] : throw UnknownCluster(cluster);
     }
 

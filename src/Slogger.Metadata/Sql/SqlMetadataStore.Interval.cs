@@ -18,14 +18,17 @@ internal sealed partial class SqlMetadataStore
             async session =>
             {
                 GridState? state = null;
+                if (agreedUs == 0)
+                {
+                    // Nothing is changed.
+                    state = StateOf(await ProposalAsync(session, cluster, cancellation));
+                    return (await ShardAsync(session, cluster, shard, cancellation)).Epoch == expectedEpoch ? state : null;
+                }
+
                 await session.InTransactionAsync(
                     async () =>
                     {
-                        if (agreedUs > 0)
-                        {
-                            await LockClusterAsync(session, cluster, cancellation);
-                        }
-
+                        await LockClusterAsync(session, cluster, cancellation);
                         if ((await ShardAsync(session, cluster, shard, cancellation)).Epoch != expectedEpoch)
                         {
                             return false;
@@ -124,7 +127,7 @@ internal sealed partial class SqlMetadataStore
 
                         if (settled.Grid != before.Grid)
                         {
-                            await InsertGridAsync(session, cluster, settled.Grid.Stretches[^1], cancellation);
+                            await session.ExecuteAllAsync([InsertGrid(cluster, settled.Grid.Stretches[^1])], cancellation);
                         }
 
                         await WriteProposalAsync(session, cluster, settled, cancellation);

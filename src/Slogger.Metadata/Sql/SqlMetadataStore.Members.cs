@@ -66,7 +66,7 @@ internal sealed partial class SqlMetadataStore
         CheckedCluster(cluster);
         CheckShard(shard);
         return ChangeMembersAsync(
-            cluster, shard, async (session, _, members) => members.Leave(shard, await TableAsync(session, cluster, cancellation)), cancellation);
+            cluster, shard, async (session, _, members) => members.Leave(shard, (await TableAsync(session, cluster, cancellation)).Table), cancellation);
     }
 
     /// <inheritdoc />

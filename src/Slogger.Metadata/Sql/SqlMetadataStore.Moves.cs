@@ -21,9 +21,8 @@ internal sealed partial class SqlMetadataStore
             {
                 while (true)
                 {
-                    // Several statements: of one revision if nothing has changed between the first and the last.
-                    OwnershipTable table = await TableAsync(session, cluster, cancellation);
-                    if ((await SlotsAsync(session, cluster, cancellation)).Revision == table.Revision)
+                    (OwnershipTable table, bool isOfOneRevision) = await TableAsync(session, cluster, cancellation);
+                    if (isOfOneRevision)
                     {
                         return table;
                     }
@@ -165,7 +164,7 @@ internal sealed partial class SqlMetadataStore
     // Part of the transaction that starts a world-line.
     private static async Task RecoverOwnershipAsync(SqlSession session, string cluster, Cut branch, CancellationToken cancellation)
     {
-        OwnershipTable before = await TableAsync(session, cluster, cancellation);
+        (OwnershipTable before, _) = await TableAsync(session, cluster, cancellation);
         if (before.Moves.Length > 0)
         {
             await WriteAsync(session, cluster, before, before.Recover(branch.WorldLine, TextOf(branch).Lowest), cancellation);
@@ -181,7 +180,7 @@ internal sealed partial class SqlMetadataStore
                     async () =>
                     {
                         await LockClusterAsync(session, cluster, cancellation);
-                        OwnershipTable before = await TableAsync(session, cluster, cancellation);
+                        (OwnershipTable before, _) = await TableAsync(session, cluster, cancellation);
                         (result, OwnershipTable? after) = await change(session, before);
                         if (after is not null)
                         {
@@ -195,16 +194,28 @@ internal sealed partial class SqlMetadataStore
             },
             cancellation);
 
-    private static async Task<OwnershipTable> TableAsync(SqlSession session, string cluster, CancellationToken cancellation)
+    private const string MovesSql =
+        "SELECT move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision FROM slogger_moves "
+        + "WHERE cluster = @cluster ORDER BY move_id";
+
+    // Several statements: of one revision if nothing has changed between the first and the last, as under the cluster's lock.
+    private static async Task<(OwnershipTable Table, bool IsOfOneRevision)> TableAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        SlotOwners owners = await SlotsAsync(session, cluster, cancellation);
-        List<SlotMove> moves = await session.QueryAsync(
-            "SELECT move_id, slots, from_shard, to_shard, state, boundary_version, landed_version, revision FROM slogger_moves "
-            + "WHERE cluster = @cluster ORDER BY move_id",
-            r => MoveOf(cluster, r),
+        List<(SlotRow Row, long Revision, long Count)> slots = [];
+        List<SlotMove> moves = [];
+        List<ClusterHead> heads = [];
+        long last = 0;
+        await session.QueryAllAsync(
+            [
+                new(SlotsSql, r => slots.Add(SlotOf(r))),
+                new(MovesSql, r => moves.Add(MoveOf(cluster, r))),
+                new(HeadSql, r => heads.Add(HeadOf(r))),
+                new(SlotsSql, r => last = Math.Max(last, SlotOf(r).Revision)),
+            ],
             cancellation,
             ("@cluster", cluster));
-        return new(owners.Revision, (await HeadAsync(session, cluster, cancellation)).Cut.Cut.WorldLine, owners.Map, [.. moves]);
+        SlotOwners owners = OwnersOf(cluster, slots);
+        return heads is [ClusterHead head] ? (new(owners.Revision, head.Cut.Cut.WorldLine, owners.Map, [.. moves]), owners.Revision == new MapRevision(last)) : throw UnknownCluster(cluster);
     }
 
     // The rows of the map are few, and change rarely: all anew.

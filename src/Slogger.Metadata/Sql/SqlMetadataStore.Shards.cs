@@ -167,13 +167,11 @@ internal sealed partial class SqlMetadataStore
         }
     }
 
+    private const string ShardRowsSql = $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard";
+
     private static async Task<List<ShardRecord>> ShardRowsAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<ShardRecord> rows = await session.QueryAsync(
-            $"SELECT {ShardColumns} FROM slogger_shards WHERE cluster = @cluster ORDER BY shard",
-            ShardOf,
-            cancellation,
-            ("@cluster", cluster));
+        List<ShardRecord> rows = await session.QueryAsync(ShardRowsSql, ShardOf, cancellation, ("@cluster", cluster));
         return rows.Count > 0 ? rows : throw UnknownCluster(cluster);
     }
 

@@ -1,6 +1,7 @@
 // What a site is, and what its backup's streams are: SiteState has the rules. A site that is not the primary has no owners of shards: what a proxy of before still
 // says is refused by the same comparisons as that of any deposed owner, and no shard is taken there (I6).
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
@@ -26,14 +27,15 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
-    public Task<TakenStream> TakeStreamAsync(string cluster, ShardId stream, CancellationToken cancellation = default)
+    public Task<TakenStreams> TakeStreamsAsync(string cluster, ShardId shard, int sources = 0, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);
-        CheckShard(stream);
+        CheckShard(shard);
+        ArgumentOutOfRangeException.ThrowIfNegative(sources);
         return connection.RunAsync(
             async session =>
             {
-                TakenStream taken = default;
+                TakenStreams taken = default;
                 await session.InTransactionAsync(
                     async () =>
                     {
@@ -43,7 +45,8 @@ internal sealed partial class SqlMetadataStore
                         {
                             List<ShardRecord> shards = await ShardRowsAsync(session, cluster, cancellation);
                             if (shards.Any(s => s.Epoch > 0)) { throw NeverABackup(cluster); }
-                            site = SiteState.BackupOf(shards.Count, SiteEpoch.First);
+                            site = SiteState.BackupOf(sources > 0 ? sources : shards.Count, shards.Count, SiteEpoch.First);
+                            if (!site.Layout.IsPlain && (await SettingsAsync(session, cluster, cancellation))!.Partitions.Kind != PartitionKind.Hash) { throw OtherNumberOfRanges(cluster, site); }
                         }
 
                         switch (site.Role)
@@ -55,9 +58,10 @@ internal sealed partial class SqlMetadataStore
                                 return site.Final is null ? throw NeverABackup(cluster) : false;
                         }
 
-                        if (stream.Number >= site.Streams.Length) { throw UnknownShard(cluster, stream); }
+                        if (sources > 0 && sources != site.Sources) { throw OtherPrimary(cluster, site, sources); }
+                        if (shard.Number >= site.Shards) { throw UnknownShard(cluster, shard); }
                         long owner = await NextEpochAsync(session, cluster, cancellation);
-                        site = site.TakeStream(stream, owner);
+                        site = site.TakeShard(shard, owner);
                         await WriteSiteAsync(session, cluster, before, site, cancellation);
                         taken = new(site, owner);
                         return true;
@@ -90,35 +94,41 @@ internal sealed partial class SqlMetadataStore
                         await LockClusterAsync(session, cluster, cancellation);
                         SiteState before = await SiteAsync(session, cluster, cancellation), site = before;
                         string? refused = null;
-                        bool isAny = false;
+                        List<ReadyStream> opened = [];
                         foreach (ReadyStream ready in streams)
                         {
-                            (SiteState? after, string? error) = ready.Stream.Number < site.Streams.Length && site.Streams[ready.Stream.Number].Owner == ready.Owner
-                                ? site.Open(number, ready.Stream)
+                            (SiteState? after, string? error) = ready.Stream.Number < before.Streams.Length && before.Streams[ready.Stream.Number].Owner == ready.Owner
+                                ? before.Open(number, ready.Stream)
                                 : new(null, $"stream {ready.Stream} is received by another process");
-                            // Its row is its own from here on, unless somebody has taken the shard as that of a primary.
-                            if (after is not null && await session.ExecuteAsync(
+                            refused ??= error;
+                            if (after is not null) { opened.Add(ready); }
+                        }
+
+                        // With the last of its streams a shard's row is its process's from here on, unless somebody has taken the shard as that of a primary.
+                        SiteState then = opened.Aggregate(before, (s, r) => s.Open(number, r.Stream).After ?? s);
+                        ReadyStream[] whole = [.. opened.Where(r => then.IsShardOpen(r.Stream)).DistinctBy(r => then.ShardOf(r.Stream.Number))];
+                        IReadOnlyList<int> rows = await session.ExecuteAllAsync(
+                            [.. whole.Select(r => new SqlStatement(
                                 "UPDATE slogger_shards SET epoch = @epoch, owner = @owner, agreed_us = 0, entered = @entered WHERE cluster = @cluster AND shard = @shard AND epoch <= @epoch",
-                                cancellation,
-                                ("@epoch", ready.Owner),
-                                ("@owner", ready.Name),
+                                ("@epoch", r.Owner),
+                                ("@owner", r.Name),
                                 ("@entered", number.FirstWorldLine.Number),
                                 ("@cluster", cluster),
-                                ("@shard", (long)ready.Stream.Number)) == 0)
-                            {
-                                (after, error) = (null, $"shard {ready.Stream} has been taken by another process");
-                            }
-
-                            refused ??= error;
-                            isAny |= after is not null;
-                            site = after ?? site;
+                                ("@shard", (long)then.ShardOf(r.Stream.Number))))],
+                            cancellation);
+                        HashSet<int> taken = [.. whole.Zip(rows).Where(w => w.Second == 0).Select(w => then.ShardOf(w.First.Stream.Number))];
+                        foreach (ReadyStream ready in opened)
+                        {
+                            int shard = then.ShardOf(ready.Stream.Number);
+                            if (taken.Contains(shard)) { refused ??= $"shard {shard} has been taken by another process"; }
+                            // The last one makes the site the primary: each on top of those before.
+                            else { site = site.Open(number, ready.Stream).After ?? site; }
                         }
 
                         answer = new(site, refused is null ? null : $"Cluster \"{cluster}\": {refused}.");
-                        if (!isAny) { return false; }
+                        if (opened.All(r => taken.Contains(then.ShardOf(r.Stream.Number)))) { return false; }
                         // Who looks for changes of the owners sees one.
-                        await NextEpochAsync(session, cluster, cancellation);
-                        await WriteSiteAsync(session, cluster, before, site, cancellation);
+                        await WriteSiteAsync(session, cluster, before, site, cancellation, NextEpoch(cluster));
                         return true;
                     },
                     cancellation);
@@ -129,9 +139,11 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<long> NextEpochAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        await session.ExecuteAsync("UPDATE slogger_clusters SET epoch_last = epoch_last + 1 WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+        await session.ExecuteAllAsync([NextEpoch(cluster)], cancellation);
         return (await session.QueryAsync("SELECT epoch_last FROM slogger_clusters WHERE cluster = @cluster", r => r.GetInt64(0), cancellation, ("@cluster", cluster)))[0];
     }
+
+    private static SqlStatement NextEpoch(string cluster) => new("UPDATE slogger_clusters SET epoch_last = epoch_last + 1 WHERE cluster = @cluster", ("@cluster", cluster));
 
     /// <inheritdoc />
     public Task<SiteAnswer> DecideFailoverAsync(
@@ -144,7 +156,7 @@ internal sealed partial class SqlMetadataStore
             site => site.Decide(number, final),
             async (session, before, _) =>
             {
-                if (before.Final is null) { await BeginAtFinalAsync(session, cluster, number, final, lineage, cancellation); }
+                if (before.Final is null) { await BeginAtFinalAsync(session, cluster, before.Shards, number, final, lineage, cancellation); }
             },
             cancellation);
     }
@@ -215,40 +227,38 @@ internal sealed partial class SqlMetadataStore
 
     private static async Task<SiteState> SiteAsync(SqlSession session, string cluster, CancellationToken cancellation)
     {
-        List<SiteState> rows = await session.QueryAsync(
-            "SELECT epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off FROM slogger_sites WHERE cluster = @cluster",
-            r => new SiteState(new(r.GetInt64(0)), (SiteRole)r.GetInt64(1), [], r.GetInt64(2) == 0 ? null : PointOf(r, 2))
+        List<(SiteState Site, StreamState? Stream)> rows = await session.QueryAsync(
+            "SELECT s.epoch, s.role, s.final_world_line, s.final_version, s.hand_over, s.hand_over_world_line, s.hand_over_version, s.called_off, s.sources, s.shards, "
+            + "t.generation, t.phase, t.sender_site, t.sender_epoch, t.sender_incarnation, t.owner_epoch, t.is_lost, t.is_open "
+            + "FROM slogger_sites s LEFT JOIN slogger_streams t ON t.cluster = s.cluster WHERE s.cluster = @cluster ORDER BY t.stream",
+            r => (new SiteState(new(r.GetInt64(0)), (SiteRole)r.GetInt64(1), [], r.GetInt64(2) == 0 ? null : PointOf(r, 2))
             {
                 HandOver = new(r.GetInt64(4), r.GetInt64(5) == 0 ? null : PointOf(r, 5)),
                 CalledOff = r.GetInt64(7),
-            },
+                Layout = new((int)r.GetInt64(8), (int)r.GetInt64(9)),
+            }, r.IsDBNull(10) ? null as StreamState? : new StreamState(
+                r.GetInt64(10), (StreamPhase)r.GetInt64(11), new(new(r.GetInt64(12)), r.GetInt64(13), r.GetInt64(14)), r.GetInt64(15), r.GetInt64(16) != 0, r.GetInt64(17) != 0)),
             cancellation,
             ("@cluster", cluster));
-        if (rows.Count == 0) { return SiteState.Alone; }
-        List<StreamState> streams = await session.QueryAsync(
-            "SELECT generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open FROM slogger_streams WHERE cluster = @cluster ORDER BY stream",
-            r => new StreamState(
-                r.GetInt64(0), (StreamPhase)r.GetInt64(1), new(new(r.GetInt64(2)), r.GetInt64(3), r.GetInt64(4)), r.GetInt64(5), r.GetInt64(6) != 0, r.GetInt64(7) != 0),
-            cancellation,
-            ("@cluster", cluster));
-        return rows[0] with { Streams = [.. streams] };
+        return rows.Count == 0 ? SiteState.Alone : rows[0].Site with { Streams = [.. rows.Select(r => r.Stream).OfType<StreamState>()] };
     }
 
     // Only what has changed: a failover waits for each statement.
-    private static async Task WriteSiteAsync(SqlSession session, string cluster, SiteState before, SiteState after, CancellationToken cancellation)
+    private static async Task WriteSiteAsync(SqlSession session, string cluster, SiteState before, SiteState after, CancellationToken cancellation, params IEnumerable<SqlStatement> also)
     {
+        List<SqlStatement> statements = [.. also];
         if (before == SiteState.Alone || after with { Streams = before.Streams } != before)
         {
-            bool isNew = await session.ExecuteAsync(
+            var update = new SqlStatement(
                 "UPDATE slogger_sites SET epoch = @epoch, role = @role, final_world_line = @world_line, final_version = @version, hand_over = @hand_over, "
-                + "hand_over_world_line = @offered_world_line, hand_over_version = @offered_version, called_off = @called_off WHERE cluster = @cluster",
-                cancellation,
-                Row()) == 0;
-            if (isNew)
+                + "hand_over_world_line = @offered_world_line, hand_over_version = @offered_version, called_off = @called_off, sources = @sources, shards = @shards WHERE cluster = @cluster",
+                Row());
+            if (before != SiteState.Alone) { statements.Add(update); }
+            else if (await session.ExecuteAsync(update.Sql, cancellation, update.Parameters) == 0)
             {
                 await session.ExecuteAsync(
-                    "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) "
-                    + "VALUES (@cluster, @epoch, @role, @world_line, @version, @hand_over, @offered_world_line, @offered_version, @called_off)",
+                    "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off, sources, shards) "
+                    + "VALUES (@cluster, @epoch, @role, @world_line, @version, @hand_over, @offered_world_line, @offered_version, @called_off, @sources, @shards)",
                     cancellation,
                     Row());
             }
@@ -256,8 +266,7 @@ internal sealed partial class SqlMetadataStore
 
         if (after.Streams.Length < before.Streams.Length)
         {
-            await session.ExecuteAsync(
-                "DELETE FROM slogger_streams WHERE cluster = @cluster AND stream >= @count", cancellation, ("@cluster", cluster), ("@count", (long)after.Streams.Length));
+            statements.Add(new("DELETE FROM slogger_streams WHERE cluster = @cluster AND stream >= @count", ("@cluster", cluster), ("@count", (long)after.Streams.Length)));
         }
 
         for (int s = 0; s < after.Streams.Length; s++)
@@ -265,13 +274,12 @@ internal sealed partial class SqlMetadataStore
             StreamState stream = after.Streams[s];
             bool isKnown = s < before.Streams.Length;
             if (isKnown && stream == before.Streams[s]) { continue; }
-            await session.ExecuteAsync(
+            statements.Add(new(
                 isKnown
                     ? "UPDATE slogger_streams SET generation = @generation, phase = @phase, sender_site = @site, sender_epoch = @epoch, sender_incarnation = @incarnation, "
                         + "owner_epoch = @owner, is_lost = @is_lost, is_open = @is_open WHERE cluster = @cluster AND stream = @stream"
                     : "INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) "
                         + "VALUES (@cluster, @stream, @generation, @phase, @site, @epoch, @incarnation, @owner, @is_lost, @is_open)",
-                cancellation,
                 ("@cluster", cluster),
                 ("@stream", (long)s),
                 ("@generation", stream.Generation),
@@ -281,8 +289,10 @@ internal sealed partial class SqlMetadataStore
                 ("@incarnation", stream.Newest.Incarnation),
                 ("@owner", stream.Owner),
                 ("@is_lost", stream.IsLost ? 1L : 0L),
-                ("@is_open", stream.IsOpen ? 1L : 0L));
+                ("@is_open", stream.IsOpen ? 1L : 0L)));
         }
+
+        await session.ExecuteAllAsync(statements, cancellation);
 
         (string, object)[] Row() =>
         [
@@ -295,6 +305,8 @@ internal sealed partial class SqlMetadataStore
             ("@offered_world_line", after.HandOver.Cut?.WorldLine.Number ?? 0),
             ("@offered_version", after.HandOver.Cut?.Version.Number ?? 0),
             ("@called_off", after.CalledOff),
+            ("@sources", (long)after.Layout.Sources),
+            ("@shards", (long)after.Layout.Shards),
         ];
     }
 
@@ -313,22 +325,21 @@ internal sealed partial class SqlMetadataStore
 
     // The cluster as its other site has left it, in the first world-line of this one's rule: it branches at the final watermark.
     private async Task BeginAtFinalAsync(
-        SqlSession session, string cluster, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation)
+        SqlSession session, string cluster, int shards, SiteEpoch number, WorldPoint final, IReadOnlyList<WorldPoint> lineage, CancellationToken cancellation)
     {
-        int shards = (await ShardRowsAsync(session, cluster, cancellation)).Count;
         HashSet<WorldLine> known = [.. (await WorldLinesAsync(session, cluster, cancellation)).Select(l => l.WorldLine)];
-        foreach (WorldPoint line in lineage.Where(l => l <= final && known.Add(l.WorldLine)))
-        {
-            await InsertWorldLineAsync(session, cluster, Cut.Uniform(line.WorldLine, shards, line.Version), 0, cancellation);
-        }
-
-        Cut branch = Cut.Uniform(number.FirstWorldLine, shards, final.Version);
-        await WriteBranchAsync(session, cluster, branch, cancellation);
-        await InsertWorldLineAsync(session, cluster, branch, 0, cancellation);
         // The other site's versions went by its own grid, and where that stood against this one's nobody knows.
         GridStretch before = (await GridAsync(session, cluster, cancellation))[^1];
-        await session.ExecuteAsync("DELETE FROM slogger_grid WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
-        await InsertGridAsync(session, cluster, new(final.Version.Next, NowMicroseconds, before.IntervalUs), cancellation);
+        Cut branch = Cut.Uniform(number.FirstWorldLine, shards, final.Version);
+        await session.ExecuteAllAsync(
+            [
+                .. lineage.Where(l => l <= final && known.Add(l.WorldLine)).Select(l => InsertWorldLine(cluster, Cut.Uniform(l.WorldLine, shards, l.Version), 0)),
+                .. WriteBranch(cluster, branch),
+                InsertWorldLine(cluster, branch, 0),
+                new("DELETE FROM slogger_grid WHERE cluster = @cluster", ("@cluster", cluster)),
+                InsertGrid(cluster, new(final.Version.Next, NowMicroseconds, before.IntervalUs)),
+            ],
+            cancellation);
     }
 
     // One that hands over still has to commit what it has answered.
@@ -346,6 +357,12 @@ internal sealed partial class SqlMetadataStore
 
     private static MetadataException Deposed(string cluster, SiteState site) =>
         new($"Cluster \"{cluster}\": another site has taken over (epoch {site.Epoch}), and nothing is served here any more. Make this site its backup: slogger seed.");
+
+    private static MetadataException OtherPrimary(string cluster, SiteState site, int sources) =>
+        new($"Cluster \"{cluster}\": this backup of {site.Shards} shards was made for a primary of {site.Sources}, not of {sources}: leave --primary-shards out, or make the backup anew with metadata and data directories of its own.");
+
+    private static MetadataException OtherNumberOfRanges(string cluster, SiteState site) =>
+        new($"Cluster \"{cluster}\": its keys fall into ranges (--partitions), and only hash slots can be divided among another number of shards than the primary has: give the backup --shards {site.Sources}, as the primary, and leave --primary-shards out.");
 
     private static MetadataException NeverABackup(string cluster) =>
         new($"Cluster \"{cluster}\" serves, and was never a backup: start its processes with slogger serve, or give the backup metadata of its own (--metadata), or the cluster another name.");

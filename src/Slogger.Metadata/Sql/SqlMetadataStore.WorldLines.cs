@@ -1,7 +1,9 @@
 // World-lines, and the places in replication streams that stand for points of history.
+using System.Data.Common;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -44,6 +46,34 @@ internal sealed partial class SqlMetadataStore
             {
                 List<WorldLineRecord> rows = await WorldLinesAsync(session, cluster, cancellation);
                 return rows.Count > 0 ? rows : throw UnknownCluster(cluster);
+            },
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task<ClusterSnapshot> SnapshotAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                List<ClusterHead> heads = [];
+                List<ShardRecord> shards = [];
+                List<WorldLineRecord> lines = [];
+                List<GridStretch> stretches = [];
+                // The cut first, and what is proposed: claims, and the stretch that a proposal has made, may be of a later moment, never of an earlier one.
+                await session.QueryAllAsync(
+                    [
+                        new(HeadSql, r => heads.Add(HeadOf(r))),
+                        new(ShardRowsSql, r => shards.Add(ShardOf(r))),
+                        new(WorldLinesSql, r => lines.Add(WorldLineOf(r))),
+                        new(GridSql, r => stretches.Add(StretchOf(r))),
+                    ],
+                    cancellation,
+                    ("@cluster", cluster));
+                return heads is [ClusterHead head] && shards.Count > 0 && lines.Count > 0
+                    ? new ClusterSnapshot([.. shards.Select(s => Raised(s, head.Cut))], head.Cut, lines, new(stretches, head.ChangeUs))
+                    : throw UnknownCluster(cluster);
             },
             cancellation);
     }
@@ -132,8 +162,7 @@ internal sealed partial class SqlMetadataStore
         }
 
         Cut branch = new(next, (await ProvedAsync(session, cluster, head, shard, durable, row, cancellation)).Versions);
-        await WriteBranchAsync(session, cluster, branch, cancellation);
-        await InsertWorldLineAsync(session, cluster, branch, epoch, cancellation);
+        await session.ExecuteAllAsync([.. WriteBranch(cluster, branch), InsertWorldLine(cluster, branch, epoch)], cancellation);
         await RecoverOwnershipAsync(session, cluster, branch, cancellation);
         return new(WorldLineOutcome.Started, new(next, branch.Of(shard)));
     }
@@ -173,42 +202,42 @@ internal sealed partial class SqlMetadataStore
         return grid.Current;
     }
 
-    private static async Task WriteBranchAsync(SqlSession session, string cluster, Cut branch, CancellationToken cancellation)
+    private static IReadOnlyList<SqlStatement> WriteBranch(string cluster, Cut branch)
     {
         (Version lowest, string versions) = TextOf(branch);
-        await session.ExecuteAsync(
-            "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE cluster = @cluster",
-            cancellation,
-            ("@world_line", branch.WorldLine.Number),
-            ("@version", lowest.Number),
-            ("@cluster", cluster));
+        List<SqlStatement> statements =
+        [
+            new(
+                "UPDATE slogger_shards SET world_line = @world_line, cut_version = @version, floor_version = @version WHERE cluster = @cluster",
+                ("@world_line", branch.WorldLine.Number),
+                ("@version", lowest.Number),
+                ("@cluster", cluster)),
+        ];
         for (int i = 0; versions.Length > 0 && i < branch.ShardCount; i++)
         {
-            await session.ExecuteAsync(
+            statements.Add(new(
                 "UPDATE slogger_shards SET cut_version = @version, floor_version = @version WHERE cluster = @cluster AND shard = @shard",
-                cancellation,
                 ("@version", branch.Versions[i].Number),
                 ("@cluster", cluster),
-                ("@shard", (long)i));
+                ("@shard", (long)i)));
         }
 
-        await session.ExecuteAsync(
+        statements.Add(new(
             "UPDATE slogger_clusters SET world_line = @world_line, cut_version = @version, cut_versions = @versions_list WHERE cluster = @cluster",
-            cancellation,
             ("@world_line", branch.WorldLine.Number),
             ("@version", lowest.Number),
             ("@versions_list", versions),
-            ("@cluster", cluster));
-        await session.ExecuteAsync("DELETE FROM slogger_precedence WHERE cluster = @cluster", cancellation, ("@cluster", cluster));
+            ("@cluster", cluster)));
+        statements.Add(new("DELETE FROM slogger_precedence WHERE cluster = @cluster", ("@cluster", cluster)));
+        return statements;
     }
 
-    private async Task InsertWorldLineAsync(SqlSession session, string cluster, Cut branch, long epoch, CancellationToken cancellation)
+    private SqlStatement InsertWorldLine(string cluster, Cut branch, long epoch)
     {
         (Version lowest, string versions) = TextOf(branch);
-        await session.ExecuteAsync(
+        return new(
             "INSERT INTO slogger_world_lines (cluster, world_line, branch_version, branch_versions, epoch, started_us) "
             + "VALUES (@cluster, @world_line, @version, @versions_list, @epoch, @now)",
-            cancellation,
             ("@cluster", cluster),
             ("@world_line", branch.WorldLine.Number),
             ("@version", lowest.Number),
@@ -219,17 +248,17 @@ internal sealed partial class SqlMetadataStore
 
     private static Task<List<WorldLineRecord>> WorldLinesAsync(
         SqlSession session, string cluster, CancellationToken cancellation) =>
-        session.QueryAsync(
-            "SELECT world_line, branch_version, epoch, started_us, branch_versions FROM slogger_world_lines "
-            + "WHERE cluster = @cluster ORDER BY world_line",
-            r => new WorldLineRecord(
-                new(r.GetInt64(0)),
-                new(r.GetInt64(1)),
-                r.GetInt64(2),
-                DateTimeOffset.UnixEpoch.AddTicks(r.GetInt64(3) * TimeSpan.TicksPerMicrosecond))
-            { ByShard = CutOf(new(r.GetInt64(0)), r.GetString(4)) },
-            cancellation,
-            ("@cluster", cluster));
+        session.QueryAsync(WorldLinesSql, WorldLineOf, cancellation, ("@cluster", cluster));
+
+    private const string WorldLinesSql =
+        "SELECT world_line, branch_version, epoch, started_us, branch_versions FROM slogger_world_lines "
+        + "WHERE cluster = @cluster ORDER BY world_line";
+
+    private static WorldLineRecord WorldLineOf(DbDataReader row) =>
+        new(new(row.GetInt64(0)), new(row.GetInt64(1)), row.GetInt64(2), DateTimeOffset.UnixEpoch.AddTicks(row.GetInt64(3) * TimeSpan.TicksPerMicrosecond))
+        {
+            ByShard = CutOf(new(row.GetInt64(0)), row.GetString(4)),
+        };
 
     // False when it is there already.
     private async Task<bool> InsertOriginAsync(

@@ -56,4 +56,13 @@ internal static partial class SqlSchema
             PRIMARY KEY (cluster, shard))
         """,
     ];
+
+    private static readonly string[] StreamLayoutsShape = ["SELECT sources, shards FROM slogger_sites WHERE 1 = 0"];
+
+    // sources, shards: StreamLayout, of a backup with another number of shards than its primary; else 0.
+    private static IReadOnlyList<string> StreamLayouts(SqlDialect dialect) =>
+    [
+        "ALTER TABLE slogger_sites ADD sources BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_sites ADD shards BIGINT DEFAULT 0 NOT NULL",
+    ];
 }

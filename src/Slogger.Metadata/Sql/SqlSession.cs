@@ -5,12 +5,19 @@ using System.Data.Common;
 
 namespace Slogger.Metadata.Sql;
 
+/// <summary>A statement that changes rows.</summary>
+internal readonly record struct SqlStatement(string Sql, params (string Name, object Value)[] Parameters);
+
+/// <summary>A query, and who takes its rows.</summary>
+internal readonly record struct SqlQuery(string Sql, Action<DbDataReader> Row);
+
 internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : IAsyncDisposable
 {
     /// <summary>How the names of text parameters end that may be longer than any column of a bounded type.</summary>
     public const string Unbounded = "_list";
 
     private readonly Dictionary<string, DbCommand> commands = new(StringComparer.Ordinal);
+    private readonly Dictionary<string, DbBatch> batches = new(StringComparer.Ordinal);
     private DbTransaction? transaction;
     private bool suspect;
 
@@ -116,6 +123,40 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         return await command.ExecuteNonQueryAsync(cancellation);
     }
 
+    /// <summary>Runs statements one after the other, in one exchange with the database where it can, and says how many rows each has changed.</summary>
+    public async Task<IReadOnlyList<int>> ExecuteAllAsync(IReadOnlyList<SqlStatement> statements, CancellationToken cancellation)
+    {
+        List<int> rows = [];
+        if (!dialect.Batches || statements.Count == 0)
+        {
+            foreach (SqlStatement statement in statements)
+            {
+                rows.Add(await ExecuteAsync(statement.Sql, cancellation, statement.Parameters));
+            }
+
+            return rows;
+        }
+
+        await using DbBatch batch = connection.CreateBatch();
+        batch.Transaction = transaction;
+        foreach (SqlStatement statement in statements)
+        {
+            DbBatchCommand command = batch.CreateBatchCommand();
+            command.CommandText = statement.Sql;
+            foreach ((string name, object value) in statement.Parameters)
+            {
+                command.Parameters.Add(Parameter(command.CreateParameter(), name, value));
+            }
+
+            batch.BatchCommands.Add(command);
+        }
+
+        // Not prepared: that would be another exchange, and what is done so is done rarely. One alone, too: so all of this is compiled when a process has taken its stream.
+        await batch.ExecuteNonQueryAsync(cancellation);
+        rows.AddRange(batch.BatchCommands.Select(c => c.RecordsAffected));
+        return rows;
+    }
+
     /// <summary>Runs a query and reads all its rows.</summary>
     public async Task<List<T>> QueryAsync<T>(
         string sql, Func<DbDataReader, T> map, CancellationToken cancellation, params (string Name, object Value)[] parameters)
@@ -129,6 +170,85 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         }
 
         return rows;
+    }
+
+    /// <summary>Runs queries of the same parameters one after the other, in one exchange with the database where it can, and reads all their rows.</summary>
+    public async Task QueryAllAsync(IReadOnlyList<SqlQuery> queries, CancellationToken cancellation, params (string Name, object Value)[] parameters)
+    {
+        if (!dialect.Batches)
+        {
+            foreach (SqlQuery query in queries)
+            {
+                await QueryAsync(
+                    query.Sql,
+                    row =>
+                    {
+                        query.Row(row);
+                        return true;
+                    },
+                    cancellation,
+                    parameters);
+            }
+
+            return;
+        }
+
+        DbBatch batch = await BatchAsync(queries, parameters, cancellation);
+        await using DbDataReader reader = await batch.ExecuteReaderAsync(cancellation);
+        foreach (SqlQuery query in queries)
+        {
+            while (await reader.ReadAsync(cancellation))
+            {
+                query.Row(reader);
+            }
+
+            await reader.NextResultAsync(cancellation);
+        }
+    }
+
+    private async Task<DbBatch> BatchAsync(IReadOnlyList<SqlQuery> queries, (string Name, object Value)[] parameters, CancellationToken cancellation)
+    {
+        string text = string.Join(';', queries.Select(q => q.Sql));
+        if (batches.TryGetValue(text, out DbBatch? batch))
+        {
+            foreach (DbBatchCommand command in batch.BatchCommands)
+            {
+                for (int i = 0; i < parameters.Length; i++)
+                {
+                    command.Parameters[i].Value = parameters[i].Value;
+                }
+            }
+
+            batch.Transaction = transaction;
+            return batch;
+        }
+
+        batch = connection.CreateBatch();
+        batch.Transaction = transaction;
+        foreach (SqlQuery query in queries)
+        {
+            DbBatchCommand command = batch.CreateBatchCommand();
+            command.CommandText = query.Sql;
+            foreach ((string name, object value) in parameters)
+            {
+                command.Parameters.Add(Parameter(command.CreateParameter(), name, value));
+            }
+
+            batch.BatchCommands.Add(command);
+        }
+
+        try
+        {
+            await batch.PrepareAsync(cancellation);
+        }
+        catch
+        {
+            await batch.DisposeAsync();
+            throw;
+        }
+
+        batches.Add(text, batch);
+        return batch;
     }
 
     private async ValueTask<DbCommand> CommandAsync(
@@ -149,17 +269,7 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         command.Transaction = transaction;
         foreach ((string name, object value) in parameters)
         {
-            DbParameter parameter = command.CreateParameter();
-            parameter.ParameterName = name;
-            parameter.Value = value;
-            parameter.DbType = value switch
-            {
-                long => DbType.Int64,
-                string => DbType.String,
-                _ => throw new ArgumentException($"A parameter of type {value.GetType()} is not foreseen.", nameof(parameters)),
-            };
-            dialect.Refine(parameter);
-            command.Parameters.Add(parameter);
+            command.Parameters.Add(Parameter(command.CreateParameter(), name, value));
         }
 
         if (dialect.PreparesCommands)
@@ -179,6 +289,20 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
         return command;
     }
 
+    private DbParameter Parameter(DbParameter parameter, string name, object value)
+    {
+        parameter.ParameterName = name;
+        parameter.Value = value;
+        parameter.DbType = value switch
+        {
+            long => DbType.Int64,
+            string => DbType.String,
+            _ => throw new ArgumentException($"A parameter of type {value.GetType()} is not foreseen.", nameof(value)),
+        };
+        dialect.Refine(parameter);
+        return parameter;
+    }
+
     private DbCommand NewCommand(string sql)
     {
         DbCommand command = connection.CreateCommand();
@@ -193,7 +317,13 @@ internal sealed class SqlSession(DbConnection connection, SqlDialect dialect) : 
             await command.DisposeAsync();
         }
 
+        foreach (DbBatch batch in batches.Values)
+        {
+            await batch.DisposeAsync();
+        }
+
         commands.Clear();
+        batches.Clear();
         if (!IsGood)
         {
             dialect.Discard(connection);

@@ -1,5 +1,7 @@
 // Small files that must be whole or absent after a crash: written aside, synced, renamed, and the directory synced too.
 using System.Runtime.InteropServices;
+using System.Text.Json;
+using System.Text.Json.Serialization.Metadata;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -26,6 +28,25 @@ internal static partial class DurableFile
 
         File.Move(aside, path, overwrite: true);
         SyncDirectory(Path.GetDirectoryName(path)!);
+    }
+
+    /// <summary>As <see cref="Write"/>, of a value as JSON.</summary>
+    public static void WriteJson<T>(string path, T value, JsonTypeInfo<T> type) => Write(path, JsonSerializer.SerializeToUtf8Bytes(value, type));
+
+    /// <summary>What was written; null: there is no such file.</summary>
+    /// <exception cref="IOException">The disk refused.</exception>
+    /// <exception cref="InvalidDataException">It is damaged.</exception>
+    public static T? ReadJson<T>(string path, JsonTypeInfo<T> type) where T : class
+    {
+        if (!File.Exists(path)) { return null; }
+        try
+        {
+            return JsonSerializer.Deserialize(File.ReadAllBytes(path), type);
+        }
+        catch (JsonException e)
+        {
+            throw new InvalidDataException($"{path} is damaged: {e.Message}", e);
+        }
     }
 
     private static void SyncDirectory(string path)

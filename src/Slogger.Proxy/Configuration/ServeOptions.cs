@@ -136,6 +136,9 @@ public sealed record ServeOptions
     /// </summary>
     public long LogBudgetBytes { get; init; } = 4L << 30;
 
+    /// <summary>Size of a file of the version log, in bytes. Not to be chosen by people.</summary>
+    internal int LogSegmentBytes { get; init; } = 64 << 20;
+
     /// <summary>Where clients and other proxies reach this one: a TCP address. Default: null, the first TCP address that it listens
     /// on, which will not do in a cluster of several shards if it stands for every interface.</summary>
     public ListenAddress? Announce { get; init; }

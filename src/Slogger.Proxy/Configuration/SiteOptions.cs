@@ -8,8 +8,8 @@ namespace Slogger.Proxy.Configuration;
 /// <summary>Options of two sites. Without any the cluster is alone.</summary>
 public sealed record SiteOptions
 {
-    /// <summary>The backup's process for this shard: what it receives. Default: null, nothing is shipped.</summary>
-    public ListenAddress? Backup { get; init; }
+    /// <summary>The backup's process for this shard; those whose slots it has, if the backup has another number of shards. Default: none, nothing is shipped.</summary>
+    public ImmutableArray<ListenAddress> Backups { get; init; } = [];
 
     /// <summary>What happens when the log kept for the backup is at <see cref="BackupBudgetBytes"/>. Default: stall, clients' writes wait for the backup.</summary>
     public BudgetChoice OnBackupLag { get; init; } = BudgetChoice.Stall;
@@ -47,11 +47,17 @@ public sealed record SiteOptions
     /// <summary>Authorities (PEM) that a peer's certificate must come from, in both directions. Default: null: callers need none, and servers one that this machine trusts.</summary>
     public string? CaFile { get; init; }
 
+    /// <summary>At a backup: how many shards the primary has. Default: 0, as many as this site, or as was said when the backup was made.</summary>
+    public int PrimaryShards { get; init; }
+
     /// <summary>Who tells the watermark, at a backup. Default: null, the process of shard 0.</summary>
     public ListenAddress? Watermark { get; init; }
 
+    /// <summary>Whether a backup's process rehearses a failover. Default: true; it needs a redis-server program to do so.</summary>
+    public bool Rehearses { get; init; } = true;
+
     /// <summary>Every address that is listened on or connected to.</summary>
-    internal ImmutableArray<ListenAddress> Addresses => [.. new[] { Backup, Listen, Watermark }.OfType<ListenAddress>()];
+    internal ImmutableArray<ListenAddress> Addresses => [.. Backups, .. new[] { Listen, Watermark }.OfType<ListenAddress>()];
 
     /// <summary>Bounds of shipping.</summary>
     public ShipperOptions ToShipper() => new()

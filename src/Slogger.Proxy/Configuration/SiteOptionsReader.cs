@@ -1,4 +1,5 @@
 // Reads what concerns two sites, and the rules between those options. Part of what ServeOptionsReader reads.
+using System.Collections.Immutable;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 
@@ -17,7 +18,7 @@ internal static class SiteOptionsReader
         SiteOptions defaults = new();
         return new()
         {
-            Backup = reader.Optional<ListenAddress>("backup", Peer),
+            Backups = reader.Value("backup", Peers, defaults.Backups),
             OnBackupLag = reader.Value("on-backup-lag", OptionText.Choice(("stall", BudgetChoice.Stall), ("detach", BudgetChoice.Detach)), defaults.OnBackupLag),
             BackupBudgetBytes = reader.Value("backup-budget", OptionText.Size(1L << 20, 1L << 50), defaults.BackupBudgetBytes),
             BackupWindowBytes = reader.Value("backup-window", OptionText.Size(WindowMin, 1L << 30), defaults.BackupWindowBytes),
@@ -30,7 +31,9 @@ internal static class SiteOptionsReader
             CertificateFile = reader.Optional<string>("site-cert-file", OptionText.ExistingFile),
             KeyFile = reader.Optional<string>("site-key-file", OptionText.ExistingFile),
             CaFile = reader.Optional<string>("site-ca-file", OptionText.ExistingFile),
+            PrimaryShards = command == OptionCommands.Backup ? reader.Value("primary-shards", OptionText.Number(1, Slogger.Metadata.ClusterSettings.ShardCountMax), 0) : 0,
             Watermark = command == OptionCommands.Backup ? reader.Optional<ListenAddress>("watermark", Peer) : null,
+            Rehearses = command == OptionCommands.Backup ? reader.Value("failover-rehearsal", OptionText.Choice(("on", true), ("off", false)), defaults.Rehearses) : defaults.Rehearses,
         };
     }
 
@@ -38,17 +41,16 @@ internal static class SiteOptionsReader
     {
         SiteOptions site = options.Site;
         bool isBackup = command == OptionCommands.Backup;
-        if (isBackup && options.Store == StoreKind.Faster)
+        if (isBackup && options.Commit is not (CommitMode.Log or CommitMode.Faster))
         {
-            reader.Errors.Add(new OptionError("a backup needs a Redis, and neither --redis nor --redis-server is given", "", "name the Redis that is to follow: --redis HOST:PORT, or --redis-server redis-server"));
+            reader.Fail("commit", "has to be log or faster at a backup", "remove it");
         }
-        else if (isBackup && options.Commit != CommitMode.Log)
+        else if (!site.Backups.IsEmpty && options.Commit != CommitMode.Log)
         {
-            reader.Fail("commit", "has to be log at a backup", "remove it");
-        }
-        else if (site.Backup is not null && options.Commit != CommitMode.Log)
-        {
-            reader.Fail("backup", "ships the version log, which a Redis with --commit log has alone", "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
+            reader.Fail(
+                "backup", "ships the version log, which a Redis with --commit log has alone",
+                options.Commit == CommitMode.Faster ? "remove it: an embedded store that has taken over has no backup. To have one again, copy its data with a client to a cluster of Redis servers that has one"
+                    : "remove it, or name a Redis with --redis or --redis-server and leave out --commit");
         }
         else if (!isBackup && site.Listen is not null && options.Commit != CommitMode.Log)
         {
@@ -62,11 +64,25 @@ internal static class SiteOptionsReader
 
         if (isBackup && options.Joins)
         {
-            reader.Fail("join", "is for a shard of a primary: a backup has as many as its primary", "remove it, and give --shards when the backup is made");
+            reader.Fail("join", "is for a shard of a primary: the shards of a backup are those that it was made with", "remove it, and give --shards when the backup is made");
+        }
+
+        if (site.PrimaryShards > 0 && site.PrimaryShards != (options.Shards ?? 1) && options.Commit == CommitMode.Faster)
+        {
+            reader.Fail("primary-shards", "is another number than --shards, and the store is embedded, which follows one shard of the primary", $"give --redis or --redis-server; or --shards {site.PrimaryShards}, and remove --primary-shards");
+        }
+        if (site.PrimaryShards > 0 && site.PrimaryShards != (options.Shards ?? 1) && options.Partitions is { Kind: Slogger.Core.Ownership.PartitionKind.Range })
+        {
+            reader.Fail("primary-shards", "is another number than --shards, and the keys fall into ranges (--partitions): only hash slots can be divided otherwise than at the primary", $"give --shards {site.PrimaryShards}, and remove --primary-shards");
+        }
+
+        if (isBackup && site.Rehearses && options.RedisServerPath is null && reader.IsGiven("failover-rehearsal"))
+        {
+            reader.Fail("failover-rehearsal", "needs a redis-server program, and this process follows with a Redis that others run", "remove it, or have the process run its Redis: --redis-server redis-server");
         }
 
         // A lease's term is known at both sites: a failover waits for as long.
-        if (site.Backup is null && Shipping.FirstOrDefault(name => reader.IsGiven(name) && !(isBackup && name == "site-lease")) is { } stray)
+        if (site.Backups.IsEmpty && Shipping.FirstOrDefault(name => reader.IsGiven(name) && !(isBackup && name == "site-lease")) is { } stray)
         {
             reader.Fail(stray, "is given without --backup", "add --backup HOST:PORT, or remove it");
         }
@@ -105,7 +121,7 @@ internal static class SiteOptionsReader
         }
 
         if (site.Addresses.FirstOrDefault(address => !address.IsLocal) is not { } open) { return; }
-        string name = open == site.Backup ? "backup" : open == site.Listen ? "site-listen" : "watermark";
+        string name = site.Backups.Contains(open) ? "backup" : open == site.Listen ? "site-listen" : "watermark";
         if (!reader.IsGiven("site-secret-file") && !reader.IsGiven("site-ca-file"))
         {
             reader.Fail(name, $"{open} is beyond this machine, and nothing says who may connect", "give --site-secret-file, or --site-cert-file, --site-key-file and --site-ca-file, the same kind at both sites");
@@ -122,6 +138,23 @@ internal static class SiteOptionsReader
         if (!OptionText.Address(text, out value, out problem)) { return false; }
         problem = value.IsUnix ? "is a Unix socket, which another site does not reach" : "";
         return problem.Length == 0;
+    }
+
+    private static bool Peers(string text, out ImmutableArray<ListenAddress> value, out string problem)
+    {
+        value = [];
+        problem = "";
+        foreach (string part in text.Split(','))
+        {
+            if (!Peer(part.Trim(), out ListenAddress one, out problem)) { return false; }
+            if (value.Contains(one))
+            {
+                problem = $"has {one} twice";
+                return false;
+            }
+            value = value.Add(one);
+        }
+        return true;
     }
 
     private static bool Peer(string text, out ListenAddress value, out string problem)

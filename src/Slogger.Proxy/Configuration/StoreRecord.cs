@@ -97,7 +97,7 @@ public sealed record StoreRecord
 
     /// <summary>Writes the record, atomically and durably. Throws IOException.</summary>
     public void Write(string dataDirectory)
-        => DurableFile.Write(Path.Combine(dataDirectory, FileName), JsonSerializer.SerializeToUtf8Bytes(this, ConfigurationJson.Default.StoreRecord));
+        => DurableFile.WriteJson(Path.Combine(dataDirectory, FileName), this, ConfigurationJson.Default.StoreRecord);
 
     private static string Describe(StoreKind store) => store switch
     {

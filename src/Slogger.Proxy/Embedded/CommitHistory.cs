@@ -3,7 +3,6 @@
 // - versions after it in which nothing was done;
 // - the version at which a later world-line branched off: the line was entered with this state. Were that not noted, a crash before the first
 //   commit of the line would look as if nobody had been served in it.
-using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
@@ -36,14 +35,7 @@ internal sealed class CommitHistory
     {
         _path = Path.Combine(directory, FileName);
         _commits = commits;
-        try
-        {
-            _notes = File.Exists(_path) ? JsonSerializer.Deserialize(File.ReadAllBytes(_path), StateNoteJson.Default.ListStateNote) ?? [] : [];
-        }
-        catch (JsonException e)
-        {
-            throw new InvalidDataException($"{_path} is damaged: {e.Message}", e);
-        }
+        _notes = DurableFile.ReadJson(_path, StateNoteJson.Default.ListStateNote) ?? [];
     }
 
     /// <summary>All states whose commits are on disk, by rising world-line and version.</summary>
@@ -131,7 +123,7 @@ internal sealed class CommitHistory
     {
         HashSet<WorldPoint> kept = [.. _commits().Select(c => c.Point)];
         List<StateNote> needed = [.. notes.Where(n => kept.Contains(n.Commit))];
-        DurableFile.Write(_path, JsonSerializer.SerializeToUtf8Bytes(needed, StateNoteJson.Default.ListStateNote));
+        DurableFile.WriteJson(_path, needed, StateNoteJson.Default.ListStateNote);
         _notes = needed;
     }
 }

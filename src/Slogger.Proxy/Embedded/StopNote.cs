@@ -50,7 +50,7 @@ internal sealed record StopNote
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string directory) =>
-        DurableFile.Write(Path.Combine(directory, FileName), JsonSerializer.SerializeToUtf8Bytes(this, StopNoteJson.Default.StopNote));
+        DurableFile.WriteJson(Path.Combine(directory, FileName), this, StopNoteJson.Default.StopNote);
 }
 
 [JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]

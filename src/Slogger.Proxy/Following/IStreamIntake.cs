@@ -15,6 +15,9 @@ internal interface IFollowingStore
     /// <summary>Where it is known to be; the default: nowhere in the stream's present life.</summary>
     WorldPoint Applied { get; }
 
+    /// <summary>Why it cannot be brought on, which only a person can change; null: it can.</summary>
+    string? Problem => null;
+
     /// <summary>Another life of the stream begins: the log, and the checkpoint at its beginning. What the store holds goes on being shown until it is brought to a version of that.</summary>
     /// <param name="begin">Done while nobody else looks at log and checkpoints. Whether it has begun.</param>
     /// <param name="stop">Gives up waiting.</param>
@@ -22,6 +25,12 @@ internal interface IFollowingStore
 
     /// <summary>Brings it from where it is to exactly the end of a version. Tried again if it throws.</summary>
     Task BringToAsync(Boundary end, CancellationToken stop);
+
+    /// <summary>It stands at the final watermark: the world-line of this site's rule begins there, durably. When this returns a process that is started as a primary's finds it there. Tried again if it throws.</summary>
+    Task EnterAsync(WorldLine line, CancellationToken stop) => Task.CompletedTask;
+
+    /// <summary>A base of the store's own from which the log can be replayed, besides the checkpoints: the offset of the newest at or below one, if that is whole; null: there is none.</summary>
+    long? BaseBelow(long offset) => null;
 
     /// <summary>It stands at the final watermark: nobody reads any more, and it is made what a primary's store is. Tried again if it throws.</summary>
     Task PromoteAsync(CancellationToken stop);
@@ -42,7 +51,10 @@ internal interface IFollowingShard : IFollowingStore
     /// <summary>What the store can begin from.</summary>
     CheckpointStore Checkpoints { get; }
 
-    /// <summary>Restores its log into a Redis of its own, which is ended again, and compares that with the store. Takes as long as a restore.</summary>
+    /// <summary>Looks at what goes into the log; null: the store follows whatever comes.</summary>
+    StreamGuard? Guard { get; }
+
+    /// <summary>Restores its log into a store of its own, which is ended again, and compares that with the one that follows. Takes as long as a restore.</summary>
     Task<RestoreTrial> TryRestoreAsync(CancellationToken stop);
 
     /// <summary>It cannot go on.</summary>

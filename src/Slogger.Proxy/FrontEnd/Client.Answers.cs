@@ -129,6 +129,9 @@ internal sealed unsafe partial class Client
             case ReplyKind.SlowLog:
                 OnSlowLog(upstream, failed, reply);
                 break;
+            case ReplyKind.StatisticsReset or ReplyKind.StatisticsResetAgain:
+                OnStatisticsReset(upstream, failed, reply);
+                break;
             case ReplyKind.Latency:
                 Pass(failed ? reply : WithoutInternalHistograms(reply));
                 break;

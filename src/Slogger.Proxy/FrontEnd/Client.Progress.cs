@@ -22,7 +22,7 @@ internal sealed unsafe partial class Client
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
-        kind is ReplyKind.Probe or ReplyKind.Exec or ReplyKind.KillStep or ReplyKind.Census or ReplyKind.SlowLogAll or ReplyKind.KeysOfSlot;
+        kind is ReplyKind.Probe or ReplyKind.Exec or ReplyKind.KillStep or ReplyKind.Census or ReplyKind.SlowLogAll or ReplyKind.KeysOfSlot or ReplyKind.StatisticsResetAgain;
 
     /// <summary>Requests were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)

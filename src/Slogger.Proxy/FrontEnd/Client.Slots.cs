@@ -228,7 +228,7 @@ internal sealed unsafe partial class Client
     // Redis keeps no list of a slot's keys: all are looked at, some at a time.
     private void Search(Upstream upstream, ReadOnlySpan<byte> cursor)
     {
-        WriteRequest(upstream, "SCAN"u8, cursor.ToArray(), "COUNT"u8.ToArray(), "1000"u8.ToArray());
+        WriteRequest(upstream, "sCAN"u8, cursor.ToArray(), "COUNT"u8.ToArray(), "1000"u8.ToArray());
         upstream.Expect(this, 1, ReplyKind.KeysOfSlot);
         _loop.CountInternal("scan");
     }

@@ -20,6 +20,11 @@ internal sealed unsafe partial class Client
     private bool HandleSpecial(CommandKind kind)
     {
         byte* p = _input.Head;
+        if (kind == CommandKind.OwnSpelled)
+        {
+            OwnSpelling.Undo(p);
+            return true;
+        }
         long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
         if (length == 0)
         {
@@ -37,8 +42,6 @@ internal sealed unsafe partial class Client
             return false;
         }
         _requestBytes = length;
-        // Spelled as the proxy's own requests are it would not show in MONITOR.
-        if (InternalRequest.IsSpelled(Argument(0))) { p[_loop.Arguments[0].Offset] -= 32; }
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
         if (_loop.Shard.IsFollowing && BackupRefusalOf(kind) is { } notAtBackup) { return RefuseCommand(notAtBackup); }
         if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
@@ -81,8 +84,6 @@ internal sealed unsafe partial class Client
             case CommandKind.Dedicated or CommandKind.Takeover or CommandKind.Debug:
                 // SCRIPT KILL and FUNCTION KILL must work while nothing else does.
                 return Forward(needsDedicated: true, ReplyKind.Plain, viewMatters: !ArgumentIs(1, "KILL"u8));
-            case CommandKind.Command:
-                return Forward(needsDedicated: false, ReplyKind.Plain);
             case CommandKind.Module:
                 return Forward(needsDedicated: true, ReplyKind.Module, barrier: true);
             case CommandKind.Blocking:

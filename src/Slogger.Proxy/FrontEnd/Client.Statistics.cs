@@ -119,7 +119,7 @@ internal sealed unsafe partial class Client
     private string WithoutInternalCalls(string text)
     {
         if (!text.Contains("cmdstat_", StringComparison.Ordinal) && !text.Contains("latency_percentiles_usec_", StringComparison.Ordinal)) { return text; }
-        foreach ((string name, long calls) in _loop.InternalCalls) { text = WithoutCalls(text, name, calls); }
+        foreach ((string name, long calls) in _loop.Shard.OwnCommands.All) { text = WithoutCalls(text, name, calls); }
         // Clients' are refused where there is a link: what is left is the link's acknowledging, and that of other replicas.
         if (HasReplicaLink) { text = WithoutCalls(text, "replconf", long.MaxValue); }
         return _loop.MarkersSent > 0 ? WithoutCalls(text, "spublish", _loop.MarkersSent) : text;
@@ -159,7 +159,7 @@ internal sealed unsafe partial class Client
                 byte* calls = values + new ReadOnlySpan<byte>(values, (int)(next - values)).IndexOf((byte)'\n') + 1;
                 calls = Skip(calls, end);
                 long number = long.Parse(new ReadOnlySpan<byte>(calls + 1, (int)(Skip(calls, end) - calls) - 3), CultureInfo.InvariantCulture);
-                long own = _loop.InternalCalls.GetValueOrDefault(command) + (command == "spublish" ? _loop.MarkersSent : 0);
+                long own = _loop.Shard.OwnCommands.Of(command) + (command == "spublish" ? _loop.MarkersSent : 0);
                 if (number > own)
                 {
                     shown.AddRange(new ReadOnlySpan<byte>(p, (int)(next - p)));
@@ -272,7 +272,7 @@ internal sealed unsafe partial class Client
         int name = entry.IndexOf("\r\n$"u8) + 2;
         name += entry[name..].IndexOf((byte)'\n') + 1;
         int length = entry[name..].IndexOf((byte)'\r');
-        return InternalRequest.IsSpelled(entry.Slice(name, Math.Max(0, length))) || _loop.ContainsMarker(entry);
+        return OwnSpelling.Is(entry.Slice(name, Math.Max(0, length))) || _loop.ContainsMarker(entry);
     }
 
     private void AppendEntry(List<byte> shown, byte* p, byte* end)
@@ -302,11 +302,45 @@ internal sealed unsafe partial class Client
 
     private readonly List<(string Name, string Value)> _settings = [];
 
+    // A command of the proxy's that is on its way for long need not keep a client waiting.
+    private const int ResetsMax = 20;
+    private long? _ownBefore;
+    private int _resets;
+
     private bool HandleResetStatistics()
     {
-        if (!Forward(needsDedicated: true, ReplyKind.Plain)) { return false; }
-        _loop.ResetStatistics();
-        return true;
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.Write(_input.Head, (nint)_requestBytes);
+        _resets = 0;
+        BeginReset();
+        ForwardWritten(upstream, ReplyKind.StatisticsReset, barrier: true);
+        return false;
+    }
+
+    private void BeginReset()
+    {
+        _resets++;
+        _ownBefore = _loop.Shard.OwnCommands.Mark();
+        _loop.MarkersSent = 0;
+    }
+
+    private void OnStatisticsReset(Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
+    {
+        if (failed || _loop.Shard.OwnCommands.TryClear(_ownBefore))
+        {
+            Answer(reply);
+            return;
+        }
+        if (_resets == ResetsMax)
+        {
+            _loop.Shard.OwnCommands.Clear();
+            Answer(reply);
+            return;
+        }
+        upstream.Write(InternalRequest.ResetStatistics);
+        BeginReset();
+        upstream.Expect(this, 1, ReplyKind.StatisticsResetAgain);
     }
 
     // Of a CONFIG SET that goes on to Redis: what the front end must know when it has succeeded.

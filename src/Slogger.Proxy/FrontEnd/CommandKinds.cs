@@ -49,8 +49,8 @@ internal enum CommandKind : byte
     /// <summary>Another proxy of the cluster introduces itself.</summary>
     Peer,
 
-    /// <summary>As any other, but also used by the proxy of its own accord, so spelled so that they can be told apart.</summary>
-    Command,
+    /// <summary>Any, but spelled as the proxy's own are; see <see cref="OwnSpelling"/>.</summary>
+    OwnSpelled,
 
     /// <summary>Loads or unloads commands.</summary>
     Module,
@@ -108,7 +108,6 @@ internal static class CommandKinds
         (CommandKind.Batch, "DPR.BATCH"),
         (CommandKind.Peer, "DPR.PEER"),
         (CommandKind.WaitAof, "WAITAOF"),
-        (CommandKind.Command, "COMMAND"),
         (CommandKind.Module, "MODULE"),
         (CommandKind.Abuse, "POST HOST:"),
         (CommandKind.Impossible, OwnMarker),
@@ -119,7 +118,7 @@ internal static class CommandKinds
 
     /// <summary>Those names, and more.</summary>
     public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
-        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible);
+        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled);
 
     // What is special besides, or otherwise, among several shards.
     private static readonly (CommandKind Kind, string Names)[] ClusterTable =

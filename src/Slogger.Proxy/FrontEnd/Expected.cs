@@ -47,6 +47,12 @@ internal enum ReplyKind : byte
     /// <summary>A list of clients that goes with INFO, to count them.</summary>
     Census,
 
+    /// <summary>Of CONFIG RESETSTAT.</summary>
+    StatisticsReset,
+
+    /// <summary>Of another one, since a command of the proxy's own was on its way beside the one before.</summary>
+    StatisticsResetAgain,
+
     /// <summary>All entries of the slow log, when those asked for were not enough.</summary>
     SlowLogAll,
 

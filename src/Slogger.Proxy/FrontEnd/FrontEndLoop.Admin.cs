@@ -4,6 +4,7 @@
 using System.Net;
 using System.Text;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -17,24 +18,12 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly Queue<(long Until, string? Address, long Id)> _gone = [];
     private readonly HashSet<string> _goneAddresses = [];
     private readonly HashSet<long> _goneIds = [];
-    private readonly Dictionary<string, long> _internalCalls = [];
     private readonly HashSet<Upstream> _connecting = [];
     private readonly List<Action> _whenIdsKnown = [];
     private int _idsAwaited;
     private bool _needsIds;
 
-    /// <summary>How often the proxy has used which command of its own accord since statistics were reset.</summary>
-    public IReadOnlyDictionary<string, long> InternalCalls => _internalCalls;
-
-    public void CountInternal(string command) =>
-        _internalCalls[command] = _internalCalls.GetValueOrDefault(command) + 1;
-
-    /// <summary>CONFIG RESETSTAT is on its way.</summary>
-    public void ResetStatistics()
-    {
-        _internalCalls.Clear();
-        MarkersSent = 0;
-    }
+    public void CountInternal(string command) => Shard.OwnCommands.Add(command);
 
     // ---- Upstreams ----
 
@@ -240,7 +229,7 @@ internal sealed unsafe partial class FrontEndLoop
         if (command < 0) { return false; }
         ReadOnlySpan<byte> rest = line[(command + 3)..];
         int end = rest.IndexOf((byte)'"');
-        if (end > 0 && InternalRequest.IsSpelled(rest[..end]) && !line[..command].EndsWith(" lua"u8)) { return true; }
+        if (end > 0 && OwnSpelling.Is(rest[..end]) && !line[..command].EndsWith(" lua"u8)) { return true; }
         return ContainsMarker(rest);
     }
 

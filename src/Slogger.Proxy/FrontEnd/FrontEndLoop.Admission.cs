@@ -20,7 +20,6 @@ internal sealed unsafe partial class FrontEndLoop
         _isProving = true;
         Upstream[] asked = [.. _greeted];
         _greeted.Clear();
-        CountInternal("ping");
         Shard.ProveOwnership(() => Post(() =>
         {
             _isProving = false;

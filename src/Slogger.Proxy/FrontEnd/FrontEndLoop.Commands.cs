@@ -1,5 +1,6 @@
 // Which commands the store has is asked for before anybody shares a connection to it, when a module is loaded through the
-// proxy, and, since one may be loaded at Redis directly, at a slow pace when their number has changed.
+// proxy, and, since one may be loaded at Redis directly, at a slow pace when their number has changed. Not again where a
+// shard goes on with the same run of its store: the answer costs Redis, and who reads it, milliseconds.
 using System.Buffers.Text;
 using System.Text;
 using Slogger.Resp;
@@ -11,8 +12,9 @@ internal sealed unsafe partial class FrontEndLoop
     // As many as the table of names has room for.
     public const int UnknownCommandsMax = 600;
     private static readonly string[] NotToBeShared = [.. CommandKinds.NotToBeShared];
-    private Dictionary<string, HashSet<string>> _commands = [];
+    private StoreCommands _commands = StoreCommands.None;
     private bool _areCommandsKnown;
+    private string _storeRun = "", _commandsOf = "";
     private bool _hidesCommands;
 
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
@@ -38,8 +40,8 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>All commands; or an error, if a new connection may not know.</summary>
     public void OnCommands(ReadOnlySpan<byte> reply)
     {
-        _commands = reply[0] == (byte)'-' ? [] : StoreCommands.Parse(reply);
-        if (_commands.Count > 0) { Slots = Slots?.WithCommands(reply); }
+        _commands = reply[0] == (byte)'-' ? StoreCommands.None : StoreCommands.Of(reply);
+        if (_commands.ByName.Count > 0) { Slots = Slots?.WithCommands(_commands); }
     }
 
     /// <summary>Those of the commands that must not be shared which are there under their own names.</summary>
@@ -51,10 +53,10 @@ internal sealed unsafe partial class FrontEndLoop
 
     private void LearnNames(ReadOnlySpan<byte> reply)
     {
-        if (_commands.Count == 0 || reply[0] == (byte)'-') { return; }
-        _areCommandsKnown = true;
-        List<KeyValuePair<string, CommandKind>> unknown = StoreCommands.Unknown(_commands);
-        List<string> renamed = StoreCommands.Renamed(_commands, NotToBeShared, reply);
+        if (_commands.ByName.Count == 0 || reply[0] == (byte)'-') { return; }
+        (_areCommandsKnown, _commandsOf) = (true, _storeRun);
+        List<KeyValuePair<string, CommandKind>> unknown = _commands.Unknown();
+        List<string> renamed = _commands.Renamed(NotToBeShared, reply);
         bool hides = renamed.Count > 0 || unknown.Count > UnknownCommandsMax;
         Special = unknown.Count is 0 or > UnknownCommandsMax ? CommandKinds.Special : CommandKinds.With(unknown);
         if (hides && !_hidesCommands)
@@ -76,6 +78,6 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>How many commands there are.</summary>
     public void OnCommandCount(ReadOnlySpan<byte> reply)
     {
-        if (reply[0] == (byte)':' && Utf8Parser.TryParse(reply[1..], out int count, out _) && count != _commands.Count) { LearnCommands(); }
+        if (reply[0] == (byte)':' && Utf8Parser.TryParse(reply[1..], out int count, out _) && count != _commands.ByName.Count) { LearnCommands(); }
     }
 }

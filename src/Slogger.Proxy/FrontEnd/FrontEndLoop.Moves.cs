@@ -17,7 +17,7 @@ internal sealed unsafe partial class FrontEndLoop
     /// <param name="view">The view.</param>
     /// <param name="commands">As for <see cref="UseSlots"/>.</param>
     /// <param name="withholding">Is told when that has been answered.</param>
-    public void Withhold(ClusterSlots view, byte[] commands, Withholding withholding)
+    public void Withhold(ClusterSlots view, StoreCommands commands, Withholding withholding)
     {
         UseSlots(view, commands);
         if (Shared is { } shared) { withholding.Await(shared); }

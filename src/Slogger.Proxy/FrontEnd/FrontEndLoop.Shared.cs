@@ -51,11 +51,14 @@ internal sealed unsafe partial class FrontEndLoop
     private bool MayConnect => !_stopping && (Shard.IsOpen || Shard.IsEnding);
 
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
-    public void OpenStore()
+    /// <param name="run">Which run of the store's program it is: what its commands are has been learnt of the same one; empty: not known.</param>
+    public void OpenStore(string run = "")
     {
         // Closed again meanwhile: this is called again.
         if (!MayConnect) { return; }
         _storeClosed = false;
+        _areCommandsKnown |= run.Length > 0 && run == _commandsOf;
+        _storeRun = run;
         ForgetRights();
         // With the shared upstream still there, or a marker on its way, the gate goes on.
         if (Shared is null && _carrier is not { IsClosed: false })

@@ -12,8 +12,8 @@ internal sealed unsafe partial class FrontEndLoop
 
     /// <summary>Takes what the metadata says. The loop's thread, first before the store is opened.</summary>
     /// <param name="view">The slots and the shards.</param>
-    /// <param name="commands">The store's reply to COMMAND, where none has been given before.</param>
-    public void UseSlots(ClusterSlots view, byte[] commands)
+    /// <param name="commands">The store's, where none have been given before.</param>
+    public void UseSlots(ClusterSlots view, StoreCommands commands)
     {
         Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
         OnSlotsChanged();
@@ -38,16 +38,17 @@ internal sealed record ClusterSlots(ShardId Self, Partitioning Partitions, SlotM
 internal sealed class ShardSlots
 {
     private readonly ClusterSlots _view;
+    private readonly StoreCommands _commands;
 
-    private ShardSlots(ClusterSlots view, KeyFinder keys, SlotTable table)
+    private ShardSlots(ClusterSlots view, StoreCommands commands, SlotTable table)
     {
         _view = view;
-        Keys = keys;
+        _commands = commands;
         Table = table;
     }
 
     /// <summary>Finds the keys of any request.</summary>
-    public KeyFinder Keys { get; }
+    public KeyFinder Keys => _commands.Keys;
 
     /// <summary>For scans.</summary>
     public SlotTable Table { get; }
@@ -60,21 +61,20 @@ internal sealed class ShardSlots
 
     /// <summary>Puts both parts together.</summary>
     /// <param name="view">The metadata's.</param>
-    /// <param name="commands">The store's reply to COMMAND.</param>
-    public static ShardSlots Of(ClusterSlots view, ReadOnlySpan<byte> commands)
+    /// <param name="commands">The store's.</param>
+    public static ShardSlots Of(ClusterSlots view, StoreCommands commands)
     {
-        KeyFinder keys = KeyFinder.FromCommandReply(commands);
-        List<KeyValuePair<string, CommandKind>> unknown = StoreCommands.Unknown(StoreCommands.Parse(commands));
+        List<KeyValuePair<string, CommandKind>> unknown = commands.Unknown();
         // As many are not told apart; then nobody shares.
         if (unknown.Count > FrontEndLoop.UnknownCommandsMax) { unknown.Clear(); }
-        return new(view, keys, SlotTable.Of(CommandKinds.AmongShards(unknown), keys, (byte)CommandKind.Impossible, view.Partitions, Owned(view)));
+        return new(view, commands, SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled, view.Partitions, Owned(view)));
     }
 
     /// <summary>The store has other commands now.</summary>
-    public ShardSlots WithCommands(ReadOnlySpan<byte> commands) => Of(_view, commands);
+    public ShardSlots WithCommands(StoreCommands commands) => commands == _commands ? this : Of(_view, commands);
 
     /// <summary>The metadata says something new.</summary>
-    public ShardSlots WithView(ClusterSlots view) => new(view, Keys, Table.With(Owned(view)));
+    public ShardSlots WithView(ClusterSlots view) => new(view, _commands, Table.With(Owned(view)));
 
     /// <summary>The error with which a client is sent to a slot's owner, without line end.</summary>
     public string Redirection(HashSlot slot)

@@ -415,7 +415,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     private void CloseEverything()
     {
-        foreach (Channel listener in _listeners) { Poller.Close(listener); }
+        foreach (Channel listener in _listeners)
+        {
+            listener.Socket.EndListening();
+            Poller.Close(listener);
+        }
         foreach (Client client in Clients.ToArray()) { client.Close(); }
         foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close("the proxy stops"); }
         Shared?.Close("the proxy stops");

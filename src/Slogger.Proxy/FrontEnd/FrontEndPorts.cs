@@ -2,6 +2,7 @@
 using System.Net.Sockets;
 using Slogger.Core.WorldLines;
 using Slogger.Proxy.Transports;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -52,6 +53,9 @@ internal interface IShardPort : IVersionSource
 
     /// <summary>The channel of markers; lines of MONITOR that name it are hidden. Empty without versions.</summary>
     string MarkerChannel { get; }
+
+    /// <summary>What the proxy itself has had the store do: left out of the statistics that clients are shown.</summary>
+    CommandCounts OwnCommands { get; }
 
     /// <summary>What decides about batches; <c>null</c> without versions.</summary>
     IBatchPort? Batches => null;

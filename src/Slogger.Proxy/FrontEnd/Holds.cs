@@ -58,10 +58,10 @@ internal sealed unsafe partial class FrontEndLoop
     {
         // Queued, and done by EXEC.
         if (Ascii.EqualsIgnoreCase(name, "EXEC"u8)) { return true; }
-        return _commands.TryGetValue(Encoding.Latin1.GetString(name).ToUpperInvariant(), out HashSet<string>? flags)
+        return _commands.ByName.TryGetValue(Encoding.Latin1.GetString(name).ToUpperInvariant(), out HashSet<string>? flags)
             ? flags.Contains("write") || flags.Contains("may_replicate")
             // Unknown to the store it is refused there; unless that has told nothing, or has given commands other names.
-            : _commands.Count == 0 || _hidesCommands;
+            : _commands.ByName.Count == 0 || _hidesCommands;
     }
 }
 

@@ -3,16 +3,36 @@
 // own name; COMMAND INFO, which looks it up, then finds nothing. What its new name is nobody is told.)
 using System.Globalization;
 using System.Text;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.FrontEnd;
 
-/// <summary>Reads replies of COMMAND and COMMAND INFO.</summary>
-internal static class StoreCommands
+/// <summary>What a reply of COMMAND tells, and what is read of one of COMMAND INFO. Immutable.</summary>
+internal sealed class StoreCommands
 {
     private const int SubcommandsAt = 9;
 
-    /// <summary>The commands of a reply of COMMAND: names in capitals, and flags.</summary>
-    public static Dictionary<string, HashSet<string>> Parse(ReadOnlySpan<byte> reply)
+    // Asked for again with each new connection, it is 200 kB of mostly the same, and takes milliseconds to read: a shard that recovers or takes over would wait for that.
+    private static volatile StoreCommands? s_last;
+    private readonly byte[] _reply;
+    private volatile KeyFinder? _keys;
+
+    private StoreCommands(byte[] reply) => (_reply, ByName) = (reply, Parse(reply));
+
+    /// <summary>Nothing has been told.</summary>
+    public static StoreCommands None { get; } = new("*0\r\n"u8.ToArray());
+
+    /// <summary>The commands: names in capitals, and flags.</summary>
+    public IReadOnlyDictionary<string, HashSet<string>> ByName { get; }
+
+    /// <summary>Where they have their keys.</summary>
+    /// <exception cref="FormatException">The reply does not say so.</exception>
+    public KeyFinder Keys => _keys ??= KeyFinder.FromCommandReply(_reply);
+
+    /// <summary>Those of a reply. Any thread.</summary>
+    public static StoreCommands Of(ReadOnlySpan<byte> reply) => s_last is { } last && reply.SequenceEqual(last._reply) ? last : s_last = new(reply.ToArray());
+
+    private static Dictionary<string, HashSet<string>> Parse(ReadOnlySpan<byte> reply)
     {
         var found = new Dictionary<string, HashSet<string>>();
         foreach (List<object?> command in Entries(reply).OfType<List<object?>>())
@@ -27,11 +47,11 @@ internal static class StoreCommands
     }
 
     /// <summary>Commands that the table does not know, with how they are to be treated.</summary>
-    public static List<KeyValuePair<string, CommandKind>> Unknown(Dictionary<string, HashSet<string>> commands)
+    public List<KeyValuePair<string, CommandKind>> Unknown()
     {
         // A module's command may block its client without saying so.
         var unknown = new List<KeyValuePair<string, CommandKind>>();
-        foreach ((string name, HashSet<string> flags) in commands)
+        foreach ((string name, HashSet<string> flags) in ByName)
         {
             bool blocks = flags.Contains("blocking");
             if ((blocks || flags.Contains("module")) && name.All(char.IsAscii) && !CommandKinds.IsKnown(name))
@@ -43,8 +63,8 @@ internal static class StoreCommands
     }
 
     /// <summary>Of the names that COMMAND INFO was asked for, those which Redis has under another name.</summary>
-    public static List<string> Renamed(Dictionary<string, HashSet<string>> commands, IEnumerable<string> asked, ReadOnlySpan<byte> reply) =>
-        [.. asked.Zip(Entries(reply)).Where(row => row.Second is not List<object?> { Count: > 0 } && commands.ContainsKey(row.First)).Select(row => row.First)];
+    public List<string> Renamed(IEnumerable<string> asked, ReadOnlySpan<byte> reply) =>
+        [.. asked.Zip(Entries(reply)).Where(row => row.Second is not List<object?> { Count: > 0 } && ByName.ContainsKey(row.First)).Select(row => row.First)];
 
     private static List<object?> Entries(ReadOnlySpan<byte> reply)
     {

@@ -11,6 +11,7 @@ internal sealed class FollowedLog(VersionLog log) : IHistorySource, IDisposable
 {
     private LogHistory _history = new(log);
     private WorldLine _worldLine = log.WorldLine;
+    private long _rewinds = log.Rewinds;
 
     /// <inheritdoc />
     /// <exception cref="LogHistoryChangedException">What was read below the offset is void: the store has to begin from a base.</exception>
@@ -23,7 +24,7 @@ internal sealed class FollowedLog(VersionLog log) : IHistorySource, IDisposable
             {
                 return _history.Read(offset, destination);
             }
-            catch (LogHistoryChangedException) when (log.WorldLine != _worldLine)
+            catch (LogHistoryChangedException) when (log.WorldLine != _worldLine || log.Rewinds != _rewinds)
             {
                 // It began just now.
             }
@@ -34,14 +35,16 @@ internal sealed class FollowedLog(VersionLog log) : IHistorySource, IDisposable
 
     private void GoOn(long offset)
     {
+        long rewinds = log.Rewinds;
         WorldLine now = log.WorldLine;
-        if (now == _worldLine) { return; }
+        // What a rewind makes void no store was ever fed.
+        if (now == _worldLine && rewinds == _rewinds) { return; }
         foreach (WorldLineBranch branch in log.Branches)
         {
             if (branch.WorldLine > _worldLine && branch.Offset < offset)
                 throw new LogHistoryChangedException($"World-line {branch.WorldLine} voids what lies above offset {branch.Offset}, and the store was fed up to {offset}.");
         }
         _history.Dispose();
-        (_history, _worldLine) = (new LogHistory(log), now);
+        (_history, _worldLine, _rewinds) = (new LogHistory(log), now, rewinds);
     }
 }

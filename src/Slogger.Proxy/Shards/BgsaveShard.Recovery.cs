@@ -136,7 +136,7 @@ internal sealed partial class BgsaveShard
     {
         await using (RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false))
         {
-            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = _redis.Endpoint });
+            using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = StoreAddress });
             await QuickAttach.AttachAsync(control, link, new AttachRequest { OnFull = OnFullSync.WithoutData }, _attachUndoFile, stop).ConfigureAwait(false);
         }
         ProbeResult probe = await ProbeAsync(stop).ConfigureAwait(false);

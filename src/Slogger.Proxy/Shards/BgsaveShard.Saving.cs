@@ -81,10 +81,10 @@ internal sealed partial class BgsaveShard
                 try
                 {
                     if (!_isAttached) { continue; }
-                    if (watched != _redis.Endpoint)
+                    if (watched != StoreAddress)
                     {
                         if (watch is not null) { await watch.DisposeAsync().ConfigureAwait(false); }
-                        watched = _redis.Endpoint;
+                        watched = StoreAddress;
                         watch = new SaveWatch(await RedisConnection.ConnectAsync(watched, cancellation: stop).ConfigureAwait(false));
                     }
                     await StepAsync(watch!, stop).ConfigureAwait(false);

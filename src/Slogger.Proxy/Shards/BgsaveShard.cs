@@ -16,7 +16,7 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogSink report,
     : RedisShard(options, report, store, connectors), IKeptStates
 {
     private const long NotReadyMicroseconds = 20_000;
-    private static readonly byte[] SaveCommand = "*1\r\n$6\r\nBGSAVE\r\n"u8.ToArray();
+    private static readonly byte[] SaveCommand = "*1\r\n$6\r\nbGSAVE\r\n"u8.ToArray();
     private SnapshotStore _snapshots = null!;
     private KeptVersions _versions = null!;
 

@@ -143,7 +143,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             throw new MetadataException($"shard {Shard} has left cluster \"{Cluster}\", and numbers are not given out again. To have this proxy join anew give --join --shard {settings.ShardCount}, an empty Redis and an empty --data");
         }
-        if (follows && await Metadata.TakeStreamAsync(Cluster, Shard, stop).ConfigureAwait(false) is { Owner: > 0 } taken)
+        if (follows && await Metadata.TakeStreamsAsync(Cluster, Shard, options.Site.PrimaryShards, stop).ConfigureAwait(false) is { Owner: > 0 } taken)
         {
             (FollowedSite, Epoch) = (taken.Site, taken.Owner);
         }
@@ -160,10 +160,21 @@ internal sealed class ClusterSeat : IAsyncDisposable
     }
 
     /// <summary>The site has become the primary, and the shard is this process's.</summary>
-    public async Task TakeOverAsync(CancellationToken stop)
+    /// <returns>As <see cref="LookAsync"/>: nothing is committed yet beyond what the failover has recorded.</returns>
+    /// <exception cref="MetadataException">Another process has taken the shard.</exception>
+    public async Task<ClusterView> TakeOverAsync(CancellationToken stop)
     {
-        if (await RetryAsync(() => LearnGridAsync(0, stop), stop).ConfigureAwait(false) is null) { throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process"); }
-        FollowedSite = null;
+        while (true)
+        {
+            ClusterSnapshot found = await RetryAsync(() => Metadata.SnapshotAsync(Cluster, stop), stop).ConfigureAwait(false);
+            ShardRecord record = found.Shards.First(s => s.Shard == Shard);
+            if (record.Epoch != Epoch) { throw new MetadataException($"shard {Shard} of cluster \"{Cluster}\" has been taken by another process"); }
+            See(found.Shards);
+            Learned(found.Grid);
+            if (new ClusterView(record, found.Cut, found.Lines) is not { IsOfOneWorldLine: true } view) { continue; }
+            FollowedSite = null;
+            return view;
+        }
     }
 
     /// <summary>Who has the shard, or at a backup its stream, and the epoch of that. Waits for the metadata.</summary>
@@ -172,7 +183,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         if (FollowedSite is not null)
         {
             SiteState site = await RetryAsync(() => Metadata.SiteAsync(Cluster, stop), stop).ConfigureAwait(false);
-            return (site.Streams.Length > Shard.Number ? site.Streams[Shard.Number].Owner : 0, "");
+            return (site.OwnerOf(Shard), "");
         }
         ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
         return (record.Epoch, record.Owner);
@@ -206,6 +217,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
     public async Task<GridView?> LearnGridAsync(long agreedUs, CancellationToken stop)
     {
         if (await Metadata.GridAsync(Cluster, Shard, agreedUs, Epoch, stop).ConfigureAwait(false) is not { } state) { return null; }
+        return Learned(state);
+    }
+
+    private GridView Learned(GridState state)
+    {
         VersionGrid known = Grid;
         return _gridView = new GridView(known.Stretches.SequenceEqual(state.Stretches) ? known : new VersionGrid(state.Stretches), state.ChangeUs);
     }
@@ -231,7 +247,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
             ShardRecord record = await RecordAsync(stop).ConfigureAwait(false);
             ClusterCut cut = await RetryAsync(() => Metadata.AdvanceCutAsync(Cluster, stop), stop).ConfigureAwait(false);
             IReadOnlyList<WorldLineRecord> lines = await RetryAsync(() => Metadata.WorldLinesAsync(Cluster, stop), stop).ConfigureAwait(false);
-            if (record.WorldLine == cut.Cut.WorldLine && lines[^1].WorldLine == record.WorldLine) { return new ClusterView(record, cut, lines); }
+            if (new ClusterView(record, cut, lines) is { IsOfOneWorldLine: true } view) { return view; }
         }
     }
 
@@ -311,4 +327,8 @@ internal sealed class ClusterSeat : IAsyncDisposable
 /// <param name="Record">The shard's row.</param>
 /// <param name="Cut">The recorded cut.</param>
 /// <param name="Lines">All world-lines, the current one last.</param>
-internal sealed record ClusterView(ShardRecord Record, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines);
+internal sealed record ClusterView(ShardRecord Record, ClusterCut Cut, IReadOnlyList<WorldLineRecord> Lines)
+{
+    /// <summary>None has begun between one of them and another.</summary>
+    public bool IsOfOneWorldLine => Record.WorldLine == Cut.Cut.WorldLine && Lines[^1].WorldLine == Record.WorldLine;
+}

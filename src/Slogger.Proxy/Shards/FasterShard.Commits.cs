@@ -117,11 +117,20 @@ internal partial class FasterShard
 
     protected override async Task EndWorkersAsync()
     {
+        await base.EndFollowingAsync().ConfigureAwait(false);
+        await _watchingSite.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         await _keeper.ConfigureAwait(false);
         // The store ends before the loop does, which must have no way to it then.
         _frontEndClosed = CloseFrontEndAsync();
         await Task.WhenAny(_frontEndClosed, Task.Delay(FrontEndLimit)).ConfigureAwait(false);
         await _rollback.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+    }
+
+    protected override async Task GiveUpStartAsync()
+    {
+        await _ending.CancelAsync().ConfigureAwait(false);
+        await EndWorkersAsync().ConfigureAwait(false);
+        CloseKept();
     }
 
     private async Task KeepAsync(CancellationToken stop)

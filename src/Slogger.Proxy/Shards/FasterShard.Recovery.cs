@@ -28,10 +28,11 @@ internal partial class FasterShard
 
     protected override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
-    protected override Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
+    protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
+        await LearnSiteAsync(stop).ConfigureAwait(false);
         bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
-        return Task.FromResult((goesOn ? StoreSituation.Continues : StoreSituation.Empty, ""));
+        return (goesOn ? StoreSituation.Continues : StoreSituation.Empty, "");
     }
 
     // By the process just before this one, with nothing answered that its last commit does not hold.
@@ -98,6 +99,8 @@ internal partial class FasterShard
     private void Follow(Boundary start, WorldPoint recorded)
     {
         _holds = start.WorldLine;
+        _engine!.IsFollowing = false;
+        if (_stream is null) { DeleteStream(); }
         Run(start, recorded);
         WakeKeeper();
     }
@@ -118,8 +121,9 @@ internal partial class FasterShard
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
         }
         _statistics = _faster.Statistics();
-        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit };
+        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, IsFollowing = IsFollowing };
         _connector = new EmbeddedConnector(_engine);
+        _commandTable ??= CommandTable(_engine);
         if (_faster.Damage is { } damage) { _report.Error($"shard {_options.Shard}: {damage}"); }
         _report.Info($"shard {_options.Shard}: the embedded store is open{(commit is { } at ? $" at version {at.Version}" : "")}: {_engine.KeyCount} keys in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms");
     }
@@ -181,7 +185,15 @@ internal partial class FasterShard
             _report.Warn($"shard {_options.Shard}: the front end does not end: the store is left as it is");
             return;
         }
+        CloseStore();
+        _stream?.Dispose();
+    }
+
+    private void CloseStore()
+    {
+        _found = Commits;
         _engine?.Dispose();
         _faster?.Dispose();
+        _faster = null;
     }
 }

@@ -33,6 +33,8 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
     private FasterStore? _faster;
     private CommandEngine? _engine;
     private EmbeddedConnector? _connector;
+    private byte[]? _commandTable;
+    private IReadOnlyList<CommitRecord> _found = [];
     private CommitHistory _history = null!;
     private KeptVersions _versions = null!;
     private StopNote? _stopped;
@@ -42,6 +44,9 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
 
     /// <summary>The store, once it is open.</summary>
     protected FasterStore? Faster => _faster;
+
+    // Also before it is open.
+    private IReadOnlyList<CommitRecord> Commits => _faster?.Commits ?? _found;
 
     /// <summary>What its commits stand for.</summary>
     protected CommitHistory History => _history;
@@ -112,11 +117,13 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
 
     protected override HybridTimestamp? OpenKept()
     {
+        DeleteVoid();
         Directory.CreateDirectory(_fasterOptions.Directory);
+        if (IsFollowing) { OpenStream(); }
         try
         {
-            IReadOnlyList<CommitRecord> found = FasterStore.CommitsIn(_fasterOptions);
-            _history = new CommitHistory(_fasterOptions.Directory, () => _faster?.Commits ?? found);
+            _found = FasterStore.CommitsIn(_fasterOptions);
+            _history = new CommitHistory(_fasterOptions.Directory, () => Commits);
             _versions = new KeptVersions(this, line => _seat.LastValid(line, _lines), OnDurable);
             _stopped = StopNote.Read(_fasterOptions.Directory);
         }
@@ -124,6 +131,7 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
         {
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store cannot be used: {e.Message}");
         }
+        if (IsFollowing) { return _stream!.LastBoundary?.Time; }
         if (_history.All is not [.., var newest]) { return null; }
         return _stopped is { } note && note.Point.Version == newest.Last ? note.Time : EndOf(newest.Last);
     }
@@ -131,7 +139,7 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
     // A version is closed when the clock has passed its end.
     private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(_seat.Grid.StartOf(version.Next), 0);
 
-    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(CommandTable(_engine!));
+    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
 
     private static unsafe byte[] CommandTable(CommandEngine engine)
     {

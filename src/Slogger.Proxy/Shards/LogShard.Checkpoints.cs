@@ -18,8 +18,6 @@ internal sealed partial class LogShard
     private const int EarlyCheckpointShare = 30;
     private const long EarlyCheckpointMicroseconds = 30_000_000;
     private static readonly TimeSpan StopCheckpointLimit = TimeSpan.FromSeconds(10);
-    // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
-    private readonly SemaphoreSlim _checkpointing = new(1, 1);
     private CheckpointStore _checkpoints = null!;
     private long _nextCheckpoint;
     private long _nextEarlyCheckpoint;
@@ -29,6 +27,7 @@ internal sealed partial class LogShard
 
     protected override async Task MaintainAsync(CancellationToken stop)
     {
+        NoteIdentity();
         await base.MaintainAsync(stop).ConfigureAwait(false);
         await KeepUnloggedAsync(stop).ConfigureAwait(false);
         await MaintainSeedAsync(stop).ConfigureAwait(false);
@@ -64,6 +63,7 @@ internal sealed partial class LogShard
 
     private async Task<bool> TakeCheckpointAsync(CancellationToken stop)
     {
+        // One at a time: the control task's and the one at the end change the same setting of Redis, and put it back.
         await _checkpointing.WaitAsync(stop).ConfigureAwait(false);
         long began = MonotonicMicroseconds();
         bool taken = false;

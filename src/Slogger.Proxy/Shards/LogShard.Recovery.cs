@@ -5,6 +5,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
@@ -19,7 +20,10 @@ internal sealed partial class LogShard
     private static readonly TimeSpan ReadPause = TimeSpan.FromMilliseconds(4);
     private bool _cannotContinue;
 
-    private string? OwnReplicationId => _log.IsEmpty ? null : _log.ReplicationId;
+    // Of a Redis that was promoted, and which nobody has waited for to be noted in the log. A process that dies before that restores it from the log: by the identity of before it is not known to be where the log ends.
+    private string? _owedIdentity;
+
+    private string? OwnReplicationId => _log.IsEmpty ? null : _owedIdentity ?? _log.ReplicationId;
 
     protected override bool IsOwnReplica(RedisFacts facts) =>
         OwnReplicationId is { } own && (facts.ReplicationId == own || File.Exists(_restoreUndoFile));
@@ -62,10 +66,11 @@ internal sealed partial class LogShard
     }
 
     // What the log began with.
-    private Boundary Base => new(_log.WorldLine, _log.FirstVersion.Previous, _log.Origin.Offset, _log.Origin.Database, default);
+    private Boundary Base => LogPlaces.BaseOf(_log);
 
     protected override async Task DetachAsync(CancellationToken stop)
     {
+        NoteIdentity();
         await EndShippingAsync().ConfigureAwait(false);
         if (_link is not { } link) { return; }
         link.Dispose();
@@ -77,7 +82,7 @@ internal sealed partial class LogShard
     {
         ReplicationLink link = NewLink();
         AttachResult result = await link.AttachAsync(
-            new AttachRequest { ReplicationId = _log.ReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+            new AttachRequest { ReplicationId = OwnReplicationId, Position = ScanTail(last), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
         if (result is not AttachResult.Continued continued)
         {
             link.Dispose();
@@ -86,7 +91,9 @@ internal sealed partial class LogShard
             if (!_cannotContinue) { await WaitOutAsync(failed.Problem, failed.Message, stop).ConfigureAwait(false); }
             return false;
         }
-        if (continued.ReplicationId != _log.ReplicationId) { lock (_logLock) { _log.SetReplicationId(continued.ReplicationId); } }
+        _owedIdentity = continued.ReplicationId;
+        // A site that takes over serves first (MaintainAsync): this is a new file of the log.
+        if (!IsTakingOver) { NoteIdentity(); }
         _marks.Reset(_log);
         _report.Info($"shard {_options.Shard}: continues world-line {last.WorldLine} at version {last.Version}; nothing was lost");
         Follow(link, last, recorded, continued.Offset, Math.Max(_facts!.Offset, continued.Offset));
@@ -95,12 +102,19 @@ internal sealed partial class LogShard
         return true;
     }
 
+    private void NoteIdentity()
+    {
+        if (_owedIdentity is { } id) { lock (_logLock) { _log.SetReplicationId(id); } }
+        _owedIdentity = null;
+    }
+
     // Where the log ends: maybe inside a command, or a transaction, of which the database and the rest are to be continued.
     private StreamScanner ScanTail(Boundary last)
     {
         // Behind a gap that no boundary has followed yet, the stream begins anew.
         long from = _log.ContiguousFrom(last.Offset);
         var scanner = new StreamScanner(from, from == last.Offset ? last.Database : 0);
+        if (from == _log.EndOffset) { return scanner; }
         using LogReader reader = _log.OpenReader(from);
         var buffer = new byte[1 << 20];
         while (scanner.Offset < _log.EndOffset)
@@ -131,6 +145,7 @@ internal sealed partial class LogShard
     // A new stretch of log on top of a fresh checkpoint of what the store holds.
     protected override async Task<bool> BeginAsync(WorldPoint at, WorldPoint recorded, string what, bool goesOn, CancellationToken stop)
     {
+        _owedIdentity = null;
         string file = _checkpoints.NewTemporaryPath();
         ReplicationLink link = NewLink();
         AttachResult result;
@@ -188,6 +203,7 @@ internal sealed partial class LogShard
 
     protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
+        _owedIdentity = null;
         Checkpoint checkpoint = BaseOf(branch.Offset);
         string replid = FeedPlan.NewReplicationId();
         Boundary start = branch with { WorldLine = line };
@@ -248,5 +264,5 @@ internal sealed partial class LogShard
     }
 
     private ReplicationLink NewLink() =>
-        new(new ReplicationLinkOptions { Endpoint = _redis.Endpoint, Markers = _markers, ReadPause = ReadPause });
+        new(new ReplicationLinkOptions { Endpoint = StoreAddress, Markers = _markers, ReadPause = ReadPause });
 }

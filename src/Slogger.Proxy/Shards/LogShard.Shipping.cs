@@ -1,43 +1,37 @@
-// Ships the log to the backup's process, while this shard serves. A shipper lives from when the replication link follows the store until that is lost: what a recovery does to the log meanwhile
+// Ships the log to the backup's process, or processes (LogShard.Ways), while this shard serves. A shipper lives from when the replication link follows the store until that is lost: what a recovery does to the log meanwhile
 // (a rollback in place that comes to nothing is begun again, in the same world-line) is seen by none.
 //
-// What the backup has durable is not trimmed before; what only a copy that it is seeded with reaches back to neither (LogShard.Seeding). Where a lease is wanted, commits are told only while
+// What the backup has durable is not trimmed before; what only a copy that it is seeded with reaches back to neither. Where a lease is wanted, commits are told only while
 // replies of the backup are recent: VersionedShard keeps what is recorded and what is told apart.
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard : IShipperListener, IPrimaryShard
+internal sealed partial class LogShard
 {
     // Of the log, in memory: what is shipped before it is durable, and for as long as the backup keeps up.
     private const int TailBytesMin = 8 << 20, TailBytesMax = 64 << 20;
-    private static readonly TimeSpan DeposedNoteLimit = TimeSpan.FromSeconds(5);
     private readonly ShippingLag _lag = new();
     private readonly OperationRate _shippingRate = new();
-    private volatile ShardShipper? _shipper;
-    private SiteState _site = SiteState.Alone;
+    private BackupWay[] _ways = [];
     private long _openings;
-    private long _keptFrom = long.MinValue;
-    private int _isDeposed;
-    private volatile bool _holdsWrites;
     private readonly Lock _watermarkLock = new();
     private WorldPoint _watermark;
-    private SiteLease? _lease;             // under the machine's lock
 
-    /// <summary>The way to the backup's process for this shard; null: nothing is shipped.</summary>
-    public IShipConnector? Way { get; init; }
+    /// <summary>The ways to the backup's processes for this shard; none: nothing is shipped.</summary>
+    public IReadOnlyList<IShipConnector> Ways { get; init; } = [];
 
-    private bool Ships => Way is not null;
+    private bool Ships => Ways.Count > 0;
 
     private int ShippedTailBytes => (int)Math.Clamp(_options.Site.BackupWindowBytes, TailBytesMin, TailBytesMax);
 
@@ -51,33 +45,53 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {_seat.Finder.ToString().ToLowerInvariant()} has no backup yet, since its cuts are no one version of all shards: leave --backup out");
     }
 
+    // One of several has a place of its own for the copy that it is seeded with. Where nothing is shipped one that was being sent would lie there for ever.
+    private void OpenWays()
+    {
+        string copies = Path.Combine(_options.DataDirectory, "copies");
+        bool isOfNoUse = !Ships || IsFollowing || (Ways.Count > 1 && Directory.Exists(copies) && Directory.EnumerateFiles(copies).Any());
+        if (isOfNoUse && Directory.Exists(copies)) { Directory.Delete(copies, recursive: true); }
+        _ways = [.. Ways.Select((way, i) => new BackupWay(this, way, Ways.Count == 1 ? copies : Path.Combine(copies, i.ToString(CultureInfo.InvariantCulture))))];
+        foreach (BackupWay way in _ways) { way.FindCopy(); }
+    }
+
     // The control task, whenever the log is followed.
     private void BeginShipping()
     {
-        if (Way is not { } way) { return; }
-        ReleaseWrites();
-        _shipper = new(_log, _options.Shard, new(Rule, _seat.Epoch, ++_openings), _options.Site.ToShipper(), way, this, _report);
+        if (!Ships) { return; }
+        var self = new Sender(Rule, _seat.Epoch, ++_openings);
+        foreach (BackupWay way in _ways) { way.Begin(self, () => Shape); }
     }
+
+    private void WakeShippers()
+    {
+        foreach (BackupWay way in _ways) { way.Shipper?.Wake(); }
+    }
+
+    private async Task MaintainSeedAsync(CancellationToken stop)
+    {
+        foreach (BackupWay way in _ways) { await way.MaintainSeedAsync(stop).ConfigureAwait(false); }
+    }
+
+    // Null: who owns which slots has yet to be read, at the start.
+    private ShipShape? Shape => _seat.Partitions.Kind != PartitionKind.Hash ? new(_seat.ShardCount, "")
+        : !_seat.HasPeers ? new(1, $"{new SlotRange(new(0), HashSlot.Last)}")
+        : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', slots.View.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots))) : null;
 
     // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
     private SiteEpoch Rule => !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.Epoch ? began : _site.Epoch;
 
     private async Task EndShippingAsync()
     {
-        if (_shipper is not { } shipper) { return; }
-        _keptFrom = shipper.KeepFrom ?? long.MaxValue;
-        _shipper = null;
-        await shipper.DisposeAsync().ConfigureAwait(false);
+        foreach (BackupWay way in _ways) { await way.EndAsync().ConfigureAwait(false); }
     }
 
-    // From here on the log is kept: what nobody needs any more but the backup. Before the backup has answered, all of it.
-    private long ShippedFrom => !Ships || IsFollowing ? long.MaxValue : Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, SeededFrom);
+    // From here on the log is kept: what nobody needs any more but the backup.
+    private long ShippedFrom => !Ships || IsFollowing ? long.MaxValue : _ways.Min(w => w.KeptFrom);
 
-    ShardId IPrimaryShard.Shard => _options.Shard;
+    protected override bool HoldsWrites => _ways.Any(w => w.HoldsWrites);
 
-    SiteEpoch IPrimaryShard.SiteEpoch => _site.Epoch;
-
-    WorldPoint IPrimaryShard.Watermark => Watermark ?? default;
+    private string Targets => string.Join(", ", _ways.Select(w => w.Target));
 
     /// <inheritdoc />
     public override WorldPoint? Watermark
@@ -89,58 +103,19 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         }
     }
 
-    bool IPrimaryShard.Attach()
-    {
-        if (_shipper is not { } shipper || !shipper.Attach()) { return false; }
-        _report.Info($"shard {_options.Shard}: the backup at {Way!.Target} is wanted");
-        return true;
-    }
+    protected override bool AttachBackup() => _ways.Length > 0 && _ways.Count(w => w.Attach()) == _ways.Length;
 
-    // ---- What the shipper asks ----
-
-    WorldPoint IShipperListener.RecordedCut => RecordedCut;
-
-    void IShipperListener.HoldWrites(bool isHeld)
-    {
-        if (!isHeld)
-        {
-            _report.Info($"shard {_options.Shard}: the backup has caught up: writes go on");
-            ReleaseWrites();
-            return;
-        }
-        _holdsWrites = true;
-        _report.Warn($"shard {_options.Shard}: writes of clients wait, since {OptionText.FormatSize(_options.Site.BackupBudgetBytes)} of the log are kept for the backup at {Way!.Target} (--backup-budget): "
-            + "bring it back, or have it given up by --on-backup-lag detach");
-    }
-
-    private void ReleaseWrites()
-    {
-        if (!_holdsWrites) { return; }
-        _holdsWrites = false;
-        OnHoldEnded();
-    }
-
-    void IShipperListener.OnReplied(ShipReply reply)
-    {
-        if (_options.Site.Lease is not { } term || reply.EchoUs == 0) { return; }
-        lock (_machineLock)
-        {
-            (_lease ??= new((long)term.TotalMicroseconds)).Granted(reply.EchoUs, MonotonicMicroseconds());
-            if (_machine is null || CommittedVersion == RecordedCut.Version.Number) { return; }
-            TellCommitted();
-        }
-        WakeWaiting();
-    }
+    // ---- What shippers ask ----
 
     // Where the backup grants leases commits are told under one only.
-    protected override bool MayTell => !Ships || _options.Site.Lease is null || _lease?.Holds(MonotonicMicroseconds()) == true;
+    protected override bool MayTell => !Ships || _options.Site.Lease is null || _ways.All(w => w.HasLease);
 
     protected override void OnCommitted(WorldPoint point)
     {
         base.OnCommitted(point);
         if (!Ships) { return; }
         _lag.Committed(point, MonotonicMicroseconds());
-        _shipper?.Wake();
+        WakeShippers();
     }
 
     private void WakeWaiting()
@@ -148,7 +123,7 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
     }
 
-    void IShipperListener.OnWatermark(WorldPoint watermark)
+    private void OnWatermark(WorldPoint watermark)
     {
         _lag.Reached(watermark, MonotonicMicroseconds());
         lock (_watermarkLock)
@@ -158,7 +133,7 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         WakeWaiting();
     }
 
-    void IShipperListener.OnShippingFailed(Exception e)
+    private void OnShippingFailed(Exception e)
     {
         switch (e)
         {
@@ -174,43 +149,19 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         }
     }
 
-    void IShipperListener.OnShippingDeposed(Sender by, bool isSite)
+    private void OnShippingDeposed(Sender by, bool isSite)
     {
         if (isSite) { OnSiteDeposed(by.Site); }
         else { OnDeposed(""); }
     }
 
-    // ---- Another site rules ----
-
-    // Nothing is committed or answered any more; the site's SQL is told, so that no process starts here but as a backup's.
-    private void OnSiteDeposed(SiteEpoch by)
-    {
-        if (Interlocked.Exchange(ref _isDeposed, 1) != 0) { return; }
-        lock (_machineLock) { _machine?.Deposed(); }
-        ShutForGood();
-        PostToLoop(() => _loop!.CloseStore("another site is the primary"));
-        _ = Task.Run(async () =>
-        {
-            string note = "";
-            try
-            {
-                using var limit = new CancellationTokenSource(DeposedNoteLimit);
-                await _seat.Metadata.ChangeSiteAsync(_seat.Cluster, s => new(s.DeposedBy(by), null), limit.Token).ConfigureAwait(false);
-            }
-            catch (Exception e) when (e is MetadataException or OperationCanceledException)
-            {
-                note = $" It could not be noted in the metadata ({e.Message}), so other processes of this site may go on until they hear of it from the backup.";
-            }
-            Fail(ProxyExit.Failed(
-                $"another site has taken over cluster \"{_seat.Cluster}\", with site epoch {by}: shard {_options.Shard} is served there, and no more here.{note}",
-                "lead clients to the other site; slogger seed makes this one its backup"));
-        });
-    }
-
     // ---- Status ----
 
+    // Of several: the one that is furthest from shipping.
+    private BackupWay? Behind => _ways.MinBy(w => w.Shipper?.Status.State is not { } state ? -1 : state switch { ShipperState.Shipping => 2, ShipperState.AwaitsSeed => 1, _ => 0 });
+
     /// <inheritdoc />
-    public string ShippingState => !Ships ? "off" : _shipper?.Status.State switch
+    public override string ShippingState => Behind is not { } way ? "off" : way.Shipper?.Status.State switch
     {
         null => "recovering",
         ShipperState.Away => "away",
@@ -226,29 +177,32 @@ internal sealed partial class LogShard : IShipperListener, IPrimaryShard
         base.AppendSite(line);
         if (!Ships) { return; }
         line("site_epoch", Rule);
-        line("backup", Way!.Target);
+        line("backup", Targets);
         line("backup_state", ShippingState);
-        if (_shipper is not { } shipper) { return; }
-        ShipperStatus status = shipper.Status;
-        line("backup_problem", status.Problem ?? "none");
-        if (status.Seeding is { } seeding)
+        ShipperStatus[] all = [.. _ways.Select(w => w.Shipper?.Status).OfType<ShipperStatus>()];
+        if (all.Length < _ways.Length) { return; }
+        // Of several: what the one has that is furthest behind, and what goes to all of them together.
+        line("backup_problem", all.Select(s => s.Problem).FirstOrDefault(p => p is not null) ?? "none");
+        if (all.Any(s => s.Seeding is not null))
         {
-            line("backup_seed_has_bytes", seeding.HasBytes);
-            line("backup_seed_bytes", seeding.Bytes);
+            line("backup_seed_has_bytes", all.Sum(s => s.Seeding?.HasBytes ?? 0));
+            line("backup_seed_bytes", all.Sum(s => s.Seeding?.Bytes ?? 0));
         }
-        line("backup_generation", status.Generation);
-        line("backup_watermark_worldline", status.Watermark.WorldLine);
-        line("backup_watermark", status.Watermark.Version);
+        WorldPoint watermark = all.Max(s => s.Watermark);
+        long sent = all.Sum(s => s.BytesSent);
+        line("backup_generation", all.Min(s => s.Generation));
+        line("backup_watermark_worldline", watermark.WorldLine);
+        line("backup_watermark", watermark.Version);
         line("backup_lag_ms", (_lag.At(MonotonicMicroseconds()) / 1000.0).ToString("0.###", CultureInfo.InvariantCulture));
-        line("backup_log_bytes", status.End.Offset);
-        line("backup_received_bytes", status.Received.Offset);
-        line("backup_durable_bytes", status.BackedUp.Offset);
-        line("backup_sent_bytes", status.BytesSent);
-        line("backup_bytes_per_sec", _shippingRate.PerSecond(status.BytesSent));
-        line("backup_window_used_bytes", status.WindowUsed);
-        line("backup_kept_bytes", status.Kept);
+        line("backup_log_bytes", all[0].End.Offset);
+        line("backup_received_bytes", all.Min(s => s.Received.Offset));
+        line("backup_durable_bytes", all.Min(s => s.BackedUp.Offset));
+        line("backup_sent_bytes", sent);
+        line("backup_bytes_per_sec", _shippingRate.PerSecond(sent));
+        line("backup_window_used_bytes", all.Sum(s => s.WindowUsed));
+        line("backup_kept_bytes", all.Max(s => s.Kept));
         line("backup_budget_bytes", _options.Site.BackupBudgetBytes);
-        line("writes_held", _holdsWrites ? 1 : 0);
+        line("writes_held", HoldsWrites ? 1 : 0);
         if (_options.Site.Lease is null) { return; }
         lock (_machineLock) { line("site_lease", MayTell ? "held" : "expired"); }
     }

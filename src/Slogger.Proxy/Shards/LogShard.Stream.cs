@@ -31,7 +31,7 @@ internal sealed partial class LogShard
             OnLogFailure(e);
             return;
         }
-        _shipper?.Wake();
+        WakeShippers();
         FollowChanges(bytes, endsCommand: startOffset + bytes.Length <= _link!.CommandEnd);
         // Keep-alives and markers are in here too; claiming too much costs a marker, at most ten a second on an idle shard.
         if (!IsOwnTraffic(bytes)) { MarkChanged(); }
@@ -97,7 +97,7 @@ internal sealed partial class LogShard
                 if (effect.Kind == ShardEffectKind.AppendBoundary) { _log.AppendBoundary(effect.Boundary); }
                 else { _log.AppendEmptyRun(effect.Boundary.Version, effect.Boundary.Time); }
             }
-            _shipper?.Wake();
+            WakeShippers();
         }
         catch (LogIOException e)
         {
@@ -136,7 +136,7 @@ internal sealed partial class LogShard
             {
                 return;
             }
-            _shipper?.Wake();
+            WakeShippers();
             if (_log.DurableBoundary is { } durable) { OnDurable(durable.Point); }
         }
     }

@@ -81,10 +81,12 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
             Directory = Path.Combine(_options.DataDirectory, "log"),
             Shard = _options.Shard,
             Epoch = _seat.Epoch,
-            TailBytes = Ships ? ShippedTailBytes : MayFollow ? FollowedTailBytes : 0,
+            SegmentBytes = _options.LogSegmentBytes,
+            KeepsSpare = IsFollowing,
+            TailBytes = Ships ? ShippedTailBytes : Intake is not null ? FollowedTailBytes : 0,
         });
         RequireOneVersion();
-        FindCopy();
+        OpenWays();
         _checkpoints = CheckpointStore.Open(Path.Combine(_options.DataDirectory, "checkpoints"));
         _indexes = new RollbackIndexes(_log, _checkpoints, () => RecordedCut.Version, _report, _options.Shard.ToString());
         return _log.LastBoundary?.Time;
@@ -110,6 +112,5 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     {
         base.Dispose();
         _syncWanted.Dispose();
-        _checkpointing.Dispose();
     }
 }

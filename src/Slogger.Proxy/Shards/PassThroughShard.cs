@@ -2,6 +2,7 @@
 using System.Globalization;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
+using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
@@ -21,6 +22,8 @@ internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : ISh
     public long CommittedVersion => 0;
 
     public string MarkerChannel => "";
+
+    public CommandCounts OwnCommands { get; } = new();
 
     public bool KeepsClients => false;
 

@@ -5,6 +5,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Moves;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 
@@ -39,22 +40,26 @@ internal abstract class RedisShard : VersionedShard
     /// <summary>How a master looks next to what is kept.</summary>
     protected abstract Task<StoreSituation> CompareAsync(RedisFacts facts, WorldLine current, CancellationToken stop);
 
-    public override IStoreConnector Connector => _connectors(_redis.Endpoint);
+    // What is sent there by the shard itself is left out of the statistics that clients see.
+    protected RedisEndpoint StoreAddress => _redis.Endpoint with { Counts = OwnCommands };
+
+    public override IStoreConnector Connector => _connectors(StoreAddress);
 
     protected override long KeyCount => _facts?.KeyCount ?? 0;
 
+    protected override string StoreRun => _facts?.RunId ?? "";
+
     protected override string EmptyStoreName => "an empty Redis";
 
-    protected override void OnTaken() => _fence = new StoreFence(() => _redis.Endpoint, _seat, _report, OnDeposed);
+    protected override void OnTaken() => _fence = new StoreFence(() => StoreAddress, _seat, _report, OnDeposed);
 
     protected override RedisEndpoint? Endpoint => _fence.Endpoint;
 
-    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(_redis.Endpoint, _seat.Shard, stop);
+    protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(StoreAddress, _seat.Shard, stop);
 
     protected override async Task MaintainAsync(CancellationToken stop)
     {
-        // No client's command: it is left out of the statistics.
-        if (IsOpen && await _fence.KeepAsync(stop).ConfigureAwait(false) && _loop is { } loop) { loop.Post(() => loop.CountInternal("ping")); }
+        if (IsOpen) { await _fence.KeepAsync(stop).ConfigureAwait(false); }
     }
 
     /// <inheritdoc />
@@ -95,7 +100,7 @@ internal abstract class RedisShard : VersionedShard
         limit.CancelAfter(SameStoreLimit);
         try
         {
-            ProbeResult now = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: limit.Token).ConfigureAwait(false);
+            ProbeResult now = await RedisProbe.InspectAsync(StoreAddress, cancellation: limit.Token).ConfigureAwait(false);
             return (now.IsUsable || (IsFollowing && now.Problem == RedisProblem.NotMaster)) && now.Facts!.RunId == _facts?.RunId;
         }
         catch (OperationCanceledException) when (!stop.IsCancellationRequested)
@@ -117,7 +122,7 @@ internal abstract class RedisShard : VersionedShard
     protected override async Task EndLostAsync(CancellationToken stop)
     {
         if (_lost.IsEmpty) { return; }
-        await using RedisPipeline redis = await RedisPipeline.ConnectAsync(_redis.Endpoint, SameStoreLimit, stop).ConfigureAwait(false);
+        await using RedisPipeline redis = await RedisPipeline.ConnectAsync(StoreAddress, SameStoreLimit, stop).ConfigureAwait(false);
         if (await _lost.EndAsync(redis, stop).ConfigureAwait(false) is { } refusal) { WarnOfLost($"Redis does not end it ({refusal}). Allow the proxy's user +client|kill"); }
     }
 
@@ -127,6 +132,8 @@ internal abstract class RedisShard : VersionedShard
         _lostTold = true;
         _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to another version: {why}");
     }
+
+    protected override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
 
     // ---- Looking at it, and feeding it ----
 
@@ -151,8 +158,12 @@ internal abstract class RedisShard : VersionedShard
 
     protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
     {
-        ProbeResult probe = await RedisProbe.InspectAsync(_redis.Endpoint, cancellation: stop).ConfigureAwait(false);
-        if (probe.Facts is { } now && _facts is { } before && now.RunId != before.RunId) { _lost.Clear(); }
+        ProbeResult probe = await RedisProbe.InspectAsync(StoreAddress, cancellation: stop).ConfigureAwait(false);
+        if (probe.Facts is { } now && _facts is { } before && now.RunId != before.RunId)
+        {
+            _lost.Clear();
+            OwnCommands.Clear();
+        }
         _facts = probe.Facts ?? _facts;
         return probe;
     }
@@ -163,7 +174,7 @@ internal abstract class RedisShard : VersionedShard
         await _seat.RecordOriginAsync(plan.ReplicationId, plan.TargetOffset, target, stop).ConfigureAwait(false);
         FailPoint.Pass(FailPoint.OriginRecorded);
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-        var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(_redis.Endpoint) };
+        var how = new Redis.Feeding.RestoreOptions { UndoFile = _restoreUndoFile, Feed = FeedAddress.For(StoreAddress) };
         if (await RedisRestore.RunAsync(control, plan, FailPoint.Watched(how), stop).ConfigureAwait(false) is not RestoreResult.Failed failed)
         {
             FailPoint.Pass(FailPoint.Restored);

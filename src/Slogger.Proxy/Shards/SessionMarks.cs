@@ -3,8 +3,9 @@
 // the stream knows that all of the batch was executed, whether or not its replies ever reached the client. So a session
 // that lost its connection with a whole proxy learns which of its unanswered operations were done (design, section 5).
 //
-// Kept in memory, for a bounded number of sessions; after a start or a restore it is gathered anew from the end of the
-// log. A session that is not found knows no more than without marks.
+// Kept in memory, for a bounded number of sessions; what was marked before a start or a restore is gathered from the end of
+// the log when a session asks for the first time: nobody waits for that before it serves. A session that is not found knows
+// no more than without marks.
 using System.Buffers.Text;
 using System.Text;
 using Slogger.Core.Sessions;
@@ -29,6 +30,10 @@ internal sealed class SessionMarks(MarkerCodec codec)
     private readonly List<UInt128> _open = [];
     private long _serial;
 
+    // What the log held when they were reset, and the first version that has ended since: of what was open then.
+    private Lazy<SessionMarks>? _past;
+    private long _firstClosed;
+
     private struct Entry
     {
         public long Last;
@@ -40,9 +45,17 @@ internal sealed class SessionMarks(MarkerCodec codec)
     /// version 0 if that one is still open. Null if the session is not known.</summary>
     public (Sequence Last, long Version)? Find(SessionId session)
     {
-        lock (_lock)
+        while (true)
         {
-            return _sessions.TryGetValue(session.Bits, out Entry found) ? (new Sequence(found.Last), found.Version) : null;
+            Lazy<SessionMarks>? past;
+            lock (_lock) { past = _past; }
+            (Sequence Last, long Version)? before = past?.Value.Find(session);
+            lock (_lock)
+            {
+                if (_past != past) { continue; }
+                if (_sessions.TryGetValue(session.Bits, out Entry found) && !(before?.Last.Number > found.Last)) { return (new Sequence(found.Last), found.Version); }
+                return before is { Version: 0 } open ? open with { Version = _firstClosed } : before;
+            }
         }
     }
 
@@ -66,25 +79,47 @@ internal sealed class SessionMarks(MarkerCodec codec)
                 if (!System.Runtime.CompilerServices.Unsafe.IsNullRef(ref entry) && entry.Version == 0) { entry.Version = closed; }
             }
             _open.Clear();
+            if (_firstClosed == 0) { _firstClosed = closed; }
         }
     }
 
-    /// <summary>Gathers them from the end of a log that nothing is appended to meanwhile; null for no log.</summary>
-    /// <exception cref="LogException">The log cannot be read.</exception>
+    /// <summary>Begins anew, with what a log holds at its end now, that nothing is appended to meanwhile; null for no log.</summary>
     public void Reset(VersionLog? log)
     {
+        Lazy<SessionMarks>? past = null;
+        if (log is { IsEmpty: false })
+        {
+            long to = log.DurableOffset, from = log.ContiguousFrom(Math.Max(log.StartOffset, to - ScanBytes));
+            LogReader reader = log.OpenReader(from, to);
+            past = new(() => Gathered(reader, (int)(to - from)));
+        }
         lock (_lock)
         {
             _sessions.Clear();
             _open.Clear();
+            (_past, _firstClosed) = (past, 0);
         }
-        if (log is null or { IsEmpty: true }) { return; }
-        long from = log.ContiguousFrom(Math.Max(log.StartOffset, log.DurableOffset - ScanBytes));
-        var tail = new byte[log.DurableOffset - from];
-        using LogReader reader = log.OpenReader(from, log.DurableOffset);
-        int length = 0, count;
-        while (length < tail.Length && (count = reader.Read(tail.AsSpan(length))) > 0) { length += count; }
-        Gather(tail.AsSpan(0, length));
+    }
+
+    // What is trimmed by now, or cannot be read, is not known.
+    private SessionMarks Gathered(LogReader reader, int bytes)
+    {
+        var marks = new SessionMarks(codec);
+        try
+        {
+            using (reader)
+            {
+                var tail = new byte[bytes];
+                int length = 0, count;
+                while (length < tail.Length && (count = reader.Read(tail.AsSpan(length))) > 0) { length += count; }
+                marks.Gather(tail.AsSpan(0, length));
+            }
+        }
+        catch (Exception e) when (e is LogException or ObjectDisposedException)
+        {
+            // As without marks.
+        }
+        return marks;
     }
 
     // The channel's name is a secret, so wherever it stands a command of ours does: whole commands need not be looked for.

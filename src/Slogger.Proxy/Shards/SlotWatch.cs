@@ -31,13 +31,13 @@ internal sealed class SlotWatch
     {
         _seat = seat;
         _report = report;
-        Commands = commands;
-        Keys = KeyFinder.FromCommandReply(commands);
+        Commands = StoreCommands.Of(commands);
+        Keys = Commands.Keys;
         View = view;
     }
 
-    /// <summary>The store's reply to COMMAND.</summary>
-    public byte[] Commands { get; }
+    /// <summary>The store's.</summary>
+    public StoreCommands Commands { get; }
 
     /// <summary>Where its commands have their keys.</summary>
     public KeyFinder Keys { get; }

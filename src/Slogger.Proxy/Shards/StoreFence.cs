@@ -65,19 +65,16 @@ internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, IL
     }
 
     /// <summary>Keeps the guard, or finds another while the metadata can be asked: it would be missed when that is away. Now and then.</summary>
-    /// <returns>Whether Redis was asked.</returns>
-    public async Task<bool> KeepAsync(CancellationToken stop)
+    public async Task KeepAsync(CancellationToken stop)
     {
-        if (!HasShutOut || Stopwatch.GetElapsedTime(_keptAt) < KeepPeriod || !await _turn.WaitAsync(0, stop).ConfigureAwait(false)) { return false; }
+        if (!HasShutOut || Stopwatch.GetElapsedTime(_keptAt) < KeepPeriod || !await _turn.WaitAsync(0, stop).ConfigureAwait(false)) { return; }
         try
         {
             if (!await GuardLivesAsync().ConfigureAwait(false)) { await RenewAsync(isPatient: false, stop).ConfigureAwait(false); }
-            return true;
         }
         catch (RedisException)
         {
             // Next time, or by whoever needs it.
-            return true;
         }
         finally
         {

@@ -35,7 +35,7 @@ internal sealed record StoreNote
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory) =>
-        DurableFile.Write(Path.Combine(dataDirectory, FileName), JsonSerializer.SerializeToUtf8Bytes(this, StoreNoteJson.Default.StoreNote));
+        DurableFile.WriteJson(Path.Combine(dataDirectory, FileName), this, StoreNoteJson.Default.StoreNote);
 }
 
 [JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower)]

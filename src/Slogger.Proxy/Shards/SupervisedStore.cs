@@ -8,6 +8,9 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed class SupervisedStore : IRedisStore
 {
+    /// <summary>Its directory, in the data directory.</summary>
+    public const string Folder = "redis";
+
     /// <summary>Replication backlog of a supervised Redis.</summary>
     public const long BacklogBytes = 16L << 20;
 
@@ -18,7 +21,7 @@ internal sealed class SupervisedStore : IRedisStore
     public SupervisedStore(ServeOptions options, ILogSink log)
     {
         _log = log;
-        _supervisor = new RedisSupervisor(ServerIn("redis", options));
+        _supervisor = new RedisSupervisor(ServerIn(Folder, options));
     }
 
     /// <summary>How a redis-server is run by the process's options.</summary>

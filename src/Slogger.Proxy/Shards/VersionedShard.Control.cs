@@ -23,8 +23,9 @@ internal abstract partial class VersionedShard
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
+    private bool _hasStarted;
     private Task _watching = Task.CompletedTask;
-    private SlotWatch? _slots;
+    private protected SlotWatch? _slots;
     protected long _taken;
     private volatile bool _isStopping;
     protected volatile string _state = "starting";
@@ -97,12 +98,15 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             return HasFailed ? await Failure.ConfigureAwait(false) : ProxyExit.Failed(e.Message, "");
         }
-        Start();
+        StartOnce();
         return null;
     }
 
-    private void Start()
+    // Not before the store is there: what they ask of the metadata a recovery would wait for.
+    private void StartOnce()
     {
+        if (_hasStarted) { return; }
+        _hasStarted = true;
         StartWorkers();
         _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
         StartBeating();
@@ -115,7 +119,7 @@ internal abstract partial class VersionedShard
         {
             try
             {
-                return await ClusterSeat.TakeAsync(_options, _report, MayFollow, stop).ConfigureAwait(false);
+                return await ClusterSeat.TakeAsync(_options, _report, follows: Intake is not null, stop).ConfigureAwait(false);
             }
             catch (MetadataUnavailableException e) when (_options.Metadata.Kind != MetadataKind.Sqlite)
             {
@@ -350,6 +354,7 @@ internal abstract partial class VersionedShard
         PublishBranches();
         IStoreConnector connector = Connector;
         long taken = _taken;
+        string run = StoreRun;
         if (!_isStopping && !IsFollowing) { _state = "serving"; }
         loop.Post(() =>
         {
@@ -361,7 +366,7 @@ internal abstract partial class VersionedShard
             }
             // The store may be lost again already: nothing is forwarded to what was not restored. Who ends forwards nothing either.
             if (!_door.TryOpen(taken) && !IsEnding) { return; }
-            loop.OpenStore();
+            loop.OpenStore(run);
             OnOpened();
             if (!IsFollowing) { _serving.TrySetResult(); }
         });
@@ -413,6 +418,7 @@ internal abstract partial class VersionedShard
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();
+        _checkpointing.Dispose();
         _admission.Dispose();
     }
 }

@@ -1,6 +1,7 @@
-// A shard whose site is a backup: it has no machine and closes no versions; its store follows the primary's log (LogShard.Following), and the front end serves reads. When the site
+// A shard whose site is a backup: it has no machine and closes no versions; its store follows the primary's log (VersionedShard.Applying), and the front end serves reads. When the site
 // has become the primary the same object goes on as a shard that was recovered, with what it has.
 using System.Diagnostics;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
@@ -10,20 +11,19 @@ namespace Slogger.Proxy.Shards;
 
 internal abstract partial class VersionedShard
 {
-    /// <summary>Whether this shard follows if its site is a backup.</summary>
-    protected virtual bool MayFollow => false;
+    private const int Rehearsals = 8;
 
     /// <inheritdoc />
     public bool IsFollowing => _seat.FollowedSite is not null;
 
     /// <summary>Begins to follow; the front end is not there yet. Expected failures as of a recovery.</summary>
-    protected virtual Task FollowAsync(CancellationToken stop) => throw new InvalidOperationException($"{_store.Name} follows nobody");
+    protected virtual Task FollowAsync(CancellationToken stop) => throw FollowsNobody();
 
-    /// <summary>Follows until the site is the primary. Returns the final watermark's end, in the world-line that begins there.</summary>
-    protected virtual Task<Boundary> FollowToEndAsync(CancellationToken stop) => throw new InvalidOperationException($"{_store.Name} follows nobody");
+    /// <summary>Whether the shard of a site that takes over recovers: what can be done when it serves is done then.</summary>
+    protected bool IsTakingOver { get; private set; }
 
-    /// <summary>The shard serves: what was only for following is given back.</summary>
-    protected virtual Task EndFollowingAsync() => Task.CompletedTask;
+    // SQL has opened them all in one world-line, and there is none after it.
+    private bool AllOpenedTogether => IsTakingOver && _entered.Number == WorldLine && _lines[^1].WorldLine == _entered && _site.Streams.All(s => s.IsOpen);
 
     private async Task FollowAndControlAsync(CancellationToken stop)
     {
@@ -33,7 +33,7 @@ internal abstract partial class VersionedShard
             Task rehearsing = RehearseAsync(stop);
             Boundary final = await FollowToEndAsync(stop).ConfigureAwait(false);
             await rehearsing.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
-            await TakeOverAsync(final, stop).ConfigureAwait(false);
+            await TakeOverAsync(final, await _takenOver.Task.ConfigureAwait(false), stop).ConfigureAwait(false);
             await EndFollowingAsync().ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
@@ -53,17 +53,21 @@ internal abstract partial class VersionedShard
         await ControlAsync(stop).ConfigureAwait(false);
     }
 
-    // What a failover will ask of the metadata is asked once before: nothing is compiled or prepared for the first time when it counts.
+    // What a failover will ask of the metadata is asked before: nothing is compiled or prepared for the first time when it counts. Several times, since an answer may be there at once or be waited for,
+    // and what goes on after waiting is compiled by itself.
     private async Task RehearseAsync(CancellationToken stop)
     {
         try
         {
-            ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
-            await _seat.LinesUpToAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
-            await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
-            await _seat.LearnGridAsync(0, stop).ConfigureAwait(false);
-            // Of an epoch that nobody ever takes: refused.
-            await _seat.Metadata.OpenStreamsAsync(_seat.Cluster, new(-1), [new(_seat.Shard, _seat.Epoch, ClusterSeat.Name)], stop).ConfigureAwait(false);
+            for (int i = 0; i < Rehearsals; i++)
+            {
+                ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+                await _seat.LinesUpToAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+                await _seat.OutsideAsync(view.Cut.Cut.WorldLine, stop).ConfigureAwait(false);
+                await _seat.Metadata.SnapshotAsync(_seat.Cluster, stop).ConfigureAwait(false);
+                // Of an epoch that nobody ever takes: refused.
+                await _seat.Metadata.OpenStreamsAsync(_seat.Cluster, new(-1), [new(_seat.Shard, _seat.Epoch, ClusterSeat.Name)], stop).ConfigureAwait(false);
+            }
         }
         catch (MetadataException)
         {
@@ -71,26 +75,30 @@ internal abstract partial class VersionedShard
         }
     }
 
-    private async Task TakeOverAsync(Boundary final, CancellationToken stop)
+    private async Task TakeOverAsync(Boundary final, SiteState site, CancellationToken stop)
     {
         long began = Stopwatch.GetTimestamp();
         _stages.Begin();
         // What others ask of a primary's shard is there as soon as it is one.
         JoinCluster();
-        await _seat.TakeOverAsync(stop).ConfigureAwait(false);
-        _stages.Passed("grid");
+        _justSeen = await _seat.TakeOverAsync(stop).ConfigureAwait(false);
+        _stages.Passed("metadata");
         lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
-        Start();
         _entered = final.WorldLine;
         // Whoever has read here, or waits, learns that another world-line has begun.
         _owedRollback = final;
+        IsTakingOver = true;
+        _justLearned = site;
         while (true)
         {
             try
             {
                 _taken = _door.Take();
                 await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
+                StartOnce();
+                IsTakingOver = false;
+                Wake();
                 break;
             }
             catch (Exception e) when (e is RedisException or MetadataUnavailableException or IOException)

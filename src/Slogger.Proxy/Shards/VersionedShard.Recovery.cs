@@ -24,6 +24,9 @@ internal abstract partial class VersionedShard
     private WorldLine _entered;
     private bool _seedUsed;
 
+    // Of a site that takes over: what the next attempt goes by.
+    private ClusterView? _justSeen;
+
     // What clients have yet to be told, should the recovery that restored it be cut short and end with another attempt.
     private Boundary? _owedRollback;
 
@@ -40,10 +43,12 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             // A store that has ended is lost, whatever the next one takes to start: the others need not wait for it.
             bool isGone = !atStart && _store.HasEnded;
-            if (_starting.IsCompleted) { _starting = _store.EnsureRunningAsync(stop); }
+            // What was just at the final watermark runs; should it not, it is started the next time.
+            if (_starting.IsCompleted && _justLearned is null) { _starting = _store.EnsureRunningAsync(stop); }
             if (!isGone) { await _starting.ConfigureAwait(false); }
             await SuspendAdmissionAsync(stop).ConfigureAwait(false);
-            ClusterView view = await _seat.LookAsync(stop).ConfigureAwait(false);
+            ClusterView view = _justSeen ?? await _seat.LookAsync(stop).ConfigureAwait(false);
+            _justSeen = null;
             _stages.Passed("metadata");
             _isJoining = view.Record.State == MemberState.Joining;
             if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
@@ -157,7 +162,7 @@ internal abstract partial class VersionedShard
             if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             if (entered != WorldLine) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
             _stages.Passed("entry");
-            if (_loop is not null) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
+            if (_loop is not null && !AllOpenedTogether) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
             _stages.Passed("others");
             await VersionBegunAsync(stop).ConfigureAwait(false);
             if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
@@ -236,6 +241,8 @@ internal abstract partial class VersionedShard
                 continue;
             }
             if (outside.Count == 0) { return; }
+            // Others have to see that this one lives.
+            StartOnce();
             if (Stopwatch.GetElapsedTime(began) > PeersLimit)
             {
                 _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");

@@ -71,6 +71,9 @@ internal abstract partial class VersionedShard
     /// <summary>The channel of markers in a replication stream; empty without one.</summary>
     public abstract string MarkerChannel { get; }
 
+    /// <inheritdoc />
+    public CommandCounts OwnCommands { get; } = new();
+
     /// <summary>Keeps a boundary, or a run of empty versions.</summary>
     protected abstract void Append(in ShardEffect effect);
 
@@ -108,6 +111,9 @@ internal abstract partial class VersionedShard
 
     /// <summary>The store was lost, and the machine knows: nothing of it is followed any more.</summary>
     protected abstract Task DetachAsync(CancellationToken stop);
+
+    /// <summary>Which run of the store's program it was when it was last looked at; empty: not known.</summary>
+    protected virtual string StoreRun => "";
 
     /// <summary>How the store looks next to what is kept; and if it cannot be reached, why.</summary>
     protected abstract Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop);

@@ -10,9 +10,6 @@ internal abstract partial class VersionedShard
 {
     private readonly OperationRate _rate = new();
 
-    /// <summary>What a shard tells that follows; null: it does not.</summary>
-    protected virtual string? FollowingText(FrontEndLoop loop) => null;
-
     /// <summary>The lines about another site.</summary>
     protected virtual void AppendSite(Action<string, object> line)
     {

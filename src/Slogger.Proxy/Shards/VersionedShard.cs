@@ -104,8 +104,6 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         if (mayTell) { Volatile.Write(ref _committed, cut.Version.Number); }
     }
 
-    public virtual Hold Hold => Hold.None;
-
     public virtual WorldPoint? Watermark => null;
 
     public virtual bool IsFenced => false;
@@ -316,9 +314,6 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private Version AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
 
     private bool IsCommitAwaited => IsCommitHurried || _loop?.AwaitedVersion > CommittedVersion;
-
-    /// <summary>Whether a commit is waited for by others than clients.</summary>
-    protected virtual bool IsCommitHurried => false;
 
     Version ICutListener.OpenVersion => new(OpenVersion);
 

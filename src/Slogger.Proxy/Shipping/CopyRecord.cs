@@ -21,7 +21,7 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
     {
         CopyRecord record = new(
             seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number);
-        DurableFile.Write(Path.Combine(directory, FileName), JsonSerializer.SerializeToUtf8Bytes(record, CopyJson.Default.CopyRecord));
+        DurableFile.WriteJson(Path.Combine(directory, FileName), record, CopyJson.Default.CopyRecord);
     }
 
     /// <summary>The copy that is remembered, if its file is there; else whatever lies there is deleted. Throws IOException.</summary>

@@ -83,7 +83,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
     private const string NotYet = "not connected yet";
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromSeconds(1), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;

@@ -59,11 +59,23 @@ internal interface IShipLink : IAsyncDisposable
     ValueTask<ShipReply> ReceiveAsync(CancellationToken stop);
 }
 
+/// <summary>How a primary's keys are divided, as one of its shards says it.</summary>
+/// <param name="Shards">How many shards there are; 0: it is not said.</param>
+/// <param name="Slots">Which slots this one owns ("0-8191"); empty: its keys are divided otherwise.</param>
+internal readonly record struct ShipShape(int Shards, string Slots);
+
 /// <summary>Makes links.</summary>
 internal interface IShipConnector
 {
     /// <summary>Where it leads, for people.</summary>
     string Target { get; }
+
+    /// <summary>How the shipper's keys are divided: said with each hello. While it gives null that is not known yet, and nothing is connected.</summary>
+    Func<ShipShape?> Shape
+    {
+        get => static () => default(ShipShape);
+        set { }
+    }
 
     /// <summary>Connects.</summary>
     /// <exception cref="ShipLinkException">There is nobody, or it was refused.</exception>

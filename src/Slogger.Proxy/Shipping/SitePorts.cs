@@ -8,8 +8,8 @@ namespace Slogger.Proxy.Shipping;
 /// <summary>The ways between a shard's process and the other site.</summary>
 internal sealed record SitePorts
 {
-    /// <summary>The way to the backup's process for this shard; null: nothing is shipped.</summary>
-    public IShipConnector? Way { get; init; }
+    /// <summary>The ways to the backup's processes for this shard; none: nothing is shipped.</summary>
+    public IReadOnlyList<IShipConnector> Ways { get; init; } = [];
 
     /// <summary>Receives the primary's stream while the site is a backup; null: it must be none.</summary>
     public IStreamIntake? Intake { get; init; }

@@ -67,19 +67,8 @@ public sealed class RedisConnection : IAsyncDisposable
 
     /// <summary>Sends a command and returns its reply; an error reply is a value.</summary>
     /// <exception cref="RedisException">The connection failed.</exception>
-    public async Task<RedisReply> CommandAsync(IReadOnlyList<string> words, CancellationToken cancellation = default)
-    {
-        await _turn.WaitAsync(cancellation).ConfigureAwait(false);
-        try
-        {
-            await EnsureOpenAsync(cancellation).ConfigureAwait(false);
-            return await ExchangeAsync([.. words], cancellation).ConfigureAwait(false);
-        }
-        finally
-        {
-            _turn.Release();
-        }
-    }
+    public async Task<RedisReply> CommandAsync(IReadOnlyList<string> words, CancellationToken cancellation = default) =>
+        (await CommandsAsync([[.. words]], cancellation).ConfigureAwait(false))[0];
 
     /// <inheritdoc cref="CommandAsync(IReadOnlyList{string}, CancellationToken)"/>
     public Task<RedisReply> CommandAsync(params string[] words) => CommandAsync((IReadOnlyList<string>)words);
@@ -89,8 +78,7 @@ public sealed class RedisConnection : IAsyncDisposable
     public async Task<RedisReply> ExpectAsync(IReadOnlyList<string> words, CancellationToken cancellation = default)
     {
         RedisReply reply = await CommandAsync(words, cancellation).ConfigureAwait(false);
-        if (reply.IsError)
-            throw ErrorReply(words, reply);
+        Check(words, reply);
         return reply;
     }
 
@@ -117,11 +105,40 @@ public sealed class RedisConnection : IAsyncDisposable
         }
     }
 
+    /// <summary>As <see cref="CommandAsync(IReadOnlyList{string}, CancellationToken)"/>, of several commands at once, which are executed one after the other whatever the replies are.</summary>
+    /// <exception cref="RedisException">The connection failed: some of them may have been executed, or all, or none.</exception>
+    public async Task<IReadOnlyList<RedisReply>> CommandsAsync(IReadOnlyList<string[]> commands, CancellationToken cancellation = default)
+    {
+        await _turn.WaitAsync(cancellation).ConfigureAwait(false);
+        var counted = new List<IDisposable>();
+        try
+        {
+            await EnsureOpenAsync(cancellation).ConfigureAwait(false);
+            using var bytes = new MemoryStream();
+            foreach (string[] words in commands)
+            {
+                if (Endpoint.Counts?.Send(words) is { } sending) { counted.Add(sending); }
+                bytes.Write(RedisTransport.EncodeOwn(words));
+            }
+            return await ExchangeAsync(bytes.ToArray(), commands.Count, commands[0][0], cancellation).ConfigureAwait(false);
+        }
+        finally
+        {
+            foreach (IDisposable sending in counted) { sending.Dispose(); }
+            _turn.Release();
+        }
+    }
+
     /// <summary>A section of INFO as name and value.</summary>
     /// <exception cref="RedisException">The connection failed or INFO is refused.</exception>
-    public async Task<Dictionary<string, string>> InfoAsync(string section, CancellationToken cancellation = default)
+    public async Task<Dictionary<string, string>> InfoAsync(string section, CancellationToken cancellation = default) =>
+        InfoOf(section, await CommandAsync(["INFO", section], cancellation).ConfigureAwait(false));
+
+    /// <summary>The same of a reply that is here.</summary>
+    /// <exception cref="RedisException">INFO is refused.</exception>
+    internal Dictionary<string, string> InfoOf(string section, RedisReply reply)
     {
-        RedisReply reply = await ExpectAsync(["INFO", section], cancellation).ConfigureAwait(false);
+        Check(["INFO", section], reply);
         var fields = new Dictionary<string, string>(StringComparer.Ordinal);
         foreach (string line in reply.Text.Split('\n'))
         {
@@ -195,15 +212,21 @@ public sealed class RedisConnection : IAsyncDisposable
         throw new RedisException(problem, $"Redis at {Endpoint} refused AUTH: {reply.Text}.");
     }
 
-    private RedisException ErrorReply(IReadOnlyList<string> words, RedisReply reply)
+    /// <summary>Throws what an error reply to a command says.</summary>
+    /// <exception cref="RedisException">The reply is an error.</exception>
+    internal void Check(IReadOnlyList<string> words, RedisReply reply)
     {
+        if (!reply.IsError) { return; }
         // CONFIG SET and AUTH may carry secrets: name the command, not its values.
         string name = words.Count > 1 && words[0] is "CONFIG" or "CLIENT" or "ACL" ? words[0] + " " + words[1] : words[0];
-        return new RedisException(RedisProblems.Classify(reply.Text), $"Redis at {Endpoint} refused {name}: {reply.Text}.");
+        throw new RedisException(RedisProblems.Classify(reply.Text), $"Redis at {Endpoint} refused {name}: {reply.Text}.");
     }
 
-    private async Task<RedisReply> ExchangeAsync(string[] words, CancellationToken cancellation) =>
-        (await ExchangeAsync(RedisTransport.Encode(words), 1, words[0], cancellation).ConfigureAwait(false))[0];
+    private async Task<RedisReply> ExchangeAsync(string[] words, CancellationToken cancellation)
+    {
+        using CommandCounts.Sending? counted = Endpoint.Counts?.Send(words);
+        return (await ExchangeAsync(RedisTransport.EncodeOwn(words), 1, words[0], cancellation).ConfigureAwait(false))[0];
+    }
 
     private async Task<IReadOnlyList<RedisReply>> ExchangeAsync(ReadOnlyMemory<byte> commands, int count, string name, CancellationToken cancellation)
     {

@@ -48,6 +48,9 @@ public sealed record RedisEndpoint
     /// (<see cref="RedisException"/>) is one of connecting. Default: null, a connection is used as it is.</summary>
     public Func<CancellationToken, Task>? Admission { get; init; }
 
+    /// <summary>Where commands that this process sends of its own accord are counted. Default: null, nowhere.</summary>
+    public CommandCounts? Counts { get; init; }
+
     /// <summary>A TCP endpoint.</summary>
     public static RedisEndpoint Tcp(string host, int port, string? password = null, string? user = null) =>
         new() { Host = host, Port = port, Password = password, User = user };

@@ -84,6 +84,7 @@ public sealed class RedisPipeline : IAsyncDisposable
             if (endpoint.Password is { } password)
             {
                 var login = new RedisBatch();
+                using CommandCounts.Sending? counted = endpoint.Counts?.Send("AUTH");
                 if (endpoint.User is { } user) { login.Add("AUTH"u8.ToArray(), Encoding.UTF8.GetBytes(user), Encoding.UTF8.GetBytes(password)); }
                 else { login.Add("AUTH"u8.ToArray(), Encoding.UTF8.GetBytes(password)); }
                 RedisReply reply = (await pipeline.RunAsync(login, cancellation).ConfigureAwait(false))[0];
@@ -92,7 +93,11 @@ public sealed class RedisPipeline : IAsyncDisposable
             }
             if (endpoint.Admission is { } admission)
             {
-                if (endpoint.Password is null) { await pipeline.RunAsync(new RedisBatch().Add("PING"u8.ToArray()), cancellation).ConfigureAwait(false); }
+                if (endpoint.Password is null)
+                {
+                    using CommandCounts.Sending? counted = endpoint.Counts?.Send("PING");
+                    await pipeline.RunAsync(new RedisBatch().Add("pING"u8.ToArray()), cancellation).ConfigureAwait(false);
+                }
                 await admission(cancellation).ConfigureAwait(false);
             }
             return pipeline;

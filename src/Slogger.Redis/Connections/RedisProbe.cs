@@ -67,7 +67,10 @@ public static class RedisProbe
     {
         try
         {
-            RedisReply ping = await connection.CommandAsync(["PING"], cancellation).ConfigureAwait(false);
+            // At once: while a shard takes over, each exchange counts.
+            IReadOnlyList<RedisReply> replies = await connection.CommandsAsync(
+                [["PING"], ["INFO", "server"], ["INFO", "replication"], ["INFO", "keyspace"], ["CONFIG", "GET", "databases"]], cancellation).ConfigureAwait(false);
+            RedisReply ping = replies[0];
             if (ping.IsError)
             {
                 RedisProblem problem = RedisProblems.Classify(ping.Text);
@@ -75,7 +78,7 @@ public static class RedisProbe
                 if (!ping.Text.StartsWith("MASTERDOWN", StringComparison.Ordinal))
                     return Bad(connection, problem, $"answered PING with: {ping.Text}.", null);
             }
-            RedisFacts facts = await ReadAsync(connection, cancellation).ConfigureAwait(false);
+            RedisFacts facts = Read(connection, replies);
             if (!int.TryParse(facts.ServerVersion.Split('.')[0], NumberStyles.None, CultureInfo.InvariantCulture, out int major)
                 || major < MajorVersionMin)
                 return Bad(connection, RedisProblem.TooOld, $"is version {facts.ServerVersion}; 7.0 is the oldest that works.", facts);
@@ -94,12 +97,12 @@ public static class RedisProbe
     private static ProbeResult Bad(RedisConnection connection, RedisProblem problem, string text, RedisFacts? facts) =>
         new(problem, $"Redis at {connection.Endpoint} {text} {problem.Remedy()}", facts);
 
-    private static async Task<RedisFacts> ReadAsync(RedisConnection connection, CancellationToken cancellation)
+    private static RedisFacts Read(RedisConnection connection, IReadOnlyList<RedisReply> replies)
     {
-        Dictionary<string, string> server = await connection.InfoAsync("server", cancellation).ConfigureAwait(false);
-        Dictionary<string, string> replication = await connection.InfoAsync("replication", cancellation).ConfigureAwait(false);
-        Dictionary<string, string> keyspace = await connection.InfoAsync("keyspace", cancellation).ConfigureAwait(false);
-        RedisReply databases = await connection.CommandAsync(["CONFIG", "GET", "databases"], cancellation).ConfigureAwait(false);
+        Dictionary<string, string> server = connection.InfoOf("server", replies[1]);
+        Dictionary<string, string> replication = connection.InfoOf("replication", replies[2]);
+        Dictionary<string, string> keyspace = connection.InfoOf("keyspace", replies[3]);
+        RedisReply databases = replies[4];
         return new RedisFacts
         {
             ServerVersion = Field(server, "redis_version", "0"),

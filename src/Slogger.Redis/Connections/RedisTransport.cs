@@ -7,6 +7,7 @@ using System.Net.Sockets;
 using System.Security.Authentication;
 using System.Security.Cryptography.X509Certificates;
 using System.Text;
+using Slogger.Resp;
 
 namespace Slogger.Redis.Connections;
 
@@ -75,6 +76,10 @@ internal static class RedisTransport
         }
         throw Failure(endpoint, last);
     }
+
+    /// <summary>Writes a command of the proxy's own, in upper case, as an array of bulk strings, spelled so that MONITOR and the slow log
+    /// do not show it to clients (<see cref="OwnSpelling"/>).</summary>
+    public static byte[] EncodeOwn(ReadOnlySpan<string> words) => Encode([OwnSpelling.Of(words[0]), .. words[1..]]);
 
     /// <summary>Writes a command as an array of bulk strings.</summary>
     public static byte[] Encode(params ReadOnlySpan<string> words)

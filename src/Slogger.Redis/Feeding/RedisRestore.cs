@@ -97,7 +97,7 @@ public static class RedisRestore
                     await check(control, cancellation).ConfigureAwait(false);
                 await control.ExpectAsync(["REPLICAOF", "NO", "ONE"], cancellation).ConfigureAwait(false);
                 demoted = false;
-                return await VerifyAsync(control, feed, plan.TargetOffset, cancellation).ConfigureAwait(false);
+                return Verify(control, feed, plan.TargetOffset, await control.InfoAsync("replication", cancellation).ConfigureAwait(false));
             }
             finally
             {
@@ -199,9 +199,8 @@ public static class RedisRestore
         + string.Create(CultureInfo.InvariantCulture, $"Redis: {role.LinkState}, offset {role.Offset} of {feed.TargetOffset}). ")
         + (feed.Progress.Phase == FeedPhase.Waiting ? "Redis may be unable to reach the feed's address." : "");
 
-    internal static async Task<RestoreResult> VerifyAsync(RedisConnection control, ReplicationFeed feed, long target, CancellationToken cancellation)
+    internal static RestoreResult Verify(RedisConnection control, ReplicationFeed feed, long target, Dictionary<string, string> info)
     {
-        Dictionary<string, string> info = await control.InfoAsync("replication", cancellation).ConfigureAwait(false);
         string next = (target + 1).ToString(CultureInfo.InvariantCulture);
         if (info.GetValueOrDefault("role") != "master" || info.GetValueOrDefault("master_replid2") != feed.ReplicationId
             || info.GetValueOrDefault("second_repl_offset") != next)

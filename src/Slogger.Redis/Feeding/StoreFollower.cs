@@ -239,10 +239,12 @@ public sealed class StoreFollower : IAsyncDisposable
                 _promoting = true;
             }
             // Of a master it changes nothing, so it can be sent again.
-            await _control.ExpectAsync(["REPLICAOF", "NO", "ONE"], cancellation).ConfigureAwait(false);
-            RestoreResult result = await RedisRestore.VerifyAsync(_control, _feed, offset, cancellation).ConfigureAwait(false);
+            string[] promote = ["REPLICAOF", "NO", "ONE"];
+            IReadOnlyList<RedisReply> replies = await _control.CommandsAsync([promote, ["INFO", "replication"], ["INFO", "server"]], cancellation).ConfigureAwait(false);
+            _control.Check(promote, replies[0]);
+            RestoreResult result = RedisRestore.Verify(_control, _feed, offset, _control.InfoOf("replication", replies[1]));
             // One that was restarted just now, from a dump, may say all that and have dropped what had expired.
-            if ((await _control.InfoAsync("server", cancellation).ConfigureAwait(false)).GetValueOrDefault("run_id") != _runId)
+            if (_control.InfoOf("server", replies[2]).GetValueOrDefault("run_id") != _runId)
             {
                 TellLost("was restarted.");
                 return new RestoreResult.Failed(RedisProblem.HistoryGone, await _lost.Task.ConfigureAwait(false));
@@ -283,8 +285,8 @@ public sealed class StoreFollower : IAsyncDisposable
     private async Task<long> LookAsync(CancellationToken cancellation)
     {
         bool hasAsked = _feed.HasRefused;
-        Dictionary<string, string> server = await _control.InfoAsync("server", cancellation).ConfigureAwait(false);
-        Dictionary<string, string> replication = await _control.InfoAsync("replication", cancellation).ConfigureAwait(false);
+        IReadOnlyList<RedisReply> replies = await _control.CommandsAsync([["INFO", "server"], ["INFO", "replication"]], cancellation).ConfigureAwait(false);
+        Dictionary<string, string> server = _control.InfoOf("server", replies[0]), replication = _control.InfoOf("replication", replies[1]);
         _ = int.TryParse(replication.GetValueOrDefault("master_port"), CultureInfo.InvariantCulture, out int port);
         if (server.GetValueOrDefault("run_id") != _runId) TellLost("was restarted.");
         else if (_promoting) return -1;

@@ -28,6 +28,7 @@ public sealed class RdbCursor : IDisposable
     private int _windowLength;
     private int _at;
     private int _database;
+    private readonly List<(long Start, long End)> _libraries = [];
 
     /// <summary>Opens a file.</summary>
     /// <param name="path">The file.</param>
@@ -44,8 +45,14 @@ public sealed class RdbCursor : IDisposable
     /// <summary>The file's length in bytes.</summary>
     public long Length { get; }
 
+    /// <summary>Where the libraries of functions are that it has passed.</summary>
+    public IReadOnlyList<(long Start, long End)> Libraries => _libraries;
+
     /// <summary>Where it stands.</summary>
     public long Position => _windowStart + _at;
+
+    /// <summary>Whether functions have been passed.</summary>
+    public bool HasFunctions { get; private set; }
 
     /// <summary>Reads the file's head; returns the format's version.</summary>
     /// <exception cref="RedisException">It is no RDB file (LocalFile).</exception>
@@ -98,7 +105,9 @@ public sealed class RdbCursor : IDisposable
                     start = Position;
                     break;
                 case 0xF5: // functions
+                    HasFunctions = true;
                     SkipString();
+                    _libraries.Add((start, Position));
                     start = Position;
                     break;
                 case >= 0xF0:
@@ -110,6 +119,32 @@ public sealed class RdbCursor : IDisposable
                     return new RdbEntry(_database, start, expires, code, key, value, Position);
             }
         }
+    }
+
+    /// <summary>The type of a string, as an entry says it.</summary>
+    public const byte StringType = 0;
+
+    /// <summary>The name of an entry's type, as Redis's TYPE says it.</summary>
+    public static string TypeName(byte type) => type switch
+    {
+        StringType => "string",
+        1 or 10 or 14 or 18 => "list",
+        2 or 11 or 20 => "set",
+        3 or 5 or 12 or 17 => "zset",
+        4 or 9 or 13 or 16 => "hash",
+        15 or 19 or 21 => "stream",
+        _ => $"type {type}",
+    };
+
+    /// <summary>Reads the value of an entry that is a string; the place moves behind the entry.</summary>
+    /// <exception cref="RedisException">It is damaged (LocalFile).</exception>
+    public byte[] ReadString(in RdbEntry entry)
+    {
+        if (entry.Type != StringType) { throw new ArgumentException($"An entry of type {entry.Type} is no string.", nameof(entry)); }
+        Seek(entry.ValueStart);
+        byte[] value = ReadString();
+        Seek(entry.End);
+        return value;
     }
 
     /// <summary>Moves on to a place, where an entry begins.</summary>

@@ -103,7 +103,7 @@ internal sealed class ReplicaSocket : IDisposable
 
     public string Ask(params ReadOnlySpan<string> words)
     {
-        Send(RedisTransport.Encode(words));
+        Send(RedisTransport.EncodeOwn(words));
         return ReadLine();
     }
 

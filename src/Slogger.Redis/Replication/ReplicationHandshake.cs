@@ -27,6 +27,7 @@ internal static class ReplicationHandshake
         {
             if (endpoint.Password is { } password)
             {
+                using CommandCounts.Sending? counted = endpoint.Counts?.Send("AUTH");
                 string answer = endpoint.User is null ? socket.Ask("AUTH", password) : socket.Ask("AUTH", endpoint.User, password);
                 if (answer[0] == '-' && !answer.Contains("without any password configured", StringComparison.Ordinal))
                     throw Refused(endpoint, "AUTH", answer);
@@ -40,6 +41,7 @@ internal static class ReplicationHandshake
                 Expect(socket, endpoint, "REPLCONF", "rdb-filter-only", "");
             if (wanted == WantedRdb.OnlyRdb)
                 Expect(socket, endpoint, "REPLCONF", "rdb-only", "1");
+            using CommandCounts.Sending? sending = endpoint.Counts?.Send("PSYNC");
             string reply = replicationId is null
                 ? socket.Ask("PSYNC", "?", "-1")
                 : socket.Ask("PSYNC", replicationId, (offset + 1).ToString(CultureInfo.InvariantCulture));
@@ -71,6 +73,7 @@ internal static class ReplicationHandshake
 
     private static void Expect(ReplicaSocket socket, RedisEndpoint endpoint, params ReadOnlySpan<string> words)
     {
+        using CommandCounts.Sending? counted = endpoint.Counts?.Send(words);
         string answer = socket.Ask(words);
         if (answer[0] != '+')
             throw Refused(endpoint, words.Length > 1 ? words[0] + " " + words[1] : words[0], answer);

@@ -386,6 +386,6 @@ public sealed class ReplicationLink : IDisposable
     private void SendAck()
     {
         Volatile.Write(ref _lastAckTicks, Environment.TickCount64);
-        _socket.Send(RedisTransport.Encode("REPLCONF", "ACK", Offset.ToString(CultureInfo.InvariantCulture)));
+        _socket.Send(RedisTransport.EncodeOwn(["REPLCONF", "ACK", Offset.ToString(CultureInfo.InvariantCulture)]));
     }
 }

@@ -102,6 +102,27 @@ public sealed class RedisSupervisor : IAsyncDisposable
         await Exited.WaitAsync(cancellation).ConfigureAwait(false);
     }
 
+    /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start; nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
+    public async Task EndLeftBehindAsync(CancellationToken cancellation = default)
+    {
+        string[] said;
+        try
+        {
+            said = [File.Exists(PidPath) ? await File.ReadAllTextAsync(PidPath, cancellation).ConfigureAwait(false) : "", .. LogSince(0).Split('\n').Select(l => l.Split(':')[0])];
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return;
+        }
+        foreach (string text in said.Distinct())
+        {
+            if (!int.TryParse(text.Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int process) || !HasOurConfiguration(process)) continue;
+            ProcessWatch.KillHard(process);
+            await ProcessWatch.WaitForExitAsync(process, cancellation).ConfigureAwait(false);
+        }
+        if (File.Exists(SocketPath)) File.Delete(SocketPath);
+    }
+
     /// <inheritdoc />
     public async ValueTask DisposeAsync()
     {
@@ -184,6 +205,20 @@ public sealed class RedisSupervisor : IAsyncDisposable
             // Its working directory holds a pid file with its own id.
             string pid = string.Create(CultureInfo.InvariantCulture, $"{process}");
             return !OperatingSystem.IsLinux() || File.ReadAllText($"/proc/{pid}/cwd/{Path.GetFileName(PidPath)}").Trim() == pid;
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return false;
+        }
+    }
+
+    // The same, of one that may not have written its pid file yet: our configuration names our directory.
+    private bool HasOurConfiguration(int process)
+    {
+        if (!OperatingSystem.IsLinux()) return IsOurRedis(process);
+        try
+        {
+            return ProcessWatch.IsRunning(process) && File.ReadAllText(string.Create(CultureInfo.InvariantCulture, $"/proc/{process}/cwd/{Path.GetFileName(ConfigPath)}")) == File.ReadAllText(ConfigPath);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {

@@ -1,6 +1,8 @@
-// The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard, has its Redis follow, serves reads; and when
+// The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard, has its store follow, serves reads; and when
 // its site has taken over it goes on as the shard of a primary, in the same process, with the same log, store and connections.
+using Slogger.Core.Shards;
 using Slogger.Core.Sites;
+using Slogger.Faster;
 using Slogger.Grpc.Server;
 using Slogger.Log;
 using Slogger.Metadata;
@@ -8,6 +10,8 @@ using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Redis.Connections;
+using Slogger.Sites.Failovers;
+using Slogger.Sites.Merging;
 using Slogger.Sites.Shipping;
 
 namespace Slogger.Sites.Backup;
@@ -20,19 +24,26 @@ internal static class BackupHost
     /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
     public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
     {
+        await Rehearsal.ClearAsync(options).ConfigureAwait(false);
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);
         if (failed is not null) { return failed; }
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
-        _ = s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, typeof(RedisEndpoint).Assembly]);
-        await using var intake = new StreamIntake(options, credentials, server!, log);
-        using GrpcShipConnector? way = PrimaryHost.WayOf(options, credentials);
+        Task ready = !options.Site.Rehearses ? Task.CompletedTask : s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, options.Commit == CommitMode.Faster ? typeof(FasterStore).Assembly : typeof(RedisEndpoint).Assembly]);
+        await using Rehearsal? rehearsal = options.Site.Rehearses && options.RedisServerPath is not null ? new(options, ready, log) : null;
+        await using var intake = new StreamIntake(options, credentials, server!, log, rehearsal);
+        using var ways = new ShipWays(options, credentials);
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
-            Way = way,
+            Ways = ways.All,
             Intake = intake,
             // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the beginning.
-            Serve = async (primary, metadata, starting) => intake.IsListening ? null : await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false),
+            Serve = async (primary, metadata, starting) =>
+            {
+                if (intake.IsListening) { return null; }
+                MergedStore.Clear(options.DataDirectory);
+                return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false);
+            },
         }).ConfigureAwait(false);
     }
 }

@@ -15,6 +15,7 @@ using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
+using Slogger.Redis.Slots;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
@@ -30,6 +31,8 @@ internal sealed class BackupStream : IAsyncDisposable
     private readonly StreamDisk _disk;
     private readonly IFollowingStore _store;
     private readonly Action<string>? _onFailed;
+    private readonly Func<WorldPoint, CancellationToken, V1.VerifyReply> _proof;
+    private readonly Action<bool>? _onBusy;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
     private readonly long _owned;
@@ -54,10 +57,14 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <param name="onHeld">Is told what the stream holds.</param>
     /// <param name="report">For people.</param>
     /// <param name="onFailed">Is told why it cannot go on.</param>
+    /// <param name="onBusy">Is told that it is being seeded, or, true, taken over: what can wait beside that has to.</param>
+    /// <param name="proof">Shows that its shard can be recovered to a version; null: by its own log.</param>
     public BackupStream(
-        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report, Action<string>? onFailed = null)
+        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report, Action<string>? onFailed = null,
+        Action<bool>? onBusy = null, Func<WorldPoint, CancellationToken, V1.VerifyReply>? proof = null)
     {
-        (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, onFailed, stream, site.Streams[stream.Number].Owner);
+        _proof = proof ?? ((to, stop) => LogProof.Of(disk.Log, disk.Checkpoints, store.BaseBelow, to, stop));
+        (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, _onBusy, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, onFailed, onBusy, stream, site.Streams[stream.Number].Owner);
         _living = Task.Run(() => LiveAsync(site));
     }
 
@@ -91,7 +98,7 @@ internal sealed class BackupStream : IAsyncDisposable
     }
 
     /// <summary>Shows that it can be recovered to a version. Takes as long as reading the log does.</summary>
-    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => HasLog ? LogProof.Of(_disk.Log, _disk.Checkpoints, to, stop) : new() { Flaw = "it is being seeded" };
+    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => HasLog ? _proof(to, stop) : new() { Flaw = "it is being seeded" };
 
     /// <summary>How it is, for commands.</summary>
     /// <param name="site">What SQL says.</param>
@@ -106,7 +113,7 @@ internal sealed class BackupStream : IAsyncDisposable
         {
             Shard = Stream.Number, Generation = state.Generation, Phase = (V1.StreamPhase)(state.Phase + 1), Durable = ShipWire.ToWire(durable), DurableTime = TimeOf(new(durable.WorldLine, durable.Closed)),
             Held = ShipWire.ToWire(held), HeldTime = TimeOf(held), Watermark = ShipWire.ToWire(watermark), WatermarkTime = watermark == default ? 0 : TimeOf(watermark), Applied = ShipWire.ToWire(applied),
-            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = life?.Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? "",
+            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = life?.Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? _store.Problem ?? "", Refusal = life?.Receiver.Refusal ?? "",
             SeedHasBytes = Seeding?.HasBytes ?? 0, SeedBytes = Seeding?.Bytes ?? 0,
         };
     }
@@ -120,8 +127,11 @@ internal sealed class BackupStream : IAsyncDisposable
 
     /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
     /// <exception cref="OperationCanceledException">Nobody receives it just now: ask again.</exception>
-    public Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop) =>
-        _life is { } life ? life.FreezeAsync(number, stop) : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
+    public Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
+    {
+        _onBusy?.Invoke(true);
+        return _life is { } life ? life.FreezeAsync(number, stop) : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
+    }
 
     /// <summary>The failover is decided, in SQL.</summary>
     /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
@@ -172,7 +182,7 @@ internal sealed class BackupStream : IAsyncDisposable
         }
         catch (Exception e)
         {
-            Fail(e is LogException or MetadataException ? e.Message : e.ToString());
+            Fail(e is LogException or MetadataException or SlotEffectException or UnfollowableException ? e.Message : e.ToString());
         }
     }
 
@@ -192,6 +202,7 @@ internal sealed class BackupStream : IAsyncDisposable
         await using (life.ConfigureAwait(false))
         {
             _life = life;
+            if (!life.Receiver.IsSeeded) { _onBusy?.Invoke(false); }
             if (_told is { Watermark: var watermark }) { life.WatermarkTold(watermark); }
             end = await EndOfAsync(life, state.Generation).ConfigureAwait(false);
             _life = null;
@@ -231,7 +242,11 @@ internal sealed class BackupStream : IAsyncDisposable
             try
             {
                 // Who was not reached by the failover's manager learns of it all the same.
-                if (site.Role == SiteRole.FailingOver && !life.IsFrozen) { await life.Receiver.FreezeAsync(site.Epoch).ConfigureAwait(false); }
+                if (site.Role == SiteRole.FailingOver && !life.IsFrozen)
+                {
+                    _onBusy?.Invoke(true);
+                    await life.Receiver.FreezeAsync(site.Epoch).ConfigureAwait(false);
+                }
                 if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
             }
             catch (OperationCanceledException)

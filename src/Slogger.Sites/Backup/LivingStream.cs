@@ -205,8 +205,10 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at the store.
     private async Task OpenAsync(SiteEpoch number)
     {
-        Task promoting = PromoteAsync();
+        if (!await EnteredAsync(number.FirstWorldLine).ConfigureAwait(false)) { return; }
+        // Said first: the manager waits for that, and not for the promotion.
         _ready.TrySetResult();
+        Task promoting = PromoteAsync();
         SiteState? site = null;
         try
         {
@@ -230,6 +232,34 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
             }
             await Task.WhenAny(_primary.Task, Task.Delay(LookPause, _stop.Token)).ConfigureAwait(false);
             site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false) : await SiteAsync(site).ConfigureAwait(false);
+        }
+    }
+
+    // What the store holds is found by whoever opens it as a primary's, in the new world-line: only then the shard may be opened. False: stopping.
+    private async Task<bool> EnteredAsync(WorldLine line)
+    {
+        while (true)
+        {
+            try
+            {
+                await _store.EnterAsync(line, _stop.Token).ConfigureAwait(false);
+                return true;
+            }
+            catch (OperationCanceledException) when (_stop.IsCancellationRequested)
+            {
+                return false;
+            }
+            catch (LogIOException e) when (e.IsFatal)
+            {
+                ((IStreamOwner)this).OnFailed(e.Message);
+                return false;
+            }
+            catch (Exception e)
+            {
+                if (e.Message != _told) { _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: {e.Message}"); }
+                _told = e.Message;
+            }
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         }
     }
 

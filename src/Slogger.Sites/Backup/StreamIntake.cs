@@ -12,18 +12,20 @@ using Slogger.Proxy.Following;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Failovers;
+using Slogger.Sites.Merging;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Watermarks;
 
 namespace Slogger.Sites.Backup;
 
-/// <summary>The intake of one stream.</summary>
+/// <summary>The intake of a shard: of one stream, or of several that it is put together from.</summary>
 /// <param name="options">The process's options.</param>
 /// <param name="credentials">Between the sites.</param>
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log) : IStreamIntake, IAsyncDisposable
+/// <param name="rehearsal">Of a failover; null: there is none.</param>
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogSink log, Rehearsal? rehearsal = null) : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
     private static readonly ShardId WatermarkShard = new(0);
@@ -35,8 +37,9 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private FailoverRole? _failovers;
     private volatile WatermarkFollower? _follower;
     private volatile bool _followsHere;
-    private volatile BackupStream? _stream;
+    private volatile BackupStream[] _streams = [];
     private StreamDisk? _disk;
+    private MergedStore? _merged;
     private Task _following = Task.CompletedTask, _leaving = Task.CompletedTask;
     private WorldPoint _watermark;
 
@@ -47,18 +50,21 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     {
         get
         {
-            if (_stream is not { } stream) { yield break; }
-            StreamReceiver? receiver = stream.Receiver;
-            yield return ("held", receiver?.Held ?? default);
+            BackupStream[] streams = _streams;
+            if (streams.Length == 0) { yield break; }
+            // Of several: the least that is held, the longest silence, and the copies together.
+            StreamReceiver?[] receivers = [.. streams.Select(s => s.Receiver)];
+            yield return ("held", receivers.Min(r => r?.Held ?? default));
             yield return ("watermark", _watermark);
-            yield return ("bytes_received", receiver?.BytesReceived ?? 0);
-            yield return ("silent_ms", receiver?.Silence is { } silence ? (long)silence.TotalMilliseconds : -1);
-            if (receiver is { IsSeeded: false })
+            yield return ("bytes_received", receivers.Sum(r => r?.BytesReceived ?? 0));
+            yield return ("silent_ms", receivers.All(r => r?.Silence is not null) ? (long)receivers.Max(r => r!.Silence!.Value).TotalMilliseconds : -1);
+            if (receivers.Any(r => r is { IsSeeded: false }))
             {
-                yield return ("seed_has_bytes", receiver.Seeding?.HasBytes ?? 0);
-                yield return ("seed_bytes", receiver.Seeding?.Bytes ?? 0);
+                yield return ("seed_has_bytes", receivers.Sum(r => r?.Seeding?.HasBytes ?? 0));
+                yield return ("seed_bytes", receivers.Sum(r => r?.Seeding?.Bytes ?? 0));
             }
-            if (stream.Failure is { } failure) { yield return ("failure", failure); }
+            yield return ("failover_rehearsal", rehearsal?.State ?? "off");
+            if (streams.Select(s => s.Failure ?? s.Receiver?.Refusal).FirstOrDefault(f => f is not null) is { } failure) { yield return ("failure", failure); }
         }
     }
 
@@ -70,14 +76,15 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _server = new GrpcServer(serverOptions);
         _role = new WatermarkRole(seat.Metadata, seat.Cluster, site);
         _role.AddTo(_server);
-        new ShippingService(s => _stream is { } stream && stream.Stream == s ? stream.Receiver : null, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null).AddTo(_server);
+        new ShippingService(
+            source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null,
+            (shape, source) => seat.FollowedSite is null ? null : ShipTerms.Against(site, shape, source)).AddTo(_server);
         new SiteControlService(
-            seat.Metadata, seat.Cluster, () => _stream is { } stream ? [stream] : [], () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
+            seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
             options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
-        _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log);
+        _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log, rehearsal);
         _failovers.AddTo(_server);
-        _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints);
-        _stream = new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed);
+        OpenStreams(shard, site);
         await _server.StartAsync(stop).ConfigureAwait(false);
         await seat.RetryAsync(
             async () =>
@@ -88,26 +95,32 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
             stop).ConfigureAwait(false);
         log.Info($"shard {seat.Shard}: receives its stream at {_server.EndPoint}");
         // Whoever manages it may have gone: what is decided holds.
-        if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await _stream.DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
+        if (site is { Role: SiteRole.FailingOver, Final: { } final }) 
+        {
+            foreach (BackupStream stream in _streams) { await stream.DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
+        }
         _following = FollowWatermarkAsync(_ending.Token);
     }
 
     public async Task WithLogAsync(Action change)
     {
-        if (_stream is { } stream) { await stream.WithLogAsync(change).ConfigureAwait(false); }
+        if (_merged is { } merged) { await merged.WithLogAsync(change).ConfigureAwait(false); }
+        else if (_streams is [var stream]) { await stream.WithLogAsync(change).ConfigureAwait(false); }
         else { change(); }
     }
 
     public async Task EndAsync()
     {
+        rehearsal?.End(forGood: true);
         if (!_ending.IsCancellationRequested) { await _ending.CancelAsync().ConfigureAwait(false); }
         await _following.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         if (_failovers is not null) { await _failovers.EndAsync().ConfigureAwait(false); }
         // A stop and a failover may both end it.
-        if (Interlocked.Exchange(ref _stream, null) is { } stream)
+        if (Interlocked.Exchange(ref _streams, []) is { Length: > 0 } streams)
         {
-            await stream.DisposeAsync().ConfigureAwait(false);
-            _disk!.Dispose();
+            foreach (BackupStream stream in streams) { await stream.DisposeAsync().ConfigureAwait(false); }
+            _disk?.Dispose();
+            Interlocked.Exchange(ref _merged, null)?.Dispose();
         }
         // What it says concerns nobody any more; that it is gone nobody needs to wait for.
         if (Interlocked.Exchange(ref _follower, null) is { } follower) { _leaving = follower.DisposeAsync().AsTask(); }
@@ -122,6 +135,26 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         if (_role is not null) { await _role.DisposeAsync().ConfigureAwait(false); }
         _ending.Dispose();
     }
+
+    private void OpenStreams(IFollowingShard shard, SiteState site)
+    {
+        ClusterSeat seat = shard.Seat;
+        if (site.Layout.IsPlain)
+        {
+            _disk = StreamDisk.Open(options.DataDirectory, shard.Log, shard.Checkpoints, shard.Guard, StreamDisk.DatabaseOf);
+            _streams = [new BackupStream(_disk, seat.Shard, shard, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed, OnBusy)];
+            return;
+        }
+        if (options.Commit == CommitMode.Faster)
+        {
+            throw new RecoveryRefusedException($"shard {seat.Shard}: the primary has {site.Layout.Sources} shards, and this site another number, which needs a Redis: an embedded store follows one shard. Give --redis or --redis-server, or make the backup with as many shards");
+        }
+        MergedStore merged = _merged = MergedStore.Open(shard, seat.Shard, seat.Epoch, options.DataDirectory, site.Layout, log);
+        _streams = [.. merged.Streams.Select(s =>
+            new BackupStream(s.Disk, s.Number, s, site, seat.Metadata, seat.Cluster, OnHeld, log, shard.OnIntakeFailed, OnBusy, (to, stop) => merged.Verify(s, to, stop)))];
+    }
+
+    private void OnBusy(bool forGood) => rehearsal?.End(forGood);
 
     // As others reach it.
     private string Address(IPEndPoint bound)
@@ -140,7 +173,7 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
     private void OnWatermark(WorldPoint watermark)
     {
         if (watermark > _watermark) { _watermark = watermark; }
-        _stream?.WatermarkTold(watermark);
+        foreach (BackupStream stream in _streams) { stream.WatermarkTold(watermark); }
     }
 
     // The process of shard 0 may be started elsewhere.

@@ -28,14 +28,15 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: the operator attests that the primary is down.</param>
 /// <param name="report">For people.</param>
 /// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not wait.</param>
+/// <param name="began">When it was asked for, a timestamp of <see cref="Stopwatch"/>; 0: now.</param>
 internal sealed class FailoverManager(
-    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report, Action<SiteEpoch>? onTaken = null)
+    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report, Action<SiteEpoch>? onTaken = null, long began = 0)
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit = TimeSpan.FromSeconds(10);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
     private readonly Dictionary<WorldPoint, ulong> _times = [];
     private readonly StringBuilder _stages = new();
-    private readonly long _began = Stopwatch.GetTimestamp();
+    private readonly long _began = began > 0 ? began : Stopwatch.GetTimestamp();
     private SiteState _site = SiteState.Alone;
     private string _missing = "";
 
@@ -58,7 +59,7 @@ internal sealed class FailoverManager(
     }
 
     /// <summary>Has the site take over, and returns when every shard serves, or when that is refused.</summary>
-    /// <param name="losing">Streams that the operator gives up.</param>
+    /// <param name="losing">Shards that the operator gives up.</param>
     /// <param name="stop">Gives up; what was begun is gone on with by whoever does this next.</param>
     public async Task<FailoverOutcome> RunAsync(IReadOnlyList<int> losing, CancellationToken stop)
     {
@@ -126,7 +127,7 @@ internal sealed class FailoverManager(
         }
         if (isNews) { return; }
         // Said when it changes: it is asked again and again.
-        string missing = string.Join(", ", ask.Of);
+        string missing = ShardsOf(ask.Of.Select(s => s.Number));
         if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: are all processes of the backup running? One whose disk is gone can be given up: --lose-shard"); }
         _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
@@ -136,7 +137,7 @@ internal sealed class FailoverManager(
     // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told again.
     private async Task OpenAsync(Failover machine, CancellationToken stop)
     {
-        var request = new V1.FinalRequest { SiteEpoch = _site.Epoch.Number };
+        var request = new V1.FinalRequest { SiteEpoch = _site.Epoch.Number, Final = ShipWire.ToWire(_site.Final!.Value) };
         V1.FinalReply?[] replies = await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
         ReadyStream[] ready = [.. replies.Where(r => r is not null).SelectMany(r => r!.Ready).Select(r => new ReadyStream(new(r.Shard), r.Owner, r.Name))];
         if (ready.Length == 0) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
@@ -151,7 +152,7 @@ internal sealed class FailoverManager(
             report.Info("all shards are open");
             return;
         }
-        string missing = string.Join(", ", Enumerable.Range(0, _site.Streams.Length).Where(s => _site.Streams[s] is { IsOpen: false, IsLost: false }));
+        string missing = ShardsOf(Enumerable.Range(0, _site.Streams.Length).Where(s => _site.Streams[s] is { IsOpen: false, IsLost: false }));
         if (missing != _missing) { report.Warn($"shard {missing} is not at the final watermark yet"); }
         _missing = missing;
     }
@@ -160,7 +161,7 @@ internal sealed class FailoverManager(
     private async Task<IReadOnlyList<int>> ServeAsync(CancellationToken stop)
     {
         var request = new V1.ServeRequest { SiteEpoch = _site.Epoch.Number };
-        HashSet<int> silent = [.. Enumerable.Range(0, _site.Streams.Length).Where(s => !_site.Streams[s].IsLost)];
+        HashSet<int> silent = [.. Enumerable.Range(0, _site.Streams.Length).Where(s => !_site.Streams[s].IsLost).Select(_site.ShardOf)];
         List<GrpcChannel> asked = [.. processes];
         long began = Stopwatch.GetTimestamp();
         while (true)
@@ -174,6 +175,8 @@ internal sealed class FailoverManager(
         Passed("serving");
         return [.. silent.Order()];
     }
+
+    private string ShardsOf(IEnumerable<int> streams) => string.Join(", ", streams.Select(_site.ShardOf).Distinct());
 
     private void Passed(string stage) => _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
 

@@ -1,5 +1,6 @@
 // Performs failovers in a process of the backup, for the command that asks: here all is compiled and connected already, and a command would be most of a failover's time starting. Each process of the
 // backup can do it; the one that is asked first, that of the lowest shard, keeps the ways to the others open, and has rehearsed it.
+using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
@@ -26,6 +27,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
     private readonly Dictionary<string, GrpcChannel> _channels = [];
+    private readonly Rehearsal? _rehearsal;
     private readonly Task _preparing;
 
     /// <summary>Begins to prepare for it.</summary>
@@ -34,9 +36,10 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="shard">Of this process.</param>
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log)
+    /// <param name="rehearsal">Of this process; null: it has none.</param>
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log, Rehearsal? rehearsal = null)
     {
-        (_metadata, _cluster, _shard, _credentials, _log) = (metadata, cluster, shard, credentials, log);
+        (_metadata, _cluster, _shard, _credentials, _log, _rehearsal) = (metadata, cluster, shard, credentials, log, rehearsal);
         _preparing = PrepareAsync(_stop.Token);
     }
 
@@ -60,7 +63,10 @@ internal sealed class FailoverRole : IAsyncDisposable
     private async Task PerformAsync(ServerCall<V1.FailoverRequest, V1.FailoverNotice> call)
     {
         if (await call.ReadAsync().ConfigureAwait(false) is not { } request) { throw new RpcException(StatusCode.InvalidArgument, "nothing was asked for"); }
-        if (request.LeaseWaitUs < 0) { throw new RpcException(StatusCode.InvalidArgument, "the wait for the site lease is negative"); }
+        long arrived = Stopwatch.GetTimestamp();
+        if (request.LeaseWaitUs < 0 && !request.Rehearse) { throw new RpcException(StatusCode.InvalidArgument, "the wait for the site lease is negative"); }
+        // Refused, or not: it can be made up for.
+        _rehearsal?.End(forGood: false);
         var notices = Channel.CreateUnbounded<V1.FailoverNotice>(new() { SingleReader = true });
         FailoverManager? manager = null;
         void Tell(V1.FailoverNotice notice)
@@ -72,7 +78,15 @@ internal sealed class FailoverRole : IAsyncDisposable
         Task writing = WriteAsync(call, notices.Reader);
         try
         {
-            manager = new FailoverManager(_metadata, _cluster, await ProcessesAsync(call.Cancellation).ConfigureAwait(false), request.LeaseWaitUs, new Steps(Tell), number => Tell(new() { Taken = number.Number }));
+            manager = new FailoverManager(_metadata, _cluster, await ProcessesAsync(call.Cancellation).ConfigureAwait(false), request.LeaseWaitUs, new Steps(Tell), number => Tell(new() { Taken = number.Number }), arrived);
+            if (request.Rehearse)
+            {
+                // Two notices, one after the other: who asks for them has the waiting for one compiled, too.
+                Tell(new() { Text = "a rehearsal" });
+                await manager.RehearseAsync(call.Cancellation).ConfigureAwait(false);
+                Tell(new() { End = new() });
+                return;
+            }
             _log.Warn($"shard {_shard}: performs a failover, as it was asked to by {call.Peer}");
             FailoverOutcome outcome = await manager.RunAsync([.. request.Losing], call.Cancellation).ConfigureAwait(false);
             var end = new V1.FailoverEnd { Error = outcome.Error ?? "", FinalTime = outcome.FinalTime, Stages = manager.Stages };
@@ -123,6 +137,9 @@ internal sealed class FailoverRole : IAsyncDisposable
             {
                 IReadOnlyDictionary<ShardId, string> addresses = await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false);
                 SiteState site = await _metadata.SiteAsync(_cluster, stop).ConfigureAwait(false);
+                // What is taken over is there: this does not delay it.
+                if (site.Role == SiteRole.Backup && site.Streams[_shard.Number].Phase == StreamPhase.Counts) { _rehearsal?.Begin(); }
+                else { _rehearsal?.End(forGood: false); }
                 string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of {string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0 && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {

@@ -12,15 +12,16 @@ internal static class LogProof
     /// <summary>Reads what a recovery to a version would need.</summary>
     /// <param name="log">The log.</param>
     /// <param name="checkpoints">What it rests on.</param>
+    /// <param name="baseBelow">What of the store's own it rests on, at or below an offset; null: nothing.</param>
     /// <param name="to">The version.</param>
     /// <param name="stop">Gives up.</param>
-    public static V1.VerifyReply Of(VersionLog log, CheckpointStore checkpoints, WorldPoint to, CancellationToken stop)
+    public static V1.VerifyReply Of(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to, CancellationToken stop)
     {
         long began = Stopwatch.GetTimestamp();
         var reply = new V1.VerifyReply();
         try
         {
-            reply.Flaw = Read(log, checkpoints, to, reply, stop) ?? "";
+            reply.Flaw = Read(log, checkpoints, baseBelow, to, reply, stop) ?? "";
         }
         catch (LogException e)
         {
@@ -30,23 +31,49 @@ internal static class LogProof
         return reply;
     }
 
-    private static string? Read(VersionLog log, CheckpointStore checkpoints, WorldPoint to, V1.VerifyReply reply, CancellationToken stop)
+    /// <summary>Reads the rest of what a recovery would need from another log, of one version to a later one.</summary>
+    public static void AddRest(V1.VerifyReply reply, VersionLog log, WorldPoint from, WorldPoint to, CancellationToken stop)
+    {
+        long began = Stopwatch.GetTimestamp();
+        try
+        {
+            reply.Flaw = log.HeldCut < to ? $"the log holds {log.HeldCut} durably, and not {to}"
+                : log.BoundaryAtOrBelow(from.Version) is not { } begin || log.BoundaryAtOrBelow(to.Version) is not { } end ? $"the log does not hold what lies between versions {from.Version} and {to.Version}"
+                : ReadTo(log, begin.Offset, end, reply, stop) ?? "";
+        }
+        catch (LogException e)
+        {
+            reply.Flaw = e.Message;
+        }
+        reply.TookUs += (long)Stopwatch.GetElapsedTime(began).TotalMicroseconds;
+    }
+
+    private static string? Read(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to, V1.VerifyReply reply, CancellationToken stop)
     {
         if (log.IsEmpty) { return "there is no log"; }
         if (log.HeldCut < to) { return $"the log holds {log.HeldCut} durably, and not {to}"; }
         if (log.BoundaryAtOrBelow(to.Version) is not { } end) { return $"the log does not hold the end of version {to.Version}"; }
         (reply.Time, reply.ToOffset) = (end.Time.Bits, end.Offset);
-        if (checkpoints.Latest(log, end.Offset) is not { } checkpoint) { return $"there is no checkpoint that the log could be replayed from to version {to.Version}"; }
-        reply.FromOffset = checkpoint.Offset;
-        checkpoints.Verify(checkpoint);
-        if (log.HasGap(reply.FromOffset, end.Offset)) { return $"bytes are missing between offsets {reply.FromOffset} and {end.Offset}"; }
-        using LogReader reader = log.OpenReader(reply.FromOffset, end.Offset);
+        if (baseBelow(end.Offset) is { } own) { reply.FromOffset = own; }
+        else if (checkpoints.Latest(log, end.Offset) is { } checkpoint)
+        {
+            reply.FromOffset = checkpoint.Offset;
+            checkpoints.Verify(checkpoint);
+        }
+        else { return $"there is no checkpoint that the log could be replayed from to version {to.Version}"; }
+        return ReadTo(log, reply.FromOffset, end, reply, stop);
+    }
+
+    private static string? ReadTo(VersionLog log, long from, Boundary end, V1.VerifyReply reply, CancellationToken stop)
+    {
+        if (log.HasGap(from, end.Offset)) { return $"bytes are missing between offsets {from} and {end.Offset}"; }
+        using LogReader reader = log.OpenReader(from, end.Offset);
         byte[] buffer = new byte[256 << 10];
         while (reader.Position < end.Offset)
         {
             stop.ThrowIfCancellationRequested();
             int count = reader.Read(buffer);
-            if (count == 0) { return $"the log ends at offset {reader.Position}, and version {to.Version} at {end.Offset}"; }
+            if (count == 0) { return $"the log ends at offset {reader.Position}, and version {end.Version} at {end.Offset}"; }
             reply.Bytes += count;
         }
         return null;

@@ -122,8 +122,14 @@ internal sealed class SiteControlService(
     private async Task<V1.FinalReply> FinalAsync(V1.FinalRequest request, ServerCall<V1.FinalRequest, V1.FinalReply> call)
     {
         var number = new SiteEpoch(request.SiteEpoch);
-        SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
-        if (site.Epoch != number || site.Final is not { } final) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided"); }
+        // A failover is decided once: who is frozen by it takes the manager's word, and who is not does nothing.
+        if (request.Final is null)
+        {
+            SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
+            if (site.Epoch != number || site.Final is null) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided"); }
+            request.Final = ShipWire.ToWire(site.Final.Value);
+        }
+        WorldPoint final = ShipWire.FromWire(request.Final);
         // Each by itself: one that has failed may be given up, and then the others are all that there is.
         ReadyStream?[] ready = await Task.WhenAll(streamsOf().Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(false);
         var reply = new V1.FinalReply();

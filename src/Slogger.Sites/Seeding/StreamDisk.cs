@@ -4,7 +4,6 @@
 // A new life begins in this order, each step durable before the next: the whole copy; the checkpoints of before are deleted, and the copy becomes one; the log begins at the copy's offset; the
 // note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
 using System.Buffers;
-using System.Text.Json;
 using System.Text.Json.Serialization;
 using Microsoft.Win32.SafeHandles;
 using Slogger.Core.Shipping;
@@ -12,7 +11,9 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shards;
+using Slogger.Redis.Rdb;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Seeding;
@@ -28,13 +29,25 @@ internal sealed class StreamDisk : IDisposable
     private SafeFileHandle? _part;
     private long _hasBytes;
 
-    private StreamDisk(string directory, VersionLog log, CheckpointStore checkpoints) => (_directory, Log, Checkpoints) = (directory, log, checkpoints);
+    private readonly Func<string, int>? _databaseOf;
+
+    private StreamDisk(string directory, VersionLog log, CheckpointStore checkpoints, StreamGuard? guard, Func<string, int>? databaseOf) =>
+        (_directory, Log, Checkpoints, Guard, _databaseOf) = (directory, log, checkpoints, guard, databaseOf);
 
     /// <summary>The stream's log.</summary>
     public VersionLog Log { get; }
 
     /// <summary>What the log rests on: the copy first of all.</summary>
     public CheckpointStore Checkpoints { get; }
+
+    /// <summary>Looks at what goes into the log; null: anything may.</summary>
+    public StreamGuard? Guard { get; }
+
+    /// <summary>Of which life of the stream the log is; null: there is none.</summary>
+    public long? Life => _record is { HasBegun: true } record && !Log.IsEmpty ? record.Generation : null;
+
+    /// <summary>The file of a copy that is on its way, or has just come.</summary>
+    public string CopyPath => PartPath;
 
     /// <summary>The copy that there is a part of, or that the log began with.</summary>
     public Seed? Seed => _record?.ToSeed();
@@ -46,21 +59,26 @@ internal sealed class StreamDisk : IDisposable
     /// <param name="dataDirectory">The process's data directory.</param>
     /// <param name="log">The stream's log.</param>
     /// <param name="checkpoints">Its checkpoints.</param>
+    /// <param name="guard">Looks at what goes into the log.</param>
+    /// <param name="databaseOf">Which database was selected in the stream when a copy was made, by its file; null: nobody needs to know.</param>
     /// <exception cref="IOException">The disk refused.</exception>
     /// <exception cref="InvalidDataException">The record cannot be read.</exception>
-    public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints)
+    public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints, StreamGuard? guard = null, Func<string, int>? databaseOf = null)
     {
-        var disk = new StreamDisk(Path.Combine(dataDirectory, DirectoryName), log, checkpoints);
+        var disk = new StreamDisk(Path.Combine(dataDirectory, DirectoryName), log, checkpoints, guard, databaseOf);
         Directory.CreateDirectory(disk._directory);
-        disk._record = disk.ReadRecord();
+        disk._record = DurableFile.ReadJson(disk.RecordPath, SeedRecordJson.Default.SeedRecord);
         if (disk._record is { HasBegun: false, DurableBytes: var durable } && (!File.Exists(disk.PartPath) || new FileInfo(disk.PartPath).Length < durable)) { disk._record = null; }
         if (disk._record is not { HasBegun: false }) { File.Delete(disk.PartPath); }
         disk.Rewind();
         return disk;
     }
 
+    /// <summary>Which database was selected in the stream when a copy was made, as Redis notes it in an RDB file.</summary>
+    public static int DatabaseOf(string file) => RdbFile.Inspect(file).StreamDatabase is > 0 and var database ? database : 0;
+
     /// <summary>Whether the log is of this life of the stream.</summary>
-    public bool Holds(long generation) => _record is { HasBegun: true } record && record.Generation == generation && !Log.IsEmpty;
+    public bool Holds(long generation) => Life == generation;
 
     /// <summary>Whether all of a copy for this life is there.</summary>
     public bool HasCopy(long generation) => _record is { HasBegun: false } record && record.Generation == generation && record.DurableBytes == record.Bytes;
@@ -116,6 +134,7 @@ internal sealed class StreamDisk : IDisposable
 
     /// <summary>The copy is whole: the life of the stream that it was made for begins.</summary>
     /// <returns>False: the copy is not what it should be, and was deleted.</returns>
+    /// <exception cref="UnfollowableException">The store could not begin from it. What there was stays.</exception>
     /// <exception cref="LogException">The disk refused: to be done again.</exception>
     /// <exception cref="IOException">The same.</exception>
     public bool Begin()
@@ -123,7 +142,8 @@ internal sealed class StreamDisk : IDisposable
         SeedRecord record = _record is { HasBegun: false } r && r.DurableBytes == r.Bytes ? r : throw new InvalidOperationException("There is no whole copy.");
         Seed seed = record.ToSeed();
         ClosePart();
-        var origin = new StreamOrigin(seed.History.ReplicationId, seed.Base.Offset, 0);
+        int database = LookAtCopy(seed);
+        var origin = new StreamOrigin(seed.History.ReplicationId, seed.Base.Offset, database);
         // One of before may have the same origin, and another content.
         Checkpoints.Clear();
         string file = Checkpoints.NewTemporaryPath();
@@ -145,6 +165,14 @@ internal sealed class StreamDisk : IDisposable
     }
 
     public void Dispose() => ClosePart();
+
+    // Which database was selected in the stream at the copy. What is damaged is found out when it has become a checkpoint.
+    private int LookAtCopy(Seed seed)
+    {
+        if ((Guard is null && _databaseOf is null) || CheckpointStore.ChecksumOf(PartPath) != seed.Checksum) { return 0; }
+        Guard?.LookAtCopy(PartPath);
+        return _databaseOf?.Invoke(PartPath) ?? 0;
+    }
 
     private string PartPath => Path.Combine(_directory, PartName);
 
@@ -184,22 +212,9 @@ internal sealed class StreamDisk : IDisposable
         }
     }
 
-    private SeedRecord? ReadRecord()
-    {
-        if (!File.Exists(RecordPath)) { return null; }
-        try
-        {
-            return JsonSerializer.Deserialize(File.ReadAllBytes(RecordPath), SeedRecordJson.Default.SeedRecord);
-        }
-        catch (JsonException e)
-        {
-            throw new InvalidDataException($"{RecordPath} cannot be read: {e.Message}", e);
-        }
-    }
-
     private void WriteRecord(SeedRecord record)
     {
-        DurableFile.Write(RecordPath, JsonSerializer.SerializeToUtf8Bytes(record, SeedRecordJson.Default.SeedRecord));
+        DurableFile.WriteJson(RecordPath, record, SeedRecordJson.Default.SeedRecord);
         _record = record;
     }
 }

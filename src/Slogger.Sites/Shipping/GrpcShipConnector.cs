@@ -11,14 +11,19 @@ namespace Slogger.Sites.Shipping;
 /// <summary>Connects to a receiver's process.</summary>
 internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, ShipTerms terms, bool isGzip) : IShipConnector, IDisposable
 {
+    private static readonly TimeSpan ShapePause = TimeSpan.FromMilliseconds(20);
     private readonly GrpcChannel _channel = new(host, port, options);
 
     public string Target => $"{host}:{port}";
 
+    public Func<ShipShape?> Shape { get; set; } = static () => default(ShipShape);
+
     public async Task<IShipLink> ConnectAsync(CancellationToken stop)
     {
+        ShipShape? shape;
+        while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
-        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), terms, over);
+        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), terms with { Shape = shape.Value }, over);
         // The headers go out, so that somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))

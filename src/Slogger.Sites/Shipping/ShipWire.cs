@@ -26,6 +26,7 @@ internal static class ShipWire
                 wire.Hello = new()
                 {
                     History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset }, Cluster = terms.Cluster, LeaseUs = (long)terms.Lease.TotalMicroseconds,
+                    Shards = terms.Shape.Shards, Slots = terms.Shape.Slots ?? "",
                 };
                 break;
             case ShipRequest.Piece piece:
@@ -48,7 +49,7 @@ internal static class ShipWire
         return new(wire, message.Bytes);
     }
 
-    public static ShipTerms TermsOf(V1.Hello hello) => new(hello.Cluster, TimeSpan.FromMicroseconds(hello.LeaseUs));
+    public static ShipTerms TermsOf(V1.Hello hello) => new(hello.Cluster, TimeSpan.FromMicroseconds(hello.LeaseUs)) { Shape = new(hello.Shards, hello.Slots) };
 
     /// <exception cref="RpcException">It contradicts itself, or lacks something.</exception>
     public static ShipMessage FromWire(ShipFrame frame)

@@ -15,7 +15,8 @@ namespace Slogger.Sites.Shipping;
 /// <param name="receiverOf">Who receives a stream in this process; null: nobody (now).</param>
 /// <param name="terms">Of this process.</param>
 /// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed, and hears it here.</param>
-internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling)
+/// <param name="against">Why a shipper whose keys are divided so is refused here, by its shard; null: it is not.</param>
+internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling, Func<ShipShape, int, string?>? against = null)
 {
     // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
     private const int RepliesMax = 16;
@@ -36,7 +37,8 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
                 ShipMessage message = ShipWire.FromWire(frame);
                 if (frame.Request.Hello is { } hello)
                 {
-                    if (terms.Against(ShipWire.TermsOf(hello)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
+                    ShipTerms theirs = ShipWire.TermsOf(hello);
+                    if ((terms.Against(theirs) ?? against?.Invoke(theirs.Shape, frame.Request.Shard)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
                     hasGreeted = true;
                 }
                 if (!hasGreeted) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
@@ -47,6 +49,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
                     link.Reply(new(ShipReplyKind.NotLeader, stream, 0, default, default, default, default, 0, new(epoch, 0, 0)));
                     continue;
                 }
+                if (receiver.Refusal is { } refusal) { throw new RpcException(StatusCode.FailedPrecondition, refusal); }
                 try
                 {
                     await receiver.ReceivedAsync(message, link).ConfigureAwait(false);

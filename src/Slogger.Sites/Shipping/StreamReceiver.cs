@@ -12,6 +12,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Seeding;
 using Version = Slogger.Core.Versions.Version;
@@ -64,7 +65,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private readonly long _owned;
     private readonly IStreamOwner _owner;
     private readonly ILogSink _report;
-    private readonly Receiver _machine;
+    private readonly ReceiverStart _start;
+    private Receiver _machine;
     private readonly Channel<Action> _inputs = Channel.CreateBounded<Action>(new BoundedChannelOptions(InputsMax) { SingleReader = true });
     private readonly Queue<Kept> _kept = new();
     private readonly List<ReceiverEffect> _effects = [];
@@ -74,11 +76,12 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private IReplyLink? _link;
     private ShipMessage _message;
     private volatile bool _hasFailed;
+    private volatile string? _refusal;
     private int _failures;
     private long _bytesReceived;
     private long _heardAt;
     private Told? _told;
-    private Task _syncing = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
+    private Task _syncing = Task.CompletedTask, _syncingBefore = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
 
     /// <summary>A piece that waits for its turn.</summary>
     private readonly record struct Kept(ShipRequest.Piece Piece, byte[] Bytes, VersionEnd[] Ends);
@@ -104,7 +107,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         _owned = state.Owner;
         IsSeeded = disk.Holds(state.Generation) && state.Phase != StreamPhase.Empty;
         Seed? seed = IsSeeded ? disk.Seed : null;
-        _machine = new(new ReceiverStart
+        _start = new ReceiverStart
         {
             Stream = stream,
             Generation = state.Generation,
@@ -119,7 +122,9 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             Newest = state.Newest,
             Site = site.Epoch,
             IsFrozen = site.Role != SiteRole.Backup,
-        });
+        };
+        _machine = new(_start);
+        if (IsSeeded) { _disk.Guard?.Restart(_log); }
         if (!IsSeeded) { BeginSeeding(state.Generation); }
         _running = Task.Run(RunAsync);
     }
@@ -136,6 +141,9 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     /// <summary>How long its shipper has said nothing; null: it never has. For status.</summary>
     public TimeSpan? Silence => Volatile.Read(ref _heardAt) is > 0 and long at ? Stopwatch.GetElapsedTime(at) : null;
 
+    /// <summary>Why nothing of its shipper is taken any more: it has sent what cannot be followed here. What was taken before stays, and can be taken over. Null: all is taken.</summary>
+    public string? Refusal => _refusal;
+
     /// <summary>Bytes of the stream that have come, what came twice included. For status.</summary>
     public long BytesReceived => Interlocked.Read(ref _bytesReceived);
 
@@ -151,7 +159,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             bool isTaken = false;
             try
             {
-                if (_stop.IsCancellationRequested || _hasFailed) { return; }
+                if (_stop.IsCancellationRequested || _hasFailed || _refusal is not null) { return; }
                 (_link, _message) = (link, message);
                 Interlocked.Add(ref _bytesReceived, message.Bytes.Length);
                 _machine.Received(message.Request, _effects);
@@ -214,6 +222,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         await _stopping.CancelAsync().ConfigureAwait(false);
         await _running.ConfigureAwait(false);
         await _syncing.ConfigureAwait(false);
+        await _syncingBefore.ConfigureAwait(false);
         await _noting.ConfigureAwait(false);
         await _counting.ConfigureAwait(false);
         await _copying.ConfigureAwait(false);
@@ -326,8 +335,36 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         Kept kept = _kept.Dequeue();
         if (kept.Piece != piece) { throw new UnreachableException($"{piece} is to be appended, {kept.Piece} was kept."); }
         if (piece.IsBranch) { Begin(piece.To.WorldLine, piece.To.Closed, piece.To.Offset); }
-        else { Append(kept); }
+        else if (IsFollowable(kept)) { Append(kept); }
         ArrayPool<byte>.Shared.Return(kept.Bytes);
+    }
+
+    private bool IsFollowable(in Kept kept)
+    {
+        if (_disk.Guard is not { } guard) { return true; }
+        try
+        {
+            guard.Look(kept.Bytes.AsSpan(0, (int)(kept.Piece.To.Offset - kept.Piece.From.Offset)));
+            return true;
+        }
+        catch (UnfollowableException e)
+        {
+            Refuse(e);
+            return false;
+        }
+    }
+
+    // The log stays as it is: the machine begins anew with that, as in a process that is started again, and no message of a shipper reaches it.
+    private void Refuse(UnfollowableException e)
+    {
+        _effects.Clear();
+        Forget();
+        _log.Sync();
+        _syncingBefore = _syncing;
+        _machine = new(_start with { Log = _log.DurableEnd, Held = _log.HeldCut, Applied = _machine.At });
+        _refusal = e.Message;
+        if (e.IsOver) { _owner.OnReseed(_refusal); }
+        else { _report.Error($"stream {_machine.Stream}: nothing is received any more, and the site stays at what it holds: {_refusal}"); }
     }
 
     private void Append(in Kept kept)
@@ -363,6 +400,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             throw new BrokenInvariantException($"I7: world-line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
         }
         _log.BeginWorldLine(line, at with { Version = version }, _log.ReplicationId);
+        _disk.Guard?.Restart(_log);
     }
 
     private void Forget()

@@ -1,5 +1,6 @@
 // The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two at once do no harm, and nothing is lost
 // with one: whoever follows says all again to the next.
+using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Shards;
@@ -31,8 +32,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
     private readonly Task _watching;
     private readonly Dictionary<ShardId, WatermarkReport> _said = [];
     private Action<WorldPoint>? _here;
-    private WatermarkReport _saidHere;
-    private long _saidHereAt;
+    private readonly ConcurrentDictionary<ShardId, (WatermarkReport Report, long At)> _saidHere = [];
     private int _members;
     private bool _isMine = true;
 
@@ -74,9 +74,9 @@ internal sealed class WatermarkRole : IAsyncDisposable
     /// <summary>A stream of this process says what it holds; as often as it likes.</summary>
     public void ReportHere(in WatermarkReport report)
     {
-        bool isOld = report == _saidHere && Stopwatch.GetElapsedTime(_saidHereAt) < SayAgain;
+        bool isOld = _saidHere.TryGetValue(report.Stream, out (WatermarkReport Report, long At) before) && report == before.Report && Stopwatch.GetElapsedTime(before.At) < SayAgain;
         if (isOld) { return; }
-        (_saidHere, _saidHereAt) = (report, Stopwatch.GetTimestamp());
+        _saidHere[report.Stream] = (report, Stopwatch.GetTimestamp());
         Report(report);
     }
 

@@ -91,7 +91,7 @@ public class ServeOptionsTests
         string[] derived = [nameof(ServeOptions.Store)];
         IEnumerable<string> properties = Names(typeof(ServeOptions), "").Where(name => !derived.Contains(name));
         Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Backup).Select(option => option.Property).Order());
-        Assert.Equal(["watermark"], OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
+        Assert.Equal(["primary-shards", "watermark", "failover-rehearsal"], OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
 
         static IEnumerable<string> Names(Type type, string prefix) => type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
             property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions) || property.PropertyType == typeof(SiteOptions)
@@ -215,21 +215,23 @@ public class ServeOptionsTests
         string file = temp.File("file");
         (string, string)[] all =
         [
-            ("redis", "h:1"), ("backup", "there:1"), ("on-backup-lag", "stall"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
+            ("redis", "h:1"), ("backup", "there:1,others:4"), ("primary-shards", "3"), ("on-backup-lag", "stall"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
             ("site-lease", "5s"), ("site-listen", "0.0.0.0:2"), ("site-secret-file", file), ("site-cert-file", file), ("site-key-file", file), ("site-ca-file", file), ("watermark", "there:3"),
+            ("failover-rehearsal", "off"),
         ];
         OptionsResult<ServeOptions> backup = ServeOptionsReader.ReadBackup(Layers.CommandLine(all), new OptionLayer());
         Assert.Empty(backup.Errors);
         Assert.Empty(backup.Warnings);
         SiteOptions expected = new()
         {
-            Backup = ListenAddress.Tcp("there", 1), BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
+            Backups = [ListenAddress.Tcp("there", 1), ListenAddress.Tcp("others", 4)], PrimaryShards = 3, BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
             BackupCompression = ShipCompression.Gzip, Lease = TimeSpan.FromSeconds(5), Listen = ListenAddress.Tcp("0.0.0.0", 2), SecretFile = file, CertificateFile = file, KeyFile = file, CaFile = file,
-            Watermark = ListenAddress.Tcp("there", 3),
+            Watermark = ListenAddress.Tcp("there", 3), Rehearses = false,
         };
-        Assert.Equal(expected, backup.Options!.Site);
+        Assert.Equal(expected.Backups, backup.Options!.Site.Backups);
+        Assert.Equal(expected, backup.Options.Site with { Backups = expected.Backups });
         // A file for both commands: what is the backup's alone is passed over by serve.
-        Assert.Equal(expected with { Watermark = null }, Layers.Serve(all).Options!.Site);
+        Assert.Equal(expected with { Watermark = null, PrimaryShards = 0, Rehearses = true }, Layers.Serve(all).Options!.Site with { Backups = expected.Backups });
         ShipperOptions shipper = expected.ToShipper();
         Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Stall), (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
     }
@@ -240,21 +242,35 @@ public class ServeOptionsTests
         SiteOptions site = Layers.Good(("backup", "127.0.0.1:7380")).Site;
         Assert.Equal(new ShipperOptions(), site.ToShipper());
         Assert.Null(site.Lease);
-        Assert.Null(Layers.Good().Site.Backup);
+        Assert.Empty(Layers.Good().Site.Backups);
         Assert.Equal(BudgetChoice.Detach, Layers.Good(("backup", "127.0.0.1:7380"), ("on-backup-lag", "detach")).Site.ToShipper().AtBudget);
     }
 
     [Theory]
-    [InlineData("needs a Redis", "site-listen", "127.0.0.1:1")]
     [InlineData("no address is given", "redis", "h:1")]
-    [InlineData("has to be log at a backup", "redis", "h:1", "site-listen", "127.0.0.1:1", "commit", "bgsave")]
+    [InlineData("has to be log or faster at a backup", "redis", "h:1", "site-listen", "127.0.0.1:1", "commit", "bgsave")]
     [InlineData("is for a shard of a primary", "redis", "h:1", "site-listen", "127.0.0.1:1", "join", "true")]
+    [InlineData("the store is embedded, which follows one shard", "commit", "faster", "site-listen", "127.0.0.1:1", "shards", "2", "primary-shards", "3")]
+    [InlineData("only hash slots can be divided", "redis", "h:1", "site-listen", "127.0.0.1:1", "shards", "2", "partitions", "range:m", "primary-shards", "3")]
+    [InlineData("has 127.0.0.1:2 twice", "redis", "h:1", "site-listen", "127.0.0.1:1", "backup", "127.0.0.1:2,127.0.0.1:2")]
     [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "127.0.0.1:1", "watermark", "there:1")]
+    [InlineData("needs a redis-server program", "redis", "h:1", "site-listen", "127.0.0.1:1", "failover-rehearsal", "on")]
     public void Backup_RulesBroken_AreOneError(string expected, params string[] pairs)
     {
         OptionError error = Assert.Single(ServeOptionsReader.ReadBackup(Layers.CommandLine([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]), new OptionLayer()).Errors);
         Assert.Contains(expected, error.What);
         Assert.NotEmpty(error.Remedy);
+    }
+
+    [Fact]
+    public void Backup_WithoutARedis_HasAnEmbeddedStore_ThatShipsToNobody()
+    {
+        OptionsResult<ServeOptions> Read(params (string, string)[] more) => ServeOptionsReader.ReadBackup(Layers.CommandLine([("site-listen", "127.0.0.1:1"), .. more]), new OptionLayer());
+        Assert.Equal(StoreKind.Faster, Read().Options!.Store);
+        Assert.Equal(StoreKind.Faster, Read(("commit", "faster")).Options!.Store);
+        OptionError error = Assert.Single(Read(("backup", "127.0.0.1:2")).Errors);
+        Assert.Contains("ships the version log", error.What);
+        Assert.Contains("has taken over has no backup", error.Remedy);
     }
 
     [Fact]

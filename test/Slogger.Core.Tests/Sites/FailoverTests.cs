@@ -73,6 +73,17 @@ public class FailoverTests
         Assert.Equal(new FailoverStep.Decide(new(1), Point("1:8")), failover.Next(1));
     }
 
+    // The shard was opened for a process that is gone: the site is no primary before the next one is ready, or nobody would own the shard.
+    [Fact]
+    public void Open_ForAProcessThatIsGone_DoesNotCount()
+    {
+        SiteState state = Taken.Decide(new(1), Point("1:8")).After!.Open(new(1), new(0)).After!.TakeStream(new(0), 9);
+        Assert.False(state.Streams[0].IsOpen);
+        state = state.Open(new(1), new(1)).After!;
+        Assert.Equal(SiteRole.FailingOver, state.Role);
+        Assert.Equal(SiteRole.Primary, state.Open(new(1), new(0)).After!.Role);
+    }
+
     [Fact]
     public void Lease_IsAwaitedFromTheLastFinalReport()
     {

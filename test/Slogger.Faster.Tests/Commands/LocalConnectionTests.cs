@@ -210,6 +210,7 @@ public sealed class LocalConnectionTests : IDisposable
         var changed = new List<long>();
         var passed = new HashSet<long>();
         long next = 11;
+        int turns = 0;
         Task writer = Task.Run(() =>
         {
             for (int i = 0; i < Changes; i++)
@@ -217,10 +218,15 @@ public sealed class LocalConnectionTests : IDisposable
                 Assert.True(Set("k", "1", out LocalResult result));
                 changed.Add(result.Version.Number);
                 if (i % 8 == 0) { Thread.Yield(); }
+                if (i % 1000 != 0) { continue; }
+                // The first of two whole turns may find the changes, the second finds none.
+                int after = Volatile.Read(ref turns) + 3;
+                Assert.True(SpinWait.SpinUntil(() => Volatile.Read(ref turns) >= after, TimeSpan.FromSeconds(30)));
             }
         });
         while (!writer.IsCompleted)
         {
+            Interlocked.Increment(ref turns);
             Task<CommitRecord>? commit = null;
             bool isEmpty = false;
             long open = _engine.Store.Open.Number;

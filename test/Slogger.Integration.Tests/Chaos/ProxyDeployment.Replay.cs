@@ -11,6 +11,8 @@ internal sealed partial class ProxyDeployment
     // Longer than any short-lived key of the workload lives: afterwards both sides have expired the same keys.
     private const int ShortLivedKeysGoneMs = 2000;
 
+    private const string ManifestPattern = "*.json";
+
     public async Task<IReadOnlyList<Violation>?> CheckReplayAsync()
     {
         if (_setup.Postgres)
@@ -73,7 +75,9 @@ internal sealed partial class ProxyDeployment
             File.Copy(file, Path.Combine(to, Path.GetFileName(file)));
         }
 
-        foreach (string file in Directory.EnumerateFiles(DataDirectory, "*", SearchOption.AllDirectories))
+        // Manifests are listed first and copied last. They are the last to come and the first to go: one that is copied has its file.
+        string[] manifests = Directory.GetFiles(DataDirectory, ManifestPattern, SearchOption.AllDirectories);
+        foreach (string file in Directory.GetFiles(DataDirectory, "*", SearchOption.AllDirectories).Except(Directory.GetFiles(DataDirectory, ManifestPattern, SearchOption.AllDirectories)).Concat(manifests))
         {
             string relative = Path.GetRelativePath(DataDirectory, file);
             if (relative.StartsWith("metadata.db", StringComparison.Ordinal) || relative.StartsWith("redis" + Path.DirectorySeparatorChar, StringComparison.Ordinal)

@@ -3,6 +3,7 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Ownership;
+using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Cluster;
 
@@ -52,7 +53,7 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
             {
                 await RoundAsync(writers, fault);
             }
-            catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException)
+            catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException or ConnectionLostException)
             {
                 throw new InvalidDataException($"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{cluster.Tail()}", e);
             }

@@ -294,6 +294,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
                     // Its slot may have moved: to be sent on shows as well that the shard serves.
                     RespValue reply = await client.CallAsync("SET", Key(Math.Min(i, shards - 1), "serving"), "1");
                     if (reply.Compact != "+OK" && !(reply.IsError && reply.Text.StartsWith("MOVED ", StringComparison.Ordinal))) { return false; }
+                    // That one may have been answered by the proxy alone, which need not know yet that its store is gone; this is not.
+                    if ((await client.CallAsync("ECHO", "serving")).Text != "serving") { return false; }
                     lines.Add((await CutAsync(i)).WorldLine);
                 }
                 catch (ConnectionLostException)

@@ -248,9 +248,14 @@ public sealed class MembershipTests(ITestOutputHelper output)
             }),
             ("a proxy that sleeps agrees to nothing, and nothing changes", async _ =>
             {
-                cluster.SuspendProxy(1);
-                (int exit, string said) = await cluster.ChangeIntervalAsync("2ms");
-                cluster.ResumeProxy(1);
+                (int exit, string said) = (0, "");
+                // One that is put to sleep inside a transaction of SQLite keeps all others out: another moment, then.
+                for (int i = 0; i == 0 || (i < 5 && said.Contains("database is locked", StringComparison.Ordinal)); i++)
+                {
+                    cluster.SuspendProxy(1);
+                    (exit, said) = await cluster.ChangeIntervalAsync("2ms");
+                    cluster.ResumeProxy(1);
+                }
                 Assert.Equal(1, exit);
                 Assert.Contains("shard 1 did not agree", said, StringComparison.Ordinal);
             }),
@@ -309,13 +314,21 @@ public sealed class MembershipTests(ITestOutputHelper output)
     // A world-line that was just begun may take the first try back.
     private static async Task WaitAsync(ClusterDeployment cluster, int shard, params string[] command)
     {
-        using RespClient client = await cluster.ConnectAsync(shard);
         RespValue waited = default!;
         for (int i = 0; i < 3; i++)
         {
-            RespValue reply = await client.CallAsync(command is [] ? ["SET", cluster.Key(shard, "k"), "1"] : command);
-            waited = reply.IsError ? reply : await client.CallAsync("DPR.WAIT", "*", "20000");
-            if (!waited.IsError || !waited.Text.StartsWith("ROLLBACK", StringComparison.Ordinal)) { break; }
+            using RespClient client = await cluster.ConnectAsync(shard);
+            try
+            {
+                RespValue reply = await client.CallAsync(command is [] ? ["SET", cluster.Key(shard, "k"), "1"] : command);
+                waited = reply.IsError ? reply : await client.CallAsync("DPR.WAIT", "*", "20000");
+                if (!waited.IsError || !waited.Text.StartsWith("ROLLBACK", StringComparison.Ordinal)) { break; }
+            }
+            catch (ConnectionLostException) when (i < 2)
+            {
+                // A command that was on its way when the world-line began has no answer.
+                await cluster.ServingAsync();
+            }
         }
 
         Assert.False(waited.IsError, waited.Compact);

@@ -1,4 +1,6 @@
 // The DPR.* commands and the stock idioms mapped to them, with their reply shapes.
+using System.Diagnostics;
+using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -155,6 +157,40 @@ public sealed class DprCommandTests(Servers servers) : IClassFixture<Servers>
         Assert.Contains("# Dpr", (await client.DoAsync("INFO", "dpr")).Text, StringComparison.Ordinal);
         Assert.DoesNotContain("spublish", (await client.DoAsync("INFO", "commandstats")).Text, StringComparison.OrdinalIgnoreCase);
     }
+
+    [Fact]
+    public async Task SlowLogAndStatistics_OfSeconds_HoldClientsCommandsOnly()
+    {
+        // The proxy has its guard answer each second and whenever a connection is made, and tells Redis what it has received of the stream.
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        await deployment.StartAsync();
+        using var client = await RespClient.ConnectAsync(deployment.Endpoint);
+        using var direct = await RespClient.ConnectAsync(deployment.Redis.Endpoint);
+        await direct.DoAsync("CONFIG", "SET", "slowlog-log-slower-than", "0", "slowlog-max-len", "100000");
+        await client.DoAsync("SLOWLOG", "RESET");
+        await client.DoAsync("CONFIG", "RESETSTAT");
+        int pings = 0;
+        for (var time = Stopwatch.StartNew(); time.Elapsed < TimeSpan.FromSeconds(3); pings++)
+        {
+            await client.DoAsync("PING");
+            using var other = await RespClient.ConnectAsync(deployment.Endpoint);
+            await other.DoAsync("eCHO", "x");
+            await other.DoAsync("SUBSCRIBE", "c");
+            await Task.Delay(20);
+        }
+        string statistics = (await client.DoAsync("INFO", "commandstats")).Text;
+        RespValue[] all = [.. (await direct.DoAsync("SLOWLOG", "GET", "-1")).Items], shown = [.. (await client.DoAsync("SLOWLOG", "GET", "-1")).Items];
+        await direct.DoAsync("CONFIG", "SET", "slowlog-log-slower-than", "10000", "slowlog-max-len", "128");
+        Assert.True(Named(all, "pING") >= 3 + pings && Named(all, "rEPLCONF") >= 2, "the proxy did nothing of its own");
+        Assert.Equal([pings, pings, pings], [Named(shown, "PING"), Named(shown, "ECHO"), Named(shown, "SUBSCRIBE")]);
+        // And what this test has asked for itself.
+        Assert.Equal(3 * pings + 4, shown.Length);
+        Assert.Contains($"cmdstat_ping:calls={pings},", statistics, StringComparison.Ordinal);
+        Assert.DoesNotContain("cmdstat_replconf", statistics, StringComparison.Ordinal);
+    }
+
+    private static int Named(RespValue[] entries, string name) => entries.Count(e => e.Items[3].Items[0].Text == name);
 
     [Theory]
     [InlineData("REPLICAOF", "127.0.0.1", "1")]

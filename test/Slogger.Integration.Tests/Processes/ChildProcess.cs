@@ -82,10 +82,13 @@ internal sealed partial class ChildProcess : IDisposable
             throw new TimeoutException($"{file} did not end in time\n{child.Tail()}");
         }
 
-        // The last lines may still be on their way; a process that it has left running may hold the pipe open for ever.
-        await Task.WhenAny(child._process.WaitForExitAsync(), Task.Delay(TimeSpan.FromSeconds(2)));
+        await child.LastWordsAsync();
         return (child.ExitCode, child.Tail());
     }
+
+    /// <summary>Waits for the output's end after the process's, since the last lines may still be on their way; not for ever: a process that it has
+    /// left running may hold the pipes open.</summary>
+    public Task LastWordsAsync() => Task.WhenAny(_process.WaitForExitAsync(), Task.Delay(TimeSpan.FromSeconds(2)));
 
     /// <summary>Writes a line to its input, which it was given.</summary>
     public async Task WriteLineAsync(string line)

@@ -78,8 +78,13 @@ internal sealed class ProxyProcess : IDisposable
         return await ExitAsync(TimeSpan.FromSeconds(60)) ?? throw new TimeoutException("no end within 60 s of SIGTERM\n" + Tail());
     }
 
-    /// <summary>The exit code, or null if it still runs after the limit.</summary>
-    public async Task<int?> ExitAsync(TimeSpan limit) => await _child.WaitForExitAsync(limit) ? _child.ExitCode : null;
+    /// <summary>The exit code, or null if it still runs after the limit. If it failed, what it said of that has been read.</summary>
+    public async Task<int?> ExitAsync(TimeSpan limit)
+    {
+        if (!await _child.WaitForExitAsync(limit)) { return null; }
+        if (_child.ExitCode != 0) { await _child.LastWordsAsync(); }
+        return _child.ExitCode;
+    }
 
     public string Tail() => _child.Tail();
 

@@ -35,7 +35,8 @@ internal static class SupervisedRedis
         return true;
     }
 
-    private static bool IsRedis(int id)
+    /// <summary>Whether a process runs, and is a redis-server.</summary>
+    public static bool IsRedis(int id)
     {
         try
         {

@@ -22,15 +22,34 @@ public sealed class DisasterTests(ITestOutputHelper output)
     [Fact]
     public Task Sqlite_TwoShards_TheBackupsRedisIsKilled_TakesOverAllTheSame() => RunAsync(shards: 2, usesPostgres: false, rounds: 2, "backup-redis");
 
-    private async Task RunAsync(int shards, bool usesPostgres, int rounds, string? fault = null)
+    // What comes of two shards is put together in each of three, and the other way in the next round.
+    [Fact]
+    public Task Sqlite_TwoShardsAndABackupOfThree_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 2, backupShards: 3);
+
+    // Each round has sites of its own, since an embedded store that has taken over has no backup.
+    [Fact]
+    public Task Sqlite_TwoShards_BackupWithEmbeddedStores_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 3, embedded: true);
+
+    private async Task RunAsync(int shards, bool usesPostgres, int rounds, string? fault = null, bool embedded = false, int? backupShards = null)
     {
         int seed = Seed;
         output.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var sites = new TwoSites(workspace, shards, usesPostgres);
-        await sites.StartAsync();
-        var run = new SitesRun(sites, rounds, seed, output.WriteLine) { Only = fault };
-        await run.RunAsync();
+        async Task<TwoSites> StartAsync()
+        {
+            var made = new TwoSites(workspace, shards, backupShards ?? shards, usesPostgres, embedded);
+            await made.StartAsync();
+            return made;
+        }
+        var run = new SitesRun(await StartAsync(), rounds, seed, output.WriteLine) { Only = fault, Anew = embedded ? StartAsync : null };
+        try
+        {
+            await run.RunAsync();
+        }
+        finally
+        {
+            await run.Sites.DisposeAsync();
+        }
         Assert.True(run.Pushes > 0, "nothing was written");
     }
 }

@@ -1,4 +1,4 @@
-// A backup of two shards with real Redis servers, fed by logs of real commands: readers see ends of versions only, whatever is restarted; after a failover both are at one version and
+// A backup of two shards, with real Redis servers or embedded stores, fed by logs of real commands: readers see ends of versions only, whatever is restarted; after a failover both are at one version and
 // take writes.
 using System.Globalization;
 using Slogger.Core.Sites;
@@ -18,16 +18,31 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sites;
 
-public sealed class FollowingTests : IAsyncLifetime
+/// <summary>Redis follows Redis.</summary>
+public sealed class FollowingTests : FollowingTestsBase
+{
+    protected override bool IsEmbedded(int stream) => false;
+}
+
+/// <summary>At one shard an embedded store follows, at the other a Redis.</summary>
+public sealed class MixedFollowingTests : FollowingTestsBase
+{
+    protected override bool IsEmbedded(int stream) => stream == 0;
+}
+
+public abstract class FollowingTestsBase : IAsyncLifetime
 {
     private const int Streams = 2;
-    private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
+    protected static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
     private readonly Workspace _workspace = new();
-    private readonly RedisProcess[] _redis = new RedisProcess[Streams];
+    private readonly RedisProcess?[] _redis = new RedisProcess?[Streams];
     private readonly Host?[] _hosts = new Host?[Streams];
-    private readonly WrittenPrimary[] _primaries = new WrittenPrimary[Streams];
+    private protected readonly WrittenPrimary[] _primaries = new WrittenPrimary[Streams];
     private readonly int[] _sitePorts = [Workspace.FreePort(), Workspace.FreePort()], _ports = [Workspace.FreePort(), Workspace.FreePort()];
     private IMetadataStore _metadata = null!;
+
+    /// <summary>Whether a stream's store is embedded; else it is a Redis.</summary>
+    protected abstract bool IsEmbedded(int stream);
 
     public async ValueTask InitializeAsync()
     {
@@ -36,11 +51,11 @@ public sealed class FollowingTests : IAsyncLifetime
         await _metadata.GetOrCreateClusterAsync("c", new() { ShardCount = Streams, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
         for (int s = 0; s < Streams; s++)
         {
-            _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0");
+            if (!IsEmbedded(s)) { _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0"); }
             _hosts[s] = Start(s);
         }
         for (int s = 0; s < Streams; s++) { await AnswersAsync(s); }
-        for (int s = 0; s < Streams; s++) { _primaries[s] = new(_workspace.Folder($"primary{s}"), s, "127.0.0.1", _sitePorts[s]); }
+        for (int s = 0; s < Streams; s++) { _primaries[s] = new(_workspace.Folder($"primary{s}"), s, "127.0.0.1", _sitePorts[s], IsEmbedded(s)); }
     }
 
     public async ValueTask DisposeAsync()
@@ -63,10 +78,13 @@ public sealed class FollowingTests : IAsyncLifetime
         Assert.All(await Task.WhenAll(readers), seen => Assert.True(seen > 10, $"only {seen} different versions were seen"));
         using RespClient client = await ConnectAsync(0);
         Assert.StartsWith("READONLY", (await client.CallAsync("SET", "x", "1")).Text);
-        Assert.StartsWith("READONLY", (await client.CallAsync("BLPOP", "nothing", "0")).Text);
-        Assert.Contains("BLOCK", (await client.CallAsync("XREAD", "BLOCK", "0", "STREAMS", "s", "$")).Text);
+        if (!IsEmbedded(0))
+        {
+            Assert.StartsWith("READONLY", (await client.CallAsync("BLPOP", "nothing", "0")).Text);
+            Assert.Contains("BLOCK", (await client.CallAsync("XREAD", "BLOCK", "0", "STREAMS", "s", "$")).Text);
+        }
         Assert.Contains("backup", (await client.CallAsync("DPR.WAIT", "*", "0")).Text);
-        Assert.Contains("set by the proxy", (await client.CallAsync("CONFIG", "SET", "replica-read-only", "no")).Text);
+        if (!IsEmbedded(0)) { Assert.Contains("set by the proxy", (await client.CallAsync("CONFIG", "SET", "replica-read-only", "no")).Text); }
         Assert.Contains("role:backup", (await client.CallAsync("DPR.INFO")).Text);
     }
 
@@ -77,6 +95,11 @@ public sealed class FollowingTests : IAsyncLifetime
         await AppliedAsync();
         SiteState site = await FailOverAsync();
         await AssertServesAsync(site);
+        // Its Redis has another identity since it was promoted: the next process knows it, and loads nothing.
+        string identity = await IdentityAsync(0);
+        await RestartAsync(0);
+        await AssertServesAsync(site);
+        Assert.Equal(identity, await IdentityAsync(0));
     }
 
     [Fact]
@@ -89,15 +112,16 @@ public sealed class FollowingTests : IAsyncLifetime
         await RestartAsync(0);
         await WriteAsync(random, 100);
         await AppliedAsync();
-        _redis[1].KillHard();
+        _redis[1]?.KillHard();
         await WriteAsync(random, 50);
-        await _redis[1].RestartAsync();
+        if (_redis[1] is { } one) { await one.RestartAsync(); }
+        else { await RestartAsync(1); }
         await WriteAsync(random, 50);
         await AppliedAsync();
         await _hosts[0]!.StopAsync();
-        _redis[0].KillHard();
+        _redis[0]?.KillHard();
         await WriteAsync(random, 50);
-        await _redis[0].RestartAsync();
+        if (_redis[0] is { } zero) { await zero.RestartAsync(); }
         _hosts[0] = Start(0);
         await AppliedAsync();
         SiteState site = await FailOverAsync();
@@ -149,14 +173,31 @@ public sealed class FollowingTests : IAsyncLifetime
         await AppliedAsync();
     }
 
-    private string Spec => $"sqlite:{_workspace.File("backup.db")}";
+    // As one is in every process that is just being started: until its program begins it has a copy of each socket.
+    [Fact]
+    public async Task Start_WhileACopyOfItsListenersIsLeft_ListensAgain()
+    {
+        using var client = new CopiedSockets(_ports[1]);
+        using var site = new CopiedSockets(_sitePorts[1]);
+        Assert.True(client.Count > 0 && site.Count > 0);
+        await RestartAsync(1);
+        await WriteAsync(new Random(9), 20);
+        await AppliedAsync();
+    }
+
+    private protected string Spec => $"sqlite:{_workspace.File("backup.db")}";
 
     private Host Start(int stream)
     {
         var layer = new OptionLayer();
         void Give(string name, string value) => layer.Values[name] = new OptionTexts([value], "the test");
         Give("listen", $"127.0.0.1:{_ports[stream]}");
-        Give("redis", $"127.0.0.1:{_redis[stream].Port}");
+        if (_redis[stream] is { } redis) { Give("redis", $"127.0.0.1:{redis.Port}"); }
+        else
+        {
+            Give("faster-memory", "64mb");
+            Give("faster-page", "4mb");
+        }
         Give("data", _workspace.Folder($"backup{stream}"));
         Give("metadata", Spec);
         Give("cluster", "c");
@@ -167,14 +208,14 @@ public sealed class FollowingTests : IAsyncLifetime
         return new Host(options.Options!, stream);
     }
 
-    private async Task RestartAsync(int stream)
+    private protected async Task RestartAsync(int stream)
     {
         await _hosts[stream]!.StopAsync();
         _hosts[stream] = Start(stream);
         await AnswersAsync(stream);
     }
 
-    private Task AnswersAsync(int stream) => Eventually.AsyncTrue("the process answers", Limit, async () =>
+    private protected Task AnswersAsync(int stream) => Eventually.AsyncTrue("the process answers", Limit, async () =>
     {
         _hosts[stream]!.Check();
         try
@@ -188,9 +229,16 @@ public sealed class FollowingTests : IAsyncLifetime
         }
     });
 
-    private Task<RespClient> ConnectAsync(int stream) => RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, _ports[stream]));
+    private protected Task<RespClient> ConnectAsync(int stream) => RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, _ports[stream]));
 
-    private async Task WriteAsync(Random random, int versions)
+    private async Task<string> IdentityAsync(int stream)
+    {
+        if (_redis[stream] is not { } redis) { return "the store is the process's own"; }
+        using RespClient store = await redis.ConnectAsync();
+        return (await store.CallAsync("INFO", "replication")).Text.Split("\r\n").First(l => l.StartsWith("master_replid:", StringComparison.Ordinal));
+    }
+
+    private protected async Task WriteAsync(Random random, int versions)
     {
         for (int i = 0; i < versions; i++)
         {
@@ -200,7 +248,7 @@ public sealed class FollowingTests : IAsyncLifetime
         }
     }
 
-    private Task AppliedAsync() => Eventually.AsyncTrue("all is applied", Limit, async () =>
+    private protected Task AppliedAsync() => Eventually.AsyncTrue("all is applied", Limit, async () =>
     {
         foreach (Host? host in _hosts) { host!.Check(); }
         try
@@ -227,7 +275,7 @@ public sealed class FollowingTests : IAsyncLifetime
         long last = 0, seen = 0;
         while (!stop.IsCancellationRequested)
         {
-            RespValue both = way == 0 ? await client.DoAsync("MGET", "a", "b") : await client.DoAsync("EVAL", "return redis.call('mget', 'a', 'b')", "0");
+            RespValue both = way == 0 ? await client.DoAsync("MGET", "a", "b") : IsEmbedded(stream) ? await InTransactionAsync(client) : await client.DoAsync("EVAL", "return redis.call('mget', 'a', 'b')", "0");
             Assert.Equal(both.Items[0].Text, both.Items[1].Text);
             long now = both.Items[0].IsNull ? 0 : long.Parse(both.Items[0].Text, CultureInfo.InvariantCulture);
             Assert.True(now >= last, $"{now} was read after {last}");
@@ -237,7 +285,15 @@ public sealed class FollowingTests : IAsyncLifetime
         return seen;
     }
 
-    private async Task<SiteState> FailOverAsync(CancellationToken cutShort = default)
+    private static async Task<RespValue> InTransactionAsync(RespClient client)
+    {
+        await client.DoAsync("MULTI");
+        await client.DoAsync("GET", "a");
+        await client.DoAsync("GET", "b");
+        return await client.DoAsync("EXEC");
+    }
+
+    private protected async Task<SiteState> FailOverAsync(CancellationToken cutShort = default)
     {
         List<GrpcChannel> channels = [.. _sitePorts.Select(p => new GrpcChannel("127.0.0.1", p, new GrpcChannelOptions()))];
         try
@@ -257,7 +313,7 @@ public sealed class FollowingTests : IAsyncLifetime
         }
     }
 
-    private async Task AssertServesAsync(SiteState site)
+    private protected async Task AssertServesAsync(SiteState site)
     {
         string final = site.Final!.Value.Version.Number.ToString(CultureInfo.InvariantCulture);
         for (int s = 0; s < Streams; s++)
@@ -278,8 +334,13 @@ public sealed class FollowingTests : IAsyncLifetime
                     return false;
                 }
             });
-            using RespClient store = await _redis[s].ConnectAsync();
-            Assert.Equal((final, final), ((await store.CallAsync("GET", "a")).Text, (await store.CallAsync("GET", "b")).Text));
+            using RespClient store = _redis[s] is { } redis ? await redis.ConnectAsync() : await ConnectAsync(s);
+            foreach (string key in (string[])["a", "b"])
+            {
+                RespValue value = await store.CallAsync("GET", key);
+                // An embedded store is asked by its proxy, which serves its own slots only.
+                if (_redis[s] is not null || !value.Text.StartsWith("MOVED", StringComparison.Ordinal)) { Assert.Equal(final, value.Text); }
+            }
         }
     }
 

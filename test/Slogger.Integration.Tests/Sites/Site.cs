@@ -25,8 +25,23 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     /// <summary>Where its shards ship to.</summary>
     public IReadOnlyList<WideLink> Links { get; set; } = [];
 
+    /// <summary>Which of these are a shard's; without it, that of its number.</summary>
+    public IReadOnlyList<int[]>? LinksOf { get; set; }
+
+    /// <summary>How many shards the other site has, if that is another number.</summary>
+    public int? OtherShards { get; set; }
+
     /// <summary>Further options of all processes.</summary>
     public IReadOnlyList<string> Options { get; set; } = [];
+
+    /// <summary>Whether its stores are embedded: then it has no backup.</summary>
+    public bool IsEmbedded { get; init; }
+
+    /// <summary>How clients push numbers.</summary>
+    public SiteLists Lists { get; init; } = new(AsText: false);
+
+    /// <summary>Whether its processes rehearse a failover while they are a backup's.</summary>
+    public bool Rehearses { get; set; }
 
     /// <summary>Whether it runs its processes as a backup's: also after it has taken over.</summary>
     public bool IsBackup { get; set; }
@@ -85,17 +100,43 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
 
     public string[] OptionsOf(int shard) =>
     [
-        "--redis-server", RedisProcess.Executable, "--data", Data(shard), "--metadata", Metadata, "--shards", Text(shards), "--shard", Text(shard),
-        "--site-listen", $"127.0.0.1:{_sitePorts[shard]}", "--backup", $"127.0.0.1:{Links[shard].Port}", .. Options,
+        .. IsEmbedded ? (string[])["--commit", "faster", "--faster-memory", "64mb", "--faster-page", "4mb"]
+            : ["--redis-server", RedisProcess.Executable, "--backup", string.Join(',', (LinksOf?[shard] ?? [shard]).Select(l => $"127.0.0.1:{Links[l].Port}"))],
+        "--data", Data(shard), "--metadata", Metadata, "--shards", Text(shards), "--shard", Text(shard), "--site-listen", $"127.0.0.1:{_sitePorts[shard]}",
+        .. IsBackup && OtherShards is { } others ? (string[])["--primary-shards", Text(others)] : [],
+        .. IsBackup ? ["--failover-rehearsal", Rehearses ? "on" : "off"] : (string[])[], .. Options,
     ];
 
     /// <summary>Runs a command of the site.</summary>
     public Task<(int ExitCode, string Output)> CommandAsync(string command, params string[] arguments) =>
         ProxyProcess.CommandAsync([command, "--metadata", Metadata, .. arguments]);
 
+    public Task<int> TerminateAsync(int shard) => _processes[shard]!.TerminateAsync();
+
     public void KillProxy(int shard) => _processes[shard]?.KillHard();
 
-    public Task KillRedisAsync(int shard) => SupervisedRedis.KillAsync(Data(shard));
+    /// <summary>Also those of a rehearsal that is under way: nobody else would end them.</summary>
+    public async Task KillRedisAsync(int shard)
+    {
+        await SupervisedRedis.KillAsync(Data(shard));
+        foreach (string data in InRehearsal(shard)) { await SupervisedRedis.KillAsync(data); }
+    }
+
+    /// <summary>The data of the sites in small with which a backup's process rehearses a failover; none: it does not.</summary>
+    public IReadOnlyList<string> InRehearsal(int shard)
+    {
+        try
+        {
+            return Directory.GetDirectories(Rehearsal(shard));
+        }
+        catch (IOException)
+        {
+            return [];
+        }
+    }
+
+    /// <summary>Where it does that.</summary>
+    public string Rehearsal(int shard) => Path.Combine(Data(shard), "rehearsal");
 
     public bool IsDown(int shard) => _processes[shard] is not { HasExited: false };
 

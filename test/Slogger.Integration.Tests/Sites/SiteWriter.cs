@@ -64,7 +64,7 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
     private async Task<int> PushAsync(RespClient client, string list)
     {
         int pushed = history.Begin(list, Stopwatch.GetTimestamp());
-        RespValue reply = await client.CallAsync("RPUSH", list, pushed.ToString(CultureInfo.InvariantCulture));
+        RespValue reply = await client.CallAsync(site.Lists.Push(list, pushed));
         // Whatever the refusal was, it may have been executed: the list is given up.
         if (reply.IsError) { throw new ConnectionLostException(reply.Text); }
         history.End(list, pushed, Stopwatch.GetTimestamp());
@@ -81,8 +81,7 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
             string list = lists[_random.Next(lists.Count)];
             int shard = site.ShardOf(list);
             long from = Stopwatch.GetTimestamp();
-            RespValue length = await clients[shard].CallAsync("LLEN", list);
-            if (!length.IsError) { history.Saw(list, (int)length.Number, from, Stopwatch.GetTimestamp()); }
+            if (await site.Lists.CountAsync(clients[shard], list) is { } count) { history.Saw(list, count, from, Stopwatch.GetTimestamp()); }
         }
     }
 
@@ -90,7 +89,7 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
     {
         string list = site.Key(shard, string.Create(CultureInfo.InvariantCulture, $"p{number}.{_generation}.{shard}.{Environment.TickCount64}"));
         int pushed = history.Begin(list, Stopwatch.GetTimestamp());
-        string request = string.Create(CultureInfo.InvariantCulture, $"{site.Port(shard)} {list} {pushed}");
+        string request = string.Create(CultureInfo.InvariantCulture, $"{site.Port(shard)} {string.Join(' ', site.Lists.Push(list, pushed))}");
         await partner!.WriteLineAsync(request);
         string answer = await partner.WaitForLineAsync(l => l.EndsWith(request, StringComparison.Ordinal), TimeSpan.FromSeconds(60));
         if (answer.StartsWith("done", StringComparison.Ordinal)) { history.End(list, pushed, Stopwatch.GetTimestamp()); }
@@ -111,7 +110,7 @@ internal static class SitePartner
             try
             {
                 using RespClient client = await RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, int.Parse(words[0], CultureInfo.InvariantCulture)));
-                answer = (await client.CallAsync("RPUSH", words[1], words[2])).IsError ? "refused" : "done";
+                answer = (await client.CallAsync(words[1], words[2], words[3])).IsError ? "refused" : "done";
             }
             catch (Exception e) when (e is ConnectionLostException or TimeoutException)
             {

@@ -27,6 +27,12 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
     /// <summary>Only this fault, if given.</summary>
     public string? Only { get; init; }
 
+    /// <summary>The sites of the present round.</summary>
+    public TwoSites Sites => sites;
+
+    /// <summary>Where a site that has taken over can have no backup: makes others, and starts them.</summary>
+    public Func<Task<TwoSites>>? Anew { get; init; }
+
     /// <summary>Pushes that were begun.</summary>
     public long Pushes => _pushes;
 
@@ -65,7 +71,7 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         while (true)
         {
             string fault = Faults[_random.Next(Faults.Count)];
-            if (sites.Primary.Postgres is not null || !fault.EndsWith("-sql", StringComparison.Ordinal)) { return fault; }
+            if ((sites.Primary.Postgres is not null || !fault.EndsWith("-sql", StringComparison.Ordinal)) && !(sites.Backup.IsEmbedded && fault == "backup-redis")) { return fault; }
         }
     }
 
@@ -79,7 +85,8 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         Task[] writing = StartWriters(history, partner, stop.Token);
         var seen = new Dictionary<string, int>();
         await Task.Delay(_random.Next(50, 500));
-        int shard = _random.Next(sites.Shards);
+        // Of the backup; of the primary the same, where these are as many.
+        int shard = _random.Next(backup.Shards);
         await InjectAsync(fault, shard);
         if (fault == "primary-redis")
         {
@@ -114,7 +121,7 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
                 await primary.KillAsync();
                 break;
             case "proxies":
-                for (int s = 0; s < sites.Shards; s++) { primary.KillProxy(s); }
+                for (int s = 0; s < primary.Shards; s++) { primary.KillProxy(s); }
                 break;
             case "cut-off":
                 foreach (WideLink link in primary.Links) { link.Close(); }
@@ -140,28 +147,36 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
             link.OneWay = backup.Links[0].OneWay;
             link.Open();
         }
-        for (int s = 0; s < sites.Shards; s++)
+        for (int s = 0; s < primary.Shards; s++)
         {
             // It hears that it was deposed, and ends.
             if (await primary.ExitAsync(s, EndLimit) is null) { throw new InvalidDataException($"the process of shard {s} at site {primary.Name} goes on though the other site has taken over (I6)"); }
         }
-        await sites.SeedBackAsync();
+        if (Anew is null)
+        {
+            await sites.SeedBackAsync();
+            return;
+        }
+        await sites.DisposeAsync();
+        sites = await Anew();
     }
 
     private async Task InjectAsync(string fault, int shard)
     {
         Site primary = sites.Primary, backup = sites.Backup;
-        WideLink link = primary.Links[shard];
+        bool isPlain = primary.Shards == backup.Shards;
+        int source = isPlain ? shard : _random.Next(primary.Shards);
+        WideLink link = primary.Links[isPlain ? shard : _random.Next(primary.Links.Count)];
         switch (fault)
         {
             case "none":
                 break;
             case "primary-proxy":
-                primary.KillProxy(shard);
-                await primary.StartAsync(shard);
+                primary.KillProxy(source);
+                await primary.StartAsync(source);
                 break;
             case "primary-redis":
-                await primary.KillRedisAsync(shard);
+                await primary.KillRedisAsync(source);
                 break;
             case "backup-proxy":
                 backup.KillProxy(shard);
@@ -211,8 +226,7 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
                 try
                 {
                     using RespClient client = await backup.ConnectAsync(backup.ShardOf(list));
-                    RespValue length = await client.CallAsync("LLEN", list);
-                    if (!length.IsError && length.Number > 0) { seen[list] = Math.Max(seen.GetValueOrDefault(list), (int)length.Number); }
+                    if (await backup.Lists.CountAsync(client, list) is > 0 and { } count) { seen[list] = Math.Max(seen.GetValueOrDefault(list), count); }
                 }
                 catch (Exception e) when (e is ConnectionLostException or TimeoutException)
                 {
@@ -229,7 +243,7 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         foreach (IGrouping<int, string> lists in history.Lists.GroupBy(site.ShardOf))
         {
             using RespClient client = await site.ConnectAsync(lists.Key);
-            foreach (string list in lists) { there[list] = [.. (await client.DoAsync("LRANGE", list, "0", "-1")).Items.Select(v => int.Parse(v.Text, CultureInfo.InvariantCulture))]; }
+            foreach (string list in lists) { there[list] = await site.Lists.ReadAsync(client, list); }
         }
         return there;
     }

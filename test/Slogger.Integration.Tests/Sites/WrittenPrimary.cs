@@ -27,10 +27,13 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
     private readonly GrpcShipConnector _way;
     private readonly ShardShipper _shipper;
     private readonly ArrayBufferWriter<byte> _bytes = new();
+    private readonly bool _stringsOnly;
     private long _cut;
 
-    public WrittenPrimary(string directory, int shard, string host, int port)
+    /// <param name="stringsOnly">What it writes an embedded store can follow.</param>
+    public WrittenPrimary(string directory, int shard, string host, int port, bool stringsOnly = false)
     {
+        _stringsOnly = stringsOnly;
         Log = VersionLog.Open(new() { Directory = directory, Shard = new(shard), TailBytes = 1 << 20 });
         _empty = Path.Combine(directory, "empty.rdb");
         File.WriteAllBytes(_empty, RdbFile.Empty());
@@ -55,14 +58,32 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         _bytes.Clear();
         string number = (++Written).ToString(CultureInfo.InvariantCulture);
         RespClient.Append(_bytes, ["SET", "a", number]);
-        for (int i = random.Next(5); i > 0; i--) { RespClient.Append(_bytes, ["RPUSH", $"list{random.Next(50)}", number]); }
+        for (int i = random.Next(5); i > 0; i--) { RespClient.Append(_bytes, _stringsOnly ? OnString(random, number) : ["RPUSH", $"list{random.Next(50)}", number]); }
         if (random.Next(8) == 0) { RespClient.Append(_bytes, ["SET", "large", new string('x', random.Next(200_000))]); }
+        foreach (string[] command in Further) { RespClient.Append(_bytes, command); }
         RespClient.Append(_bytes, ["SET", "b", number]);
         Log.Append(_bytes.WrittenSpan);
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
         Log.AppendBoundary(new(Log.WorldLine, new(Written), Log.EndOffset, 0, HybridTimestamp.Of(now, 0)));
         Log.Sync();
         _shipper.Wake();
+    }
+
+    /// <summary>Commands that the next versions have besides.</summary>
+    public IReadOnlyList<string[]> Further { get; set; } = [];
+
+    private static string[] OnString(Random random, string number)
+    {
+        string key = $"key{random.Next(50)}";
+        return random.Next(6) switch
+        {
+            0 => ["APPEND", key, number],
+            1 => ["DEL", key],
+            2 => ["SET", key, number, "PXAT", "4102444800000"],
+            3 => ["PEXPIREAT", key, "4102444800001"],
+            4 => ["INCRBY", $"count{random.Next(5)}", number],
+            _ => ["SET", key, number, "KEEPTTL"],
+        };
     }
 
     public void Record(Version cut)

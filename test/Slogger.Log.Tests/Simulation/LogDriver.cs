@@ -168,6 +168,7 @@ internal sealed class LogDriver
                 case > 43: Ship(); break;
                 case > 39: AppendHeldCut(); break;
                 case 38 when _random.Next(4) == 0: Begin(); break;
+                case 39: Rewind(); break;
                 default: Append(); break;
             }
             return true;
@@ -314,6 +315,13 @@ internal sealed class LogDriver
             Assert.Equal(branch.Offset, _log.EndOffset);
             Assert.Equal(new WorldPoint(next, cut), _log.DurableBoundary?.Point);
         }
+    }
+
+    // Not while it is shipped.
+    private void Rewind()
+    {
+        Change(m => m.Rewind(), _ => _log.Rewind());
+        _shipped = default;
     }
 
     private void Trim()

@@ -95,6 +95,13 @@ internal sealed class LogModel
         MarkDurable();
     }
 
+    public void Rewind()
+    {
+        long end = LastBoundary?.Offset ?? Origin.Offset;
+        Bytes.RemoveRange((int)(end - Origin.Offset), (int)(EndOffset - end));
+        for (int i = 0; i < Entries.Count; i++) { Entries[i] = Entries[i] with { BytesBefore = Math.Min(Entries[i].BytesBefore, end) }; }
+    }
+
     /// <summary>Whether a recovered log is this history up to some point at or above what is durable; null if so, or
     /// what is wrong. Below <paramref name="trimmedTo"/> boundaries may be gone.</summary>
     public string? Mismatch(VersionLog log, long trimmedTo)

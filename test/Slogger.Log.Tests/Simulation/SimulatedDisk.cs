@@ -42,6 +42,8 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
 
     public int DataSyncs { get; private set; }
 
+    public int DirectorySyncs { get; private set; }
+
     public IEnumerable<string> Paths => _names.Keys.Order(StringComparer.Ordinal);
 
     /// <summary>Power off and on: unsynced sectors, lengths and names become what they may.</summary>
@@ -132,6 +134,7 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
 
     public void SyncDirectory(string directory) => Do(() =>
     {
+        DirectorySyncs++;
         if (!IgnoresDirectorySync)
         {
             _pendingNames.Clear();

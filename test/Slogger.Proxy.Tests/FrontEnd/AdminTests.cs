@@ -162,6 +162,7 @@ public sealed class AdminTests
         one.Call("INCR", "n");
         two.Call("INCR", "n");
         two.Call("sELECT", "4");
+        two.Call("iNCRBY", "n", "2");
         one.Call("INCR", "n");
         one.Call("CLIENT", "ID");
         one.Call("INCR", "n");
@@ -176,8 +177,30 @@ public sealed class AdminTests
         }
         while (!line.Contains("\"end\"", StringComparison.Ordinal));
         Assert.Equal(
-            ["\"SELECT\" \"3\"", "\"INCR\" \"n\"", "\"INCR\" \"n\"", "\"SELECT\" \"4\"", "\"INCR\" \"n\"", "\"CLIENT\" \"ID\"", "\"INCR\" \"n\"", "\"ECHO\" \"end\""],
+            ["\"SELECT\" \"3\"", "\"INCR\" \"n\"", "\"INCR\" \"n\"", "\"SELECT\" \"4\"", "\"INCRBY\" \"n\" \"2\"", "\"INCR\" \"n\"", "\"CLIENT\" \"ID\"", "\"INCR\" \"n\"", "\"ECHO\" \"end\""],
             commands);
+    }
+
+    [Theory]
+    [InlineData(10)]
+    [InlineData(3_000_000)]
+    public void Request_SpelledAsTheProxysOwn_InPieces_ShowsInTheSlowLog(int valueLength)
+    {
+        using var pair = new Pair(unix: false);
+        using RespConnection client = pair.Client();
+        client.Call("CONFIG", "SET", "slowlog-log-slower-than", "0");
+        string value = new('x', valueLength);
+        string request = $"*3\r\n$3\r\nsET\r\n$1\r\nk\r\n${value.Length}\r\n{value}\r\n";
+        foreach (int cut in (int[])[9, 10, 11, 20])
+        {
+            client.Call("SLOWLOG", "RESET");
+            client.SendRaw(request[..cut]);
+            Thread.Sleep(20);
+            client.SendRaw(request[cut..]);
+            Assert.Equal("+OK\r\n", client.Read());
+            Assert.Equal($":{valueLength}\r\n", client.Call("STRLEN", "k"));
+            Assert.Contains("$3\r\nSET\r\n$1\r\nk\r\n", client.Call("SLOWLOG", "GET"), StringComparison.Ordinal);
+        }
     }
 
     [Fact]

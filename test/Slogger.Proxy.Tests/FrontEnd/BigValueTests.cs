@@ -1,4 +1,5 @@
 // The largest values that Redis takes, and clients that read them slowly or not at all while others share the connection.
+using System.Globalization;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
 
@@ -72,13 +73,23 @@ public sealed class BigValueTests(BothTransports servers, ITestOutputHelper outp
     public void OutputMemoryLimit_Exceeded_ClosesTheOneWithTheMost(TransportKind transport)
     {
         using TestProxy proxy = new(servers.Redis, transport, o => o with { ClientOutputLimitBytes = 30 << 20, OutputMemoryLimitBytes = 32 << 20 });
-        using RespConnection other = proxy.Connect(), much = proxy.Connect(), little = proxy.Connect();
+        using RespConnection other = proxy.Connect(), much = proxy.Connect(), little = proxy.Connect(), redis = servers.Redis.Connect();
         other.Call("SET", "mb", new string('m', 1 << 20));
-        for (int i = 0; i < 24; i++) { much.Send("GET", "mb"); }
+        long before = Sent();
+        for (int i = 0; i < 28; i++) { much.Send("GET", "mb"); }
+        // First it has much, and what little has comes after: who has the most is then no question of who was served first.
+        for (int i = 0; Sent() - before < 28 << 20; i++)
+        {
+            Assert.True(i < 6000, "Redis has not given out what was asked for");
+            Thread.Sleep(5);
+        }
         for (int i = 0; i < 20; i++) { little.Send("GET", "mb"); }
         for (int i = 0; i < 500 && !proxy.Log.Contains("--output-memory-limit", StringComparison.Ordinal); i++) { other.Call("GET", "mb"); }
         Assert.Contains("--output-memory-limit", proxy.Log, StringComparison.Ordinal);
         Assert.Equal("+PONG\r\n", other.Call("PING"));
         for (int i = 0; i < 20; i++) { Assert.Equal(1 << 20, little.ReadBulkLength()); }
+
+        // What Redis has given out.
+        long Sent() => long.Parse(redis.Call("INFO", "stats").Split("total_net_output_bytes:")[1].Split('\r')[0], CultureInfo.InvariantCulture);
     }
 }

@@ -34,7 +34,7 @@ public sealed class ReplicationLinkTests
         long offset = (await client.RoleAsync()).Offset;
         await sink.WaitForAsync(offset);
         Assert.Equal(offset, link.Offset);
-        Assert.Contains("SET", Encoding.ASCII.GetString(sink.Bytes));
+        Assert.Contains("*3\r\n$3\r\nsET\r\n$3\r\nkey\r\n", Encoding.ASCII.GetString(sink.Bytes), StringComparison.Ordinal);
         Assert.Equal(2, sink.Markers.Length);
         Assert.All(sink.Markers, m => Assert.Equal(payload, m.Payload));
         Assert.All(sink.Markers, m => Assert.Equal(3, m.Database));

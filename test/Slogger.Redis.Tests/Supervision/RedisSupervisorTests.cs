@@ -51,6 +51,30 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
     }
 
     [Fact]
+    public async Task EndLeftBehind_EndsTheOneOfTheDirectory_WithoutItsPidFileToo_AndNobodyElses()
+    {
+        foreach (bool hasPidFile in (bool[])[true, false])
+        {
+            var first = new RedisSupervisor(new() { Directory = _directory });
+            Assert.IsType<SupervisedStart.Started>(await first.StartOrAdoptAsync());
+            await first.DisposeAsync();
+            if (!hasPidFile) File.Delete(Path.Combine(_directory, "redis.pid"));
+            await using var next = new RedisSupervisor(new() { Directory = _directory });
+            await next.EndLeftBehindAsync();
+            Assert.True(first.HasEnded);
+            Assert.False(File.Exists(next.SocketPath));
+        }
+        string other = TestRedis.NewDirectory();
+        await using var stranger = new RedisSupervisor(new() { Directory = other });
+        var running = Assert.IsType<SupervisedStart.Started>(await stranger.StartOrAdoptAsync());
+        await File.WriteAllTextAsync(Path.Combine(_directory, "redis.pid"), $"{running.ProcessId}\n");
+        await new RedisSupervisor(new() { Directory = _directory }).EndLeftBehindAsync();
+        Assert.False(stranger.HasEnded);
+        await stranger.KillAsync();
+        Directory.Delete(other, recursive: true);
+    }
+
+    [Fact]
     public async Task Kill9_IsNoticedAndStartedAgainEmpty()
     {
         await using var supervisor = new RedisSupervisor(new() { Directory = _directory });

@@ -6,25 +6,31 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
-using Slogger.Proxy.Moves;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed partial class LogShard
+internal abstract partial class VersionedShard
 {
     private static readonly TimeSpan SitePeriod = TimeSpan.FromMilliseconds(50);
     // Whoever asks asks again.
     private static readonly TimeSpan HeldLimit = TimeSpan.FromSeconds(1);
     private readonly SemaphoreSlim _looking = new(1, 1);
-    private Task _watchingSite = Task.CompletedTask;
+    protected Task _watchingSite = Task.CompletedTask;
     private volatile bool _holdsAll;
     private volatile HeldAt? _heldAt;
+    private SiteState? _justLearned;
 
     private sealed record HeldAt(WorldPoint Point);
 
-    // What the site is, as of now: at each recovery, before anybody is let in.
-    private async Task LearnSiteAsync(CancellationToken stop)
+    // What the site is, as of now: at each recovery, before anybody is let in. Who is told to take over is told that, too; should it have been handed over since, whoever does that asks this shard.
+    protected async Task LearnSiteAsync(CancellationToken stop)
     {
+        if (_justLearned is { } learned)
+        {
+            _justLearned = null;
+            OnSite(learned);
+            return;
+        }
         await _looking.WaitAsync(stop).ConfigureAwait(false);
         try
         {
@@ -101,7 +107,15 @@ internal sealed partial class LogShard
         }
     }
 
-    public override Hold Hold => _holdsAll ? Hold.All : _holdsWrites ? Hold.Writes : Hold.None;
+    public Hold Hold => _holdsAll ? Hold.All : HoldsWrites ? Hold.Writes : Hold.None;
+
+    /// <summary>Whether writes of clients wait, since the backup does not keep up.</summary>
+    protected virtual bool HoldsWrites => false;
+
+    /// <summary>Ends commands that wait in the store, of these connections.</summary>
+    protected virtual void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop)
+    {
+    }
 
     /// <inheritdoc />
     public async Task<WorldPoint?> HoldAllAsync(long number, CancellationToken stop)
@@ -111,7 +125,7 @@ internal sealed partial class LogShard
         // Said again until the cut and the backup have come to it: nothing was done since. What a recovery has gone back behind is of another world-line.
         if (_heldAt is { } known && known.Point.WorldLine.Number == WorldLine) { return known.Point; }
         long began = Stopwatch.GetTimestamp();
-        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds, connections => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop));
+        var withholding = new Withholding(FrontEndLoop.Microseconds() + (long)HeldLimit.TotalMicroseconds, connections => EndBlocked(connections, stop));
         loop.Post(() => loop.AwaitForwarded(withholding));
         try
         {
@@ -142,5 +156,6 @@ internal sealed partial class LogShard
         return null;
     }
 
-    protected override bool IsCommitHurried => _holdsAll;
+    // A commit is waited for by others than clients.
+    private bool IsCommitHurried => _holdsAll;
 }

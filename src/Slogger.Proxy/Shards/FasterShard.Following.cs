@@ -1,0 +1,184 @@
+// An embedded store that follows, as a backup's. Beside it is the log of the stream, which it needs until it is a primary's: then its commits are all there is.
+using Slogger.Core.WorldLines;
+using Slogger.Faster;
+using Slogger.Faster.Commands;
+using Slogger.Faster.Commits;
+using Slogger.Log;
+using Slogger.Log.Checkpoints;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Embedded;
+using Slogger.Proxy.Following;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Proxy.Shards;
+
+internal partial class FasterShard : IFasterHost
+{
+    private const string VoidName = "faster.void", LogName = "log", CheckpointsName = "checkpoints", StreamName = "stream";
+
+    // While it follows.
+    private VersionLog? _stream;
+    private CheckpointStore? _copies;
+    private FollowNotes _notes = null!;
+
+    protected override VersionLog StreamLog => _stream ?? throw FollowsNobody();
+
+    protected override CheckpointStore StreamCheckpoints => _copies ?? throw FollowsNobody();
+
+    public override StreamGuard Guard => new StoreGuard(_faster!.RecordBytesMax);
+
+    private FollowedFaster FollowedStore => (FollowedFaster)_followed!;
+
+    private void OpenStream()
+    {
+        _stream = VersionLog.Open(new VersionLogOptions { Directory = PathOf(LogName), Shard = _options.Shard, Epoch = _seat.Epoch, SegmentBytes = _options.LogSegmentBytes, KeepsSpare = true, TailBytes = FollowedTailBytes });
+        _copies = CheckpointStore.Open(PathOf(CheckpointsName));
+        _notes = new FollowNotes(_fasterOptions.Directory);
+    }
+
+    protected override async Task FollowAsync(CancellationToken stop)
+    {
+        TrialFaster.Clear(_options.DataDirectory);
+        await FollowAsync(new FollowedFaster(this, _stream!, _copies!, Intake!.WithLogAsync, _report, _options.Shard.ToString()), isPrimarys: false, stop).ConfigureAwait(false);
+    }
+
+    protected override async Task KeepFollowedAsync(CancellationToken stop)
+    {
+        if (_isPromoting) { return; }
+        // A drill needs what is there.
+        if (!await _checkpointing.WaitAsync(TimeSpan.Zero, stop).ConfigureAwait(false)) { return; }
+        try
+        {
+            await FollowedStore.TrimAsync(() => _statistics = _faster?.Statistics()).ConfigureAwait(false);
+        }
+        finally
+        {
+            _checkpointing.Release();
+        }
+    }
+
+    // ---- The store (under _feeding) ----
+
+    FasterStore IFasterHost.Store => _faster!;
+
+    CommandEngine IFasterHost.Engine => _engine!;
+
+    IReadOnlyList<CommitRecord> IFasterHost.Commits => Commits;
+
+    FollowNotes IFasterHost.Notes => _notes;
+
+    void IFasterHost.OpenToFollow(WorldPoint? commit)
+    {
+        CloseStore();
+        Open(commit);
+    }
+
+    // In one step, so that no half of it is ever taken for a store.
+    void IFasterHost.OpenEmptyToFollow(Version open)
+    {
+        CloseStore();
+        DeleteVoid();
+        Directory.Move(_fasterOptions.Directory, PathOf(VoidName));
+        DeleteVoid();
+        Directory.CreateDirectory(_fasterOptions.Directory);
+        _found = [];
+        _history = new CommitHistory(_fasterOptions.Directory, () => Commits);
+        _notes.Forget();
+        Open(null, open);
+    }
+
+    void IFasterHost.EnterAsFollowed(WorldLine line, Version branch, WorldPoint commit)
+    {
+        _history.Enter(line, branch, commit);
+        _holds = line;
+    }
+
+    // ---- Taking over ----
+
+    /// <inheritdoc />
+    public override async Task EnterAsync(WorldLine line, CancellationToken stop)
+    {
+        await _feeding.WaitAsync(stop).ConfigureAwait(false);
+        try
+        {
+            Boundary end = _stands ?? throw new InvalidOperationException("The store stands at no version.");
+            if (!FollowedStore.Follows) { await BringAsync(end, stop).ConfigureAwait(false); }
+            await FollowedStore.SecureAsync(end, stop).ConfigureAwait(false);
+        }
+        finally
+        {
+            _feeding.Release();
+        }
+    }
+
+    protected override async Task EndFollowingAsync()
+    {
+        await base.EndFollowingAsync().ConfigureAwait(false);
+        VersionLog? log = Interlocked.Exchange(ref _stream, null);
+        await Task.Run(() =>
+        {
+            log?.Dispose();
+            DeleteStream();
+        }).ConfigureAwait(false);
+    }
+
+    // The store is a primary's: what it followed by is of no use any more, and its place may be needed.
+    private void DeleteStream()
+    {
+        try
+        {
+            FollowNotes.Delete(_fasterOptions.Directory);
+            foreach (string name in (ReadOnlySpan<string>)[StreamName, LogName, CheckpointsName])
+            {
+                if (Directory.Exists(PathOf(name))) { Directory.Delete(PathOf(name), recursive: true); }
+            }
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            _report.Warn($"shard {_options.Shard}: the log that the store has followed by could not be deleted, and the next start tries again: {e.Message}");
+        }
+    }
+
+    private void DeleteVoid()
+    {
+        if (Directory.Exists(PathOf(VoidName))) { Directory.Delete(PathOf(VoidName), recursive: true); }
+    }
+
+    private string PathOf(string name) => Path.Combine(_options.DataDirectory, name);
+
+    // ---- Drills ----
+
+    /// <inheritdoc />
+    public override long? BaseBelow(long offset)
+    {
+        try
+        {
+            return FollowedStore.NoteBelow(offset) is { } note && Commits.FirstOrDefault(c => c.Point == note.Point) is { } commit && FasterStore.IsWhole(_fasterOptions, commit) ? note.Offset : null;
+        }
+        catch (IOException)
+        {
+            // It is being deleted, or its disk is broken.
+            return null;
+        }
+    }
+
+    // Readers wait for nothing, and the next version for the moment in which one ends at the store.
+    protected override async Task<RestoreTrial> CompareAsync(CancellationToken stop)
+    {
+        if (await HoldStandingAsync(stop).ConfigureAwait(false) is not var (end, letGo)) { return RestoreTrial.Impossible("the store stands at no version: it is loaded, or seeded"); }
+        FollowNote held;
+        try
+        {
+            held = await FollowedStore.CommitAsync(end, letGo, stop).ConfigureAwait(false);
+        }
+        catch (IOException e)
+        {
+            return RestoreTrial.Impossible($"what the store holds could not be committed: {e.Message}");
+        }
+        finally
+        {
+            letGo();
+        }
+        return await TrialFaster.CompareAsync(_options.DataDirectory, _fasterOptions, _stream!, _copies!, Commits, end, held, FollowedStore.NoteBelow(held.Offset - 1), stop).ConfigureAwait(false);
+    }
+}
