@@ -5,6 +5,7 @@ using System.Net;
 using Slogger.Core.Ownership;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Metadata;
 
 namespace Slogger.Integration.Tests.Cluster;
 
@@ -278,10 +279,11 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         return (cut.Items[0].Number, cut.Items[1].Number);
     }
 
-    /// <summary>Waits until every shard serves and all are in one world-line.</summary>
+    /// <summary>Waits until every shard serves and all are in the world-line that is the cluster's: the one that a command may just have begun.</summary>
     public async Task<long> ServingAsync()
     {
         long line = 0;
+        await using IMetadataStore metadata = MetadataStoreFactory.Create(Metadata);
         await Eventually.AsyncTrue("all shards serve in one world-line", ServingLimit, async () =>
         {
             var lines = new HashSet<long>();
@@ -304,8 +306,16 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
                 }
             }
 
-            line = lines.First();
-            return lines.Count == 1;
+            try
+            {
+                line = (await metadata.WatchAsync("default")).Cut.Cut.WorldLine.Number;
+            }
+            catch (MetadataUnavailableException)
+            {
+                return false;
+            }
+
+            return lines.SetEquals([line]);
         });
         return line;
     }
