@@ -149,6 +149,9 @@ internal enum SimMutation
     /// <summary>Versions follow the wall clock.</summary>
     WallClockTaken,
 
+    /// <summary>The two clocks of a machine are taken to have been read at once.</summary>
+    SpreadIgnored,
+
     /// <summary>The machine of shard 0 is never told that the interval may change, or has.</summary>
     GridNotLearned,
 

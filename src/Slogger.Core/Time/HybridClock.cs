@@ -5,6 +5,11 @@
 // The reading is base + lead. `base` follows this machine's clocks only. `lead` is how far remote timestamps have pushed
 // the clock ahead of it: at most the bound, and given back at the slew rate. A wall clock that jumps far ahead (a suspended
 // machine wakes, a wrong boot time is corrected) is followed at once: versions may skip, they may not go back.
+//
+// The two clocks of a machine cannot be read at once. A thread that loses its processor between the two has a wall time that
+// looks wrong by as long as it was away; were that corrected, the clocks of two processes on one machine, who count on having
+// one clock, would drift apart by milliseconds when it is busy. So a reading says how far it is spread, and only what is wrong
+// whenever within it the wall clock was read is corrected.
 namespace Slogger.Core.Time;
 
 /// <summary>Settings of a <see cref="HybridClock"/>.</summary>
@@ -21,6 +26,13 @@ public sealed record HybridClockOptions
     public long RemoteAheadMaxUs { get; init; } = 500_000;
 }
 
+/// <summary>Both clocks of a machine, the wall clock read first: it said <paramref name="WallUs"/> when the monotonic one stood at
+/// <paramref name="MonotonicUs"/>, or at most <paramref name="SpreadUs"/> before.</summary>
+/// <param name="MonotonicUs">The monotonic clock, microseconds since any origin.</param>
+/// <param name="WallUs">The wall clock, microseconds since the Unix epoch.</param>
+/// <param name="SpreadUs">Microseconds.</param>
+public readonly record struct ClockReading(long MonotonicUs, long WallUs, long SpreadUs = 0);
+
 /// <summary>The clock of one process; every reading is later than the one before. Not thread-safe.</summary>
 public sealed class HybridClock
 {
@@ -31,18 +43,17 @@ public sealed class HybridClock
     private HybridTimestamp _last;
 
     /// <summary>Starts at wall time.</summary>
-    /// <param name="monotonicUs">The monotonic clock, microseconds since any origin.</param>
-    /// <param name="wallUs">The wall clock, microseconds since the Unix epoch.</param>
+    /// <param name="reading">The machine's clocks: the closer together they were read, the better, since the clock is behind by the spread at first.</param>
     /// <param name="options">Settings.</param>
-    public HybridClock(long monotonicUs, long wallUs, HybridClockOptions? options = null)
+    public HybridClock(in ClockReading reading, HybridClockOptions? options = null)
     {
         _options = options ?? new();
         ArgumentOutOfRangeException.ThrowIfLessThan(_options.SlewPartsPerMillion, 1, nameof(options));
         ArgumentOutOfRangeException.ThrowIfGreaterThanOrEqual(_options.SlewPartsPerMillion, 1_000_000, nameof(options));
-        ArgumentOutOfRangeException.ThrowIfNegative(wallUs);
-        _monotonicUs = monotonicUs;
-        _baseUs = wallUs;
-        _last = HybridTimestamp.Of(wallUs, 0);
+        ArgumentOutOfRangeException.ThrowIfNegative(reading.WallUs, nameof(reading));
+        _monotonicUs = reading.MonotonicUs;
+        _baseUs = reading.WallUs;
+        _last = HybridTimestamp.Of(reading.WallUs, 0);
     }
 
     /// <summary>The last timestamp handed out or observed.</summary>
@@ -52,18 +63,18 @@ public sealed class HybridClock
     public long AheadOfWallUs { get; private set; }
 
     /// <summary>The next timestamp: later than every one before, and than every one observed.</summary>
-    public HybridTimestamp Now(long monotonicUs, long wallUs)
+    public HybridTimestamp Now(in ClockReading reading)
     {
-        Advance(monotonicUs, wallUs);
+        Advance(reading);
         return _last = After(_last, _baseUs + _leadUs);
     }
 
     /// <summary>Takes in a timestamp from elsewhere (a peer, the log, the metadata): later readings are later than it.</summary>
     /// <returns>False if it is too far ahead of this machine's own time: it was not taken in, and its sender must not be
     /// trusted with versions.</returns>
-    public bool TryObserve(HybridTimestamp remote, long monotonicUs, long wallUs)
+    public bool TryObserve(HybridTimestamp remote, in ClockReading reading)
     {
-        Advance(monotonicUs, wallUs);
+        Advance(reading);
         if (remote.Microseconds - _baseUs > _options.RemoteAheadMaxUs) return false;
         if (remote > _last) _last = remote;
         _leadUs = Math.Max(_leadUs, remote.Microseconds - _baseUs);
@@ -72,10 +83,10 @@ public sealed class HybridClock
 
     /// <summary>Takes in a timestamp that this shard itself has given out in an earlier life, whatever its distance: time
     /// must not repeat even if the machine's clock was set back meanwhile.</summary>
-    public void Resume(HybridTimestamp own, long monotonicUs, long wallUs)
+    public void Resume(HybridTimestamp own, in ClockReading reading)
     {
         // First: what passed since the last reading is part of the own timestamp already, and must not be added to it.
-        Advance(monotonicUs, wallUs);
+        Advance(reading);
         if (own <= _last) return;
         _last = own;
         _baseUs = Math.Max(_baseUs, own.Microseconds);
@@ -86,18 +97,20 @@ public sealed class HybridClock
         : last.Counter < HybridTimestamp.CounterMax ? new(last.Bits + 1)
         : HybridTimestamp.Of(last.Microseconds + 1, 0);
 
-    private void Advance(long monotonicUs, long wallUs)
+    private void Advance(in ClockReading reading)
     {
-        long elapsedUs = Math.Max(0, monotonicUs - _monotonicUs);
-        if (monotonicUs > _monotonicUs) _monotonicUs = monotonicUs;
+        long elapsedUs = Math.Max(0, reading.MonotonicUs - _monotonicUs);
+        if (reading.MonotonicUs > _monotonicUs) _monotonicUs = reading.MonotonicUs;
         _baseUs += elapsedUs;
 
-        long errorUs = wallUs - _baseUs;
+        // How far wall time is ahead of the base: at least, and at most.
+        long least = reading.WallUs - _baseUs, most = least + reading.SpreadUs;
+        long errorUs = least > 0 ? least : Math.Min(most, 0);
         // Rounded up, so that frequent readings are corrected too; never more than the time that passed, so never back.
         long slewUs = Math.Min(elapsedUs, (long)((((Int128)elapsedUs * _options.SlewPartsPerMillion) + 999_999) / 1_000_000));
-        if (errorUs > _options.StepForwardUs) _baseUs = wallUs;
+        if (errorUs > _options.StepForwardUs) _baseUs = reading.WallUs;
         else _baseUs += Math.Clamp(errorUs, -slewUs, slewUs);
         _leadUs = Math.Max(0, _leadUs - slewUs);
-        AheadOfWallUs = _baseUs + _leadUs - wallUs;
+        AheadOfWallUs = _baseUs + _leadUs - reading.WallUs;
     }
 }

@@ -200,8 +200,10 @@ internal sealed class VersionGate(FrontEndLoop loop, IVersionSource source)
     private void Arm()
     {
         if (!_isPunctual) { return; }
+        // Read first: however long the thread is kept from going on, the deadline is not after the version's end.
+        long now = FrontEndLoop.Microseconds();
         long wait = source.MicrosecondsToNextTick();
-        _deadline = wait < 0 ? long.MaxValue : FrontEndLoop.Microseconds() + wait;
+        _deadline = wait < 0 ? long.MaxValue : now + wait;
     }
 
     public void OnMarkerReply(byte first)

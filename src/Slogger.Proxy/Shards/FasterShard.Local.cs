@@ -45,9 +45,9 @@ internal partial class FasterShard : ILocalPort
         if (AdmitsLocal && IsPunctual) { store.LocalUntil = 0; }
     }
 
-    protected override void OnBoundaryAwaited(long microseconds)
+    protected override void OnBoundaryAwaited(long monotonicUs)
     {
-        if (AdmitsLocal && _faster is { } store) { store.LocalUntil = Stopwatch.GetTimestamp() + (long)(microseconds * (Stopwatch.Frequency / 1e6)); }
+        if (AdmitsLocal && _faster is { } store) { store.LocalUntil = (long)(monotonicUs * (Stopwatch.Frequency / 1e6)); }
     }
 
     protected override void OnOpened()

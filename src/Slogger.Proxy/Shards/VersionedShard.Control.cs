@@ -75,8 +75,8 @@ internal abstract partial class VersionedShard
         if (!follows) { JoinCluster(); }
         try
         {
-            if (OpenKept() is { } last) { _clock.Resume(last, MonotonicMicroseconds(), WallMicroseconds()); }
-            if (_clockMemory.Recall(MonotonicMicroseconds()) is { } noted) { _clock.Resume(noted, MonotonicMicroseconds(), WallMicroseconds()); }
+            if (OpenKept() is { } last) { _clock.Resume(last, ReadClocks()); }
+            if (_clockMemory.Recall(MonotonicMicroseconds()) is { } noted) { _clock.Resume(noted, ReadClocks()); }
             NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             if (follows)
@@ -273,9 +273,10 @@ internal abstract partial class VersionedShard
 
     private void NoteClockNow()
     {
-        long now = MonotonicMicroseconds();
-        _clockNoteDue = now + ClockNoteMicroseconds;
-        _clockMemory.Note(_clockNoted = Now(), now);
+        // Both of one reading: what lies between two would be added to the clock of the next process.
+        ClockReading reading = ReadClocks();
+        _clockNoteDue = reading.MonotonicUs + ClockNoteMicroseconds;
+        _clockMemory.Note(_clockNoted = _clock.Now(reading), reading.MonotonicUs);
     }
 
     private const long StartMicrosecondsMin = 10_000;

@@ -83,7 +83,7 @@ internal abstract partial class VersionedShard
         JoinCluster();
         _justSeen = await _seat.TakeOverAsync(stop).ConfigureAwait(false);
         _stages.Passed("metadata");
-        lock (_machineLock) { _clock.Resume(final.Time, MonotonicMicroseconds(), WallMicroseconds()); }
+        lock (_machineLock) { _clock.Resume(final.Time, ReadClocks()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
         _entered = final.WorldLine;
         // Whoever has read here, or waits, learns that another world-line has begun.

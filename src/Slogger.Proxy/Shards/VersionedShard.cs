@@ -33,7 +33,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
-    private readonly HybridClock _clock = new(MonotonicMicroseconds(), WallMicroseconds());
+    private readonly HybridClock _clock = new(ReadClocksClosely());
     private readonly ClockMemory _clockMemory;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
@@ -58,6 +58,27 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
 
     protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
+
+    /// <summary>Reads the machine's clocks.</summary>
+    protected static ClockReading ReadClocks()
+    {
+        long before = MonotonicMicroseconds(), wall = WallMicroseconds(), after = MonotonicMicroseconds();
+        return new ClockReading(after, wall, after - before);
+    }
+
+    // The first readings wait for the compiler.
+    private static ClockReading ReadClocksClosely()
+    {
+        ClockReading best = ReadClocks();
+        for (int i = 0; i < CloseReadings && best.SpreadUs > 1; i++)
+        {
+            ClockReading reading = ReadClocks();
+            if (reading.SpreadUs < best.SpreadUs) { best = reading; }
+        }
+        return best;
+    }
+
+    private const int CloseReadings = 1000;
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
@@ -128,9 +149,10 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return MicrosecondsHeld(machine) ?? 0; }
             if (IsPunctual)
             {
-                HybridTimestamp now = Now();
+                ClockReading reading = ReadClocks();
+                HybridTimestamp now = _clock.Now(reading);
                 long wait = machine.NextBoundaryUs(now) - now.Microseconds;
-                OnBoundaryAwaited(wait);
+                OnBoundaryAwaited(reading.MonotonicUs + wait);
                 return wait;
             }
             if (MicrosecondsHeld(machine) is { } held) { return held; }
@@ -173,8 +195,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         }
     }
 
-    /// <summary>Nothing that begins later than in so many microseconds may be in the open version. Only among other shards.</summary>
-    protected virtual void OnBoundaryAwaited(long microseconds)
+    /// <summary>Nothing that begins later than then, in microseconds of the monotonic clock, may be in the open version. Only among other shards.</summary>
+    protected virtual void OnBoundaryAwaited(long monotonicUs)
     {
     }
 
@@ -232,7 +254,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
     protected HybridTimestamp Now()
     {
-        lock (_machineLock) { return _clock.Now(MonotonicMicroseconds(), WallMicroseconds()); }
+        lock (_machineLock) { return _clock.Now(ReadClocks()); }
     }
 
     // ---- Effects, in order, under the machine's lock ----

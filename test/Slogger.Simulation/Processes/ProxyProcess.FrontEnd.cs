@@ -189,7 +189,7 @@ internal sealed partial class ProxyProcess
     {
         if (!Is(SimMutation.ClockStaysBehind) && !Is(SimMutation.ClockForgotten))
         {
-            if (!_clock.TryObserve(HybridTimestamp.Of(_grid.View.Grid.StartOf(version), 0), Cluster.NowUs, WallUs))
+            if (!_clock.TryObserve(HybridTimestamp.Of(_grid.View.Grid.StartOf(version), 0), Reading))
             {
                 // It waits until the clock has come nearer.
                 Cluster.Count("clock: too far behind to move on");

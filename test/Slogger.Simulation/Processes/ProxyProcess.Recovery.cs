@@ -51,11 +51,11 @@ internal sealed partial class ProxyProcess
             yield break;
         }
 
-        _clock.Resume(_host.Log.Last.Time, Cluster.NowUs, WallUs);
+        _clock.Resume(_host.Log.Last.Time, Reading);
         (long atUs, HybridTimestamp noted) = _host.Clock;
         if (noted != default && !Is(SimMutation.ClockForgotten))
         {
-            _clock.Resume(HybridTimestamp.Of(noted.Microseconds + Cluster.NowUs - atUs, 0), Cluster.NowUs, WallUs);
+            _clock.Resume(HybridTimestamp.Of(noted.Microseconds + Cluster.NowUs - atUs, 0), Reading);
         }
 
         foreach (bool step in LearnGridAtStart()) yield return step;

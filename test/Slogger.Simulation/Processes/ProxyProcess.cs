@@ -43,7 +43,7 @@ internal sealed partial class ProxyProcess : Process
             RecordBackoffMinUs = 200,
             RecordBackoffMaxUs = 2000,
         };
-        _clock = new(cluster.NowUs, WallUs, new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
+        _clock = new(new(cluster.NowUs, WallUs), new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
         _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
         Start(ControlTask());
         Start(RecorderTask());
@@ -57,12 +57,14 @@ internal sealed partial class ProxyProcess : Process
 
     private long WallUs => Math.Max(0, Cluster.NowUs + _host.SkewUs);
 
+    private ClockReading Reading => new(Cluster.NowUs, WallUs - _host.SpreadUs, Is(SimMutation.SpreadIgnored) ? 0 : _host.SpreadUs);
+
     private bool IsOwner => Cluster.Sql.Shards[Shard].Epoch == Epoch;
 
     private HybridTimestamp Now()
     {
         if (Is(SimMutation.WallClockTaken)) return HybridTimestamp.Of(WallUs, 0);
-        HybridTimestamp now = _clock.Now(Cluster.NowUs, WallUs);
+        HybridTimestamp now = _clock.Now(Reading);
         if (now > _host.Clock.Time) _host.Clock = (Cluster.NowUs, now);
         return now;
     }

@@ -277,6 +277,29 @@ public class ScenarioTests
         });
     }
 
+    // Whose processors are so busy that nobody there reads both clocks at once has the same time all the same: on one machine no reply is held.
+    [Fact]
+    public void Clock_ReadInPieces_IsThatOfTheMachineStill()
+    {
+        SimSettings oneClock = new() { Seed = 0, Shards = 2, ClockErrorUs = 0 };
+        AssertRule("I1", oneClock, oneClock with { Mutation = SimMutation.SpreadIgnored }, c =>
+        {
+            c.Hosts[1].SpreadUs = 4 * Cluster.IntervalUs;
+            Rounds(c, 600);
+            for (int i = 0; i < 40; i++)
+            {
+                c.Sessions[0].Begin(0, 1, c.Random);
+                for (int j = 0; j < 100 && c.Sessions[0].Session.Unanswered > 0; j++) c.Round();
+                c.Sessions[1].Begin(1, 1, c.Random);
+                for (int j = 0; j < 100 && c.Sessions[1].Session.Unanswered > 0; j++) c.Round();
+                Rounds(c, 7);
+            }
+
+            c.StoreDies(c.Hosts[0]);
+            Rounds(c, 60);
+        });
+    }
+
     // A session makes a shard open a version that its clock has not come to, and its process ends.
     [Fact]
     public void Clock_OfAShardThatWasMovedOn_IsContinuedByTheNextProcess()

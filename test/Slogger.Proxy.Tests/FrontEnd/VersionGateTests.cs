@@ -1,0 +1,54 @@
+// The end of a version, as the gate awaits it where other shards close the same versions.
+using Slogger.Proxy.FrontEnd;
+
+namespace Slogger.Proxy.Tests.FrontEnd;
+
+public sealed class VersionGateTests
+{
+    private const long UntilTheEnd = 50_000_000, Kept = 5_000;
+
+    // While it asks its thread loses the processor: what is done after the end must not be of the version.
+    [Fact]
+    public void Deadline_ThreadIsKeptFromGoingOn_IsNoLaterThanTheEnd()
+    {
+        var source = new SlowSource();
+        var gate = new VersionGate(null!, source);
+        gate.OnFastForward();
+        Assert.True(source.AskedAt > 0);
+        Assert.True(gate.MicrosecondsToNextTurn(source.AskedAt) <= UntilTheEnd);
+    }
+
+    private sealed class SlowSource : IVersionSource
+    {
+        public long AskedAt { get; private set; }
+
+        public bool IsVersioned => true;
+
+        public bool IsPunctual => true;
+
+        public long OpenVersion => 1;
+
+        public bool NeedsMarker => false;
+
+        public long MicrosecondsToNextTick()
+        {
+            AskedAt = FrontEndLoop.Microseconds();
+            while (FrontEndLoop.Microseconds() < AskedAt + Kept)
+            {
+            }
+            return UntilTheEnd;
+        }
+
+        public long MicrosecondsToReplies() => 0;
+
+        public MarkerToSend? Tick(bool busy, bool inFlight) => null;
+
+        public void MarkerAnswered(bool counts)
+        {
+        }
+
+        public void MarkerLost()
+        {
+        }
+    }
+}
