@@ -20,13 +20,14 @@ public static class OwnSpelling
     }
 
     /// <summary>Respells the request at <paramref name="p"/>, in place, to upper case.</summary>
-    /// <param name="p">A request whose name has come, and is spelled so.</param>
+    /// <param name="p">A request that <see cref="CommandScanner"/> has stopped at: its name has come, and is spelled so.</param>
     public static unsafe void Undo(byte* p)
     {
-        // "*2\r\n$4\r\npING\r\n"
-        for (int lines = 0; lines < 2; p++)
+        // "*2\r\n$4\r\npING\r\n": as the scanner sees it, a line ends with a carriage return and whatever byte follows.
+        for (int lines = 0; lines < 2; lines++)
         {
-            if (*p == (byte)'\n') { lines++; }
+            while (*p != (byte)'\r') { p++; }
+            p += 2;
         }
         *p -= 'a' - 'A';
     }

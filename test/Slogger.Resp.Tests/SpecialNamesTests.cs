@@ -65,9 +65,25 @@ public sealed unsafe class SpecialNamesTests
         Assert.Equal(255, Find("pIN\0", names));
         Assert.Equal(255, Find("pING_OF_NONE\0", names));
         Assert.Equal("rEPLCONF", OwnSpelling.Of("REPLCONF"));
-        byte[] request = [.. Bytes.Request("gET", "key")];
-        fixed (byte* p = request) { OwnSpelling.Undo(p); }
-        Assert.Equal(Bytes.Request("GET", "key"), request);
+    }
+
+    // The scanner does not look at the bytes behind carriage returns; nor may what respells a name that it has found.
+    [Theory]
+    [InlineData("*2\r\n$3\r\ngET\r\n$3\r\nkey\r\n")]
+    [InlineData("*1\rX$4\rXpING\r\n\nabc\nabc")]
+    [InlineData("*1\r\r$4\r\rpINGxx")]
+    [InlineData("*1\r*$4\r$pING\r\n")]
+    public void Undo_WhateverEndsTheLines_RespellsTheNameAlone(string request)
+    {
+        var names = new SpecialNames([KeyValuePair.Create("PING", (byte)1)], impossible: 255, own: 9);
+        using var native = new Native(Bytes.Of(request), behind: 0);
+        int count = 0;
+        byte* stopped = CommandScanner.ScanRun(native.Start, native.End, names, 1 << 20, ref count, out ScanStop stop, out byte special);
+        Assert.Equal((ScanStop.Special, 9), (stop, (int)special));
+        OwnSpelling.Undo(stopped);
+        Assert.Equal(request.Replace("pING", "PING", StringComparison.Ordinal).Replace("gET", "GET", StringComparison.Ordinal), Encoding.Latin1.GetString(native.Start, request.Length));
+        CommandScanner.ScanRun(native.Start, native.End, names, 1 << 20, ref count, out stop, out special);
+        Assert.NotEqual((ScanStop.Special, 9), (stop, (int)special));
     }
 
     [Fact]

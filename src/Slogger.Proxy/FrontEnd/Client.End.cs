@@ -90,6 +90,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed) { return; }
         IsClosed = true;
+        GiveUpReset();
         _loop.OutputBytes -= _output.Count;
         _output.Free();
         _input.Free();
@@ -109,6 +110,7 @@ internal sealed unsafe partial class Client
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
+        GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
         bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
         if (wasIdle || _waiting == Waiting.Verdict || IsKept)

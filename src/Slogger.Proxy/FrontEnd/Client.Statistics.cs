@@ -305,7 +305,7 @@ internal sealed unsafe partial class Client
     // A command of the proxy's that is on its way for long need not keep a client waiting.
     private const int ResetsMax = 20;
     private long? _ownBefore;
-    private int _resets;
+    private int _resets;   // of a client's CONFIG RESETSTAT that is not answered; 0 without one
 
     private bool HandleResetStatistics()
     {
@@ -327,20 +327,27 @@ internal sealed unsafe partial class Client
 
     private void OnStatisticsReset(Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
     {
-        if (failed || _loop.Shard.OwnCommands.TryClear(_ownBefore))
+        if (!failed && !_loop.Shard.OwnCommands.TryClear(_ownBefore))
         {
-            Answer(reply);
-            return;
-        }
-        if (_resets == ResetsMax)
-        {
+            if (_resets < ResetsMax)
+            {
+                upstream.Write(InternalRequest.ResetStatistics);
+                BeginReset();
+                upstream.Expect(this, 1, ReplyKind.StatisticsResetAgain);
+                return;
+            }
             _loop.Shard.OwnCommands.Clear();
-            Answer(reply);
-            return;
         }
-        upstream.Write(InternalRequest.ResetStatistics);
-        BeginReset();
-        upstream.Expect(this, 1, ReplyKind.StatisticsResetAgain);
+        _resets = 0;
+        Answer(reply);
+    }
+
+    // No reply will come to a reset that is under way: it is taken for done.
+    private void GiveUpReset()
+    {
+        if (_resets == 0) { return; }
+        _resets = 0;
+        _loop.Shard.OwnCommands.Clear();
     }
 
     // Of a CONFIG SET that goes on to Redis: what the front end must know when it has succeeded.

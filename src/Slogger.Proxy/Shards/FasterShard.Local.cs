@@ -89,28 +89,27 @@ internal partial class FasterShard : ILocalPort
     }
 
     bool ILocalPort.Tell(in LocalTerms terms, ReadOnlySpan<Dependency> dependencies) =>
-        _faster!.Open >= terms.AtLeast && NoteDependencies(terms.Line, dependencies, () => _faster.Open);
+        _faster is { } store && store.Open >= terms.AtLeast && NoteDependencies(terms.Line, dependencies, () => store.Open);
 
     string? ILocalPort.WhyNot(in BatchHeader header)
     {
-        WorldLine admitted = _faster!.Admitted;
-        if (admitted.Number == 0) { return null; }
+        // Whoever still asks when the shard has ended learns that from it.
+        if (_faster is not { } store || store.Admitted is not { Number: not 0 } admitted) { return null; }
         try
         {
-            string? why = WhyNot(header, admitted);
-            return _faster.Admitted == admitted ? why : null;
+            string? why = WhyNot(header, admitted, store.Open);
+            return store.Admitted == admitted ? why : null;
         }
-        catch (BrokenInvariantException) when (_faster.Admitted != admitted)
+        catch (BrokenInvariantException) when (store.Admitted != admitted)
         {
             // Asked of a world-line that was left meanwhile.
             return null;
         }
     }
 
-    private string? WhyNot(in BatchHeader header, WorldLine admitted)
+    private string? WhyNot(in BatchHeader header, WorldLine admitted, Version open)
     {
         IBatchPort port = this;
-        Version open = _faster!.Open;
         GateDecision decision = port.Decide(header, open);
         switch (decision.Verdict)
         {

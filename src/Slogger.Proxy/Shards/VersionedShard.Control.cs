@@ -76,7 +76,9 @@ internal abstract partial class VersionedShard
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, ReadClocks()); }
-            if (_clockMemory.Recall(MonotonicMicroseconds()) is { } noted) { _clock.Resume(noted, ReadClocks()); }
+            // A file is read in between: what was noted has come to this, at the time of the reading.
+            ClockReading reading = ReadClocks();
+            if (_clockMemory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
             NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             if (follows)

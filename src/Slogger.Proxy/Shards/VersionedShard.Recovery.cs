@@ -43,8 +43,8 @@ internal abstract partial class VersionedShard
             stop.ThrowIfCancellationRequested();
             // A store that has ended is lost, whatever the next one takes to start: the others need not wait for it.
             bool isGone = !atStart && _store.HasEnded;
-            // What was just at the final watermark runs; should it not, it is started the next time.
-            if (_starting.IsCompleted && _justLearned is null) { _starting = _store.EnsureRunningAsync(stop); }
+            // What was just at the final watermark runs, unless it has ended since.
+            if (_starting.IsCompleted && (_justLearned is null || isGone)) { _starting = _store.EnsureRunningAsync(stop); }
             if (!isGone) { await _starting.ConfigureAwait(false); }
             await SuspendAdmissionAsync(stop).ConfigureAwait(false);
             ClusterView view = _justSeen ?? await _seat.LookAsync(stop).ConfigureAwait(false);

@@ -105,6 +105,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
     /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start; nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
     public async Task EndLeftBehindAsync(CancellationToken cancellation = default)
     {
+        // Elsewhere it cannot be told whose a process is.
+        if (!OperatingSystem.IsLinux()) return;
         string[] said;
         try
         {

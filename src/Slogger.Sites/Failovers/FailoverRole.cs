@@ -138,7 +138,7 @@ internal sealed class FailoverRole : IAsyncDisposable
                 IReadOnlyDictionary<ShardId, string> addresses = await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false);
                 SiteState site = await _metadata.SiteAsync(_cluster, stop).ConfigureAwait(false);
                 // What is taken over is there: this does not delay it.
-                if (site.Role == SiteRole.Backup && site.Streams[_shard.Number].Phase == StreamPhase.Counts) { _rehearsal?.Begin(); }
+                if (site.Role == SiteRole.Backup && site.StreamsOf(_shard).All(s => site.Streams[s].Phase == StreamPhase.Counts)) { _rehearsal?.Begin(); }
                 else { _rehearsal?.End(forGood: false); }
                 string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of {string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
                 if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0 && addresses.Keys.Min(s => s.Number) == _shard.Number)

@@ -203,6 +203,19 @@ public sealed class AdminTests
         }
     }
 
+    // Redis looks at no byte behind a carriage return.
+    [Fact]
+    public void Request_SpelledAsTheProxysOwn_WithOddLineEnds_IsAnswered()
+    {
+        using var pair = new Pair(unix: false);
+        using RespConnection client = pair.Client();
+        client.SendRaw("*1\rX$4\rXpING\r\n");
+        Assert.Equal("+PONG\r\n", client.Read());
+        client.SendRaw("*1\rX$4\rXpING\r\n*1\r\n$4\r\nPING\r\n");
+        Assert.Equal("+PONG\r\n", client.Read());
+        Assert.Equal("+PONG\r\n", client.Read());
+    }
+
     [Fact]
     public async Task Timeout_OfRedis_ClosesIdleClientsThatShare_NotSubscribersNorTheBusy()
     {
