@@ -88,7 +88,7 @@ public sealed class FasterShardEndTests : IDisposable
     [Fact]
     public async Task FrontEndHasNothingToDo_StoreIsFreed()
     {
-        Task<ProxyExit> run = Run();
+        Task<ProxyExit> run = Run(Generous);
         await _port.Task.WaitAsync(Generous);
         _shard.EndNow();
         await run.WaitAsync(Generous);
@@ -97,7 +97,7 @@ public sealed class FasterShardEndTests : IDisposable
         FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, FasterShard.DirectoryName), MemoryBytes = MemoryBytes, PageBits = PageBits }).Dispose();
     }
 
-    private Task<ProxyExit> Run()
+    private Task<ProxyExit> Run(TimeSpan? frontEndLimit = null)
     {
         ServeOptions options = new()
         {
@@ -108,7 +108,7 @@ public sealed class FasterShardEndTests : IDisposable
             FasterMemoryBytes = MemoryBytes,
             FasterPageBytes = 1 << PageBits,
         };
-        return Task.Run(() => ProxyHost.RunAsync(options, _log, (_, bound) => _port.SetResult(bound[0].Port), CancellationToken.None, o => _shard = new HeldShard(o, _log) { FrontEndLimit = TimeSpan.FromMilliseconds(100) }));
+        return Task.Run(() => ProxyHost.RunAsync(options, _log, (_, bound) => _port.SetResult(bound[0].Port), CancellationToken.None, o => _shard = new HeldShard(o, _log) { FrontEndLimit = frontEndLimit ?? TimeSpan.FromMilliseconds(100) }));
     }
 
     private static unsafe string Get(Channel channel)
