@@ -70,8 +70,9 @@ internal interface IPoller : IDisposable
 
     /// <summary>Collects events and waits for the first at most so long.</summary>
     /// <param name="timeoutMicroseconds">Negative means for ever.</param>
-    /// <param name="yields">How often to look again, giving the core away in between, before the thread sleeps: an event
-    /// that is a few microseconds away is had sooner, and cheaper, than by being woken.</param>
+    /// <param name="yields">How often to look again at most, giving the core away in between, before the thread sleeps: an event
+    /// that is a few microseconds away is had sooner, and cheaper, than by being woken. On a busy core giving it away may take
+    /// milliseconds each time: after the first of them the thread sleeps.</param>
     /// <returns>How many events there are.</returns>
     int Wait(long timeoutMicroseconds, int yields);
 

@@ -1,5 +1,6 @@
 // The transport on Linux: one epoll set, level-triggered, and system calls without a transition of the collector's mode
 // where they cannot block. Figures behind the choice: half the time of .NET's own socket layer is its queueing.
+using System.Diagnostics;
 using System.Net.Sockets;
 using System.Runtime.InteropServices;
 
@@ -9,6 +10,7 @@ namespace Slogger.Proxy.Transports;
 internal sealed unsafe partial class EpollPoller : IPoller
 {
     private const int MaxEvents = 512;
+    private const long YieldingMicrosecondsMax = 1000;
     private const uint In = 1, Out = 4, Error = 8, HangUp = 16;
     private const int ControlAdd = 1, ControlDelete = 2, ControlModify = 3;
     private const int Again = 11, Interrupted = 4, NoSystemCall = 38;
@@ -104,11 +106,18 @@ internal sealed unsafe partial class EpollPoller : IPoller
         {
             return Math.Max(count, 0);
         }
+        long started = Stopwatch.GetTimestamp();
         for (int i = 0; i < yields; i++)
         {
             _ = sched_yield();
             count = epoll_poll(_epoll, _events, MaxEvents, 0);
             if (count != 0) { return Math.Max(count, 0); }
+            // Others use up their share of the core. A thread that has slept is let in before them when its time has come, one that
+            // yields is not: what is due would be late by all of their shares.
+            long elapsed = (long)Stopwatch.GetElapsedTime(started).TotalMicroseconds;
+            if (elapsed < YieldingMicrosecondsMax) { continue; }
+            if (timeoutMicroseconds > 0) { timeoutMicroseconds = Math.Max(0, timeoutMicroseconds - elapsed); }
+            break;
         }
         if (_hasPwait2 && timeoutMicroseconds > 0)
         {
