@@ -84,7 +84,7 @@ public static class ProxyHost
                 };
                 if (await versioned.StartAsync(stop).ConfigureAwait(false) is { } failed) { return failed; }
             }
-            await using IAsyncDisposable? control = versioned is IPrimaryShard primary && site?.Serve is { } serve ? await serve(primary, versioned.Metadata, stop).ConfigureAwait(false) : null;
+            await using IAsyncDisposable? control = await ServeSiteAsync().ConfigureAwait(false);
             var limits = new FrontEndLimits
             {
                 MaxClients = options.MaxClients,
@@ -133,6 +133,21 @@ public static class ProxyHost
             loop.Stop();
             ProxyExit exit = await ended.Task.ConfigureAwait(false);
             return versioned is { Failure.IsCompleted: true } ? await versioned.Failure.ConfigureAwait(false) : exit;
+
+            // The process may go on after it: what has started is not left behind.
+            async Task<IAsyncDisposable?> ServeSiteAsync()
+            {
+                if (versioned is not IPrimaryShard primary || site?.Serve is not { } serve) { return null; }
+                try
+                {
+                    return await serve(primary, versioned.Metadata, stop).ConfigureAwait(false);
+                }
+                catch
+                {
+                    await versioned.StopAsync().ConfigureAwait(false);
+                    throw;
+                }
+            }
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
@@ -149,6 +164,10 @@ public static class ProxyHost
         catch (UnusableCertificateException e)
         {
             return ProxyExit.Failed(e.Message, "give PEM files that belong together and can be read");
+        }
+        catch (InvalidDataException e)
+        {
+            return ProxyExit.Failed(e.Message, "put it back from a copy of the data directory; a shard of a backup can also begin anew with an empty one");
         }
         finally
         {

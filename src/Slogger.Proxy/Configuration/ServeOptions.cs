@@ -139,6 +139,9 @@ public sealed record ServeOptions
     /// <summary>Size of a file of the version log, in bytes. Not to be chosen by people.</summary>
     internal int LogSegmentBytes { get; init; } = 64 << 20;
 
+    /// <summary>Nobody's data is there: a broken invariant ends this shard, and not the process, which is another's.</summary>
+    internal bool IsRehearsal { get; init; }
+
     /// <summary>Where clients and other proxies reach this one: a TCP address. Default: null, the first TCP address that it listens
     /// on, which will not do in a cluster of several shards if it stands for every interface.</summary>
     public ListenAddress? Announce { get; init; }

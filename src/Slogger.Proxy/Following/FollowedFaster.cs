@@ -356,6 +356,7 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
             if (Usable() is [.., var newest] && newest.Offset == end.Offset) { return newest; }
             if (end.Version.Next > host.Store.Open)
             {
+                if (_feed.Offset != end.Offset) { throw new IOException($"the store stands at offset {_feed.Offset}, and version {end.Version} ends at {end.Offset}"); }
                 if (host.Store.BeginCommit(end.WorldLine, end.Version.Next) is { } durable)
                 {
                     (_committedOffset, _committedAt) = (end.Offset, Stopwatch.GetTimestamp());

@@ -387,7 +387,8 @@ internal abstract partial class VersionedShard
         OnClosing();
         if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
         lock (_machineLock) { _machine?.Stopping(); }
-        if (_isAttached && !HasFailed)
+        // Where no front end has come, nobody has done anything.
+        if (_isAttached && !HasFailed && _loop is not null)
         {
             await Task.WhenAny(_stopped.Task, _failure.Task, Task.Delay(StopLimit)).ConfigureAwait(false);
             if (!_stopped.Task.IsCompleted) { _report.Warn("the last version could not be committed in time"); }

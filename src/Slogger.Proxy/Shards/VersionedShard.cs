@@ -303,6 +303,11 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     // Nothing can be promised any more: better no process than one that commits wrongly.
     protected void Fatal(string what)
     {
+        if (_options.IsRehearsal)
+        {
+            Fail(ProxyExit.Failed(what, "report this"));
+            return;
+        }
         _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, and report this.");
         Environment.Exit(70);
     }

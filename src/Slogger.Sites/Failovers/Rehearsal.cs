@@ -233,6 +233,7 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogSink log) 
             Shards = s_keys.Length,
             Transport = options.Transport,
             LogSegmentBytes = LogSegmentBytes,
+            IsRehearsal = true,
             Site = new()
             {
                 Listen = ListenAddress.Tcp("127.0.0.1", 0),
