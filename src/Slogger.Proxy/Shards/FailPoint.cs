@@ -1,5 +1,6 @@
-// Places between two steps of a recovery at which a test has the process die as by kill -9 (docs/TESTING.md).
+// Places between two steps of a recovery at which a test has the process die as by kill -9, or wait (docs/TESTING.md).
 using System.Diagnostics;
+using System.Globalization;
 using Slogger.Redis.Feeding;
 
 namespace Slogger.Proxy.Shards;
@@ -29,6 +30,7 @@ internal static class FailPoint
     public const string CheckpointKept = "checkpoint-kept";
     public const string HistoryBegun = "history-begun";
     public const string ClientsTold = "clients-told";
+    public const string SiteTaken = "site-taken";
 
     public const string MovePurged = "move-purged";
     public const string MoveCopied = "move-copied";
@@ -44,12 +46,19 @@ internal static class FailPoint
     public const string JoinAdmitted = "join-admitted";
     public const string LeaveClosed = "leave-closed";
 
-    private static readonly string? s_wanted = Environment.GetEnvironmentVariable(Variable);
+    // "name", or "name+milliseconds".
+    private static readonly string[]? s_given = Environment.GetEnvironmentVariable(Variable)?.Split('+');
+    private static readonly string? s_wanted = s_given?[0];
 
-    /// <summary>Goes on, unless the test wants the process to die here.</summary>
+    /// <summary>Goes on, unless the test wants the process to die here, or to wait for something.</summary>
     public static void Pass(string name)
     {
         if (s_wanted != name) { return; }
+        if (s_given is [_, var wait])
+        {
+            Thread.Sleep(int.Parse(wait, CultureInfo.InvariantCulture));
+            return;
+        }
         using Process self = Process.GetCurrentProcess();
         self.Kill();
         Thread.Sleep(Timeout.Infinite);

@@ -90,6 +90,7 @@ internal abstract partial class VersionedShard
         _owedRollback = final;
         IsTakingOver = true;
         _justLearned = site;
+        FailPoint.Pass(FailPoint.SiteTaken);
         while (true)
         {
             try

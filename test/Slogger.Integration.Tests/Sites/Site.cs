@@ -34,6 +34,9 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     /// <summary>Further options of all processes.</summary>
     public IReadOnlyList<string> Options { get; set; } = [];
 
+    /// <summary>Environment of the processes that are started from now on.</summary>
+    public IReadOnlyDictionary<string, string>? Environment { get; set; }
+
     /// <summary>Whether its stores are embedded: then it has no backup.</summary>
     public bool IsEmbedded { get; init; }
 
@@ -89,13 +92,13 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     public async Task StartAsync(int shard)
     {
         _processes[shard]?.Dispose();
-        _processes[shard] = await ProxyProcess.StartAsync(_clientPorts[shard], OptionsOf(shard), command: IsBackup ? "backup" : "serve");
+        _processes[shard] = await ProxyProcess.StartAsync(_clientPorts[shard], OptionsOf(shard), Environment, command: IsBackup ? "backup" : "serve");
     }
 
     public void Launch(int shard)
     {
         _processes[shard]?.Dispose();
-        _processes[shard] = ProxyProcess.Launch(_clientPorts[shard], OptionsOf(shard), command: IsBackup ? "backup" : "serve");
+        _processes[shard] = ProxyProcess.Launch(_clientPorts[shard], OptionsOf(shard), Environment, command: IsBackup ? "backup" : "serve");
     }
 
     public string[] OptionsOf(int shard) =>

@@ -1,7 +1,9 @@
 // What befalls one of two sites while both run: a primary that is cut off and healthy, a backup whose disk is full, or whose database is only just starting. Real processes, Redis servers and databases.
 using System.Globalization;
+using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Metadata;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -103,6 +105,37 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
         Task<string> failingOver = sites.FailOverAsync();
         await sites.Backup.Postgres.RestartAsync();
         output.WriteLine(await failingOver);
+    }
+
+    // Its store stood at the final watermark, and is gone before the shard has looked at it as a primary's.
+    [Fact]
+    public async Task Redis_OfTheBackupEnds_WhileItTakesOver_ItIsStartedAgainWithWhatItHad()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1));
+        Site backup = sites.Backup;
+        backup.Environment = new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "site-taken+5000" };
+        await sites.StartAsync();
+        string[] keys = [sites.Primary.Key(0, "n"), sites.Primary.Key(1, "n")];
+        for (int s = 0; s < 2; s++)
+        {
+            using RespClient client = await sites.Primary.ConnectAsync(s);
+            await client.DoAsync("SET", keys[s], "7");
+            Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].Number);
+        }
+        await sites.Primary.KillAsync();
+        Task<string> failingOver = sites.FailOverAsync();
+        await using (IMetadataStore metadata = MetadataStoreFactory.Create(backup.Metadata))
+        {
+            await Eventually.AsyncTrue("the site is the primary", Generous, async () => (await metadata.SiteAsync("default")).Role == SiteRole.Primary);
+        }
+        await backup.KillRedisAsync(1);
+        output.WriteLine(await failingOver);
+        for (int s = 0; s < 2; s++)
+        {
+            using RespClient client = await backup.ConnectAsync(s);
+            Assert.Equal("7", (await client.DoAsync("GET", keys[s])).Text);
+        }
     }
 
     // 1: committed, or held by the backup.
