@@ -165,10 +165,6 @@ public static class ProxyHost
         {
             return ProxyExit.Failed(e.Message, "give PEM files that belong together and can be read");
         }
-        catch (InvalidDataException e)
-        {
-            return ProxyExit.Failed(e.Message, "put it back from a copy of the data directory; a shard of a backup can also begin anew with an empty one");
-        }
         finally
         {
             foreach (Socket socket in sockets)

@@ -35,7 +35,7 @@ internal static partial class DurableFile
 
     /// <summary>What was written; null: there is no such file.</summary>
     /// <exception cref="IOException">The disk refused.</exception>
-    /// <exception cref="InvalidDataException">It is damaged.</exception>
+    /// <exception cref="InvalidDataException">It is damaged; the message says what to do.</exception>
     public static T? ReadJson<T>(string path, JsonTypeInfo<T> type) where T : class
     {
         if (!File.Exists(path)) { return null; }
@@ -45,7 +45,7 @@ internal static partial class DurableFile
         }
         catch (JsonException e)
         {
-            throw new InvalidDataException($"{path} is damaged: {e.Message}", e);
+            throw new InvalidDataException($"{path} is damaged: {e.Message} Put it back from a copy of the data directory; a shard of a backup can also begin anew with an empty one.", e);
         }
     }
 

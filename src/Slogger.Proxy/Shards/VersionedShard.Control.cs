@@ -94,7 +94,7 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", "");
         }
-        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException)
+        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException or InvalidDataException)
         {
             // What is given up half-way says so.
             stop.ThrowIfCancellationRequested();

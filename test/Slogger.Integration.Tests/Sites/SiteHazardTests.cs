@@ -1,4 +1,4 @@
-// What befalls one of two sites while both run: a primary that is cut off and healthy, a backup whose disk is full, or whose database is only just starting. Real processes, Redis servers and databases.
+// What befalls one of two sites while both run: a primary that is cut off and healthy, a backup whose disk is full, whose database is only just starting, or whose Redis ends while it takes over. Real processes, Redis servers and databases.
 using System.Globalization;
 using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;

@@ -35,6 +35,8 @@ public sealed class FasterShardEndTests : IDisposable
         // As when another process has taken the shard: nothing more is committed, and nobody waits for that.
         public void EndNow() => Fail(ProxyExit.Failed("the test ends it", ""));
 
+        public void BreakInvariant() => Fatal("an invariant is broken");
+
         protected override void CloseKept()
         {
             base.CloseKept();
@@ -97,7 +99,17 @@ public sealed class FasterShardEndTests : IDisposable
         FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, FasterShard.DirectoryName), MemoryBytes = MemoryBytes, PageBits = PageBits }).Dispose();
     }
 
-    private Task<ProxyExit> Run(TimeSpan? frontEndLimit = null)
+    // What is rehearsed in a process is not to end that.
+    [Fact]
+    public async Task InvariantIsBroken_InARehearsal_ItEnds_AndTheProcessGoesOn()
+    {
+        Task<ProxyExit> run = Run(Generous, isRehearsal: true);
+        await _port.Task.WaitAsync(Generous);
+        _shard.BreakInvariant();
+        Assert.Equal("an invariant is broken", (await run.WaitAsync(Generous)).Problem);
+    }
+
+    private Task<ProxyExit> Run(TimeSpan? frontEndLimit = null, bool isRehearsal = false)
     {
         ServeOptions options = new()
         {
@@ -107,6 +119,7 @@ public sealed class FasterShardEndTests : IDisposable
             Commit = CommitMode.Faster,
             FasterMemoryBytes = MemoryBytes,
             FasterPageBytes = 1 << PageBits,
+            IsRehearsal = isRehearsal,
         };
         return Task.Run(() => ProxyHost.RunAsync(options, _log, (_, bound) => _port.SetResult(bound[0].Port), CancellationToken.None, o => _shard = new HeldShard(o, _log) { FrontEndLimit = frontEndLimit ?? TimeSpan.FromMilliseconds(100) }));
     }
