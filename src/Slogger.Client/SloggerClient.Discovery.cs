@@ -54,7 +54,7 @@ public sealed partial class SloggerClient
         Link to = LinkTo(address);
         if (isForGood)
         {
-            Volatile.Write(ref _owners[slot], to);
+            Own(slot, slot, to);
             RefreshSoon();
         }
 
@@ -160,7 +160,7 @@ public sealed partial class SloggerClient
         foreach (RespValue row in slots.Items)
         {
             string host = row.Items[2].Items[0].ToString();
-            Own((int)row.Items[0].Integer, (int)row.Items[1].Integer, new(host.Length == 0 ? channel.Address.Host : host, (int)row.Items[2].Items[1].Integer));
+            Own((int)row.Items[0].Integer, (int)row.Items[1].Integer, new Address(host.Length == 0 ? channel.Address.Host : host, (int)row.Items[2].Items[1].Integer));
         }
 
         if (_links.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
@@ -179,7 +179,15 @@ public sealed partial class SloggerClient
     {
         Link link = LinkTo(address);
         link.Start();
+        Own(first, last, link);
+    }
+
+    private void Own(int first, int last, Link link)
+    {
+        if (_owners.AsSpan(first, last - first + 1).IndexOfAnyExcept(link) < 0) { return; }
+        Interlocked.Increment(ref _ownersChanged);
         for (int slot = first; slot <= last; slot++) { Volatile.Write(ref _owners[slot], link); }
+        Interlocked.Increment(ref _ownersChanged);
     }
 
     /// <summary>For tests: believes that a slot is at an address.</summary>
@@ -190,7 +198,11 @@ public sealed partial class SloggerClient
         if (_links.TryGetValue(address, out Link? known)) { return known; }
         lock (_linksGate)
         {
-            return _links.GetOrAdd(address, static (a, client) => new(client, a, client._links.Count), this);
+            // What has no known owner goes to any link, which may now be another one.
+            Interlocked.Increment(ref _ownersChanged);
+            Link link = _links.GetOrAdd(address, static (a, client) => new(client, a, client._links.Count), this);
+            Interlocked.Increment(ref _ownersChanged);
+            return link;
         }
     }
 

@@ -28,6 +28,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     private readonly ConcurrentDictionary<Address, Link> _links = new();
     private readonly Lock _linksGate = new();
     private readonly Link?[] _owners = new Link?[HashSlot.Count];
+    private long _ownersChanged;
     private readonly CommitWatch _watch;
     private SloggerSession[] _sessions = [];       // replaced, never changed; guarded by _worldGate
     private KeyFinder _keys = null!;
@@ -138,8 +139,11 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     internal IEnumerable<Link> Links => _links.Values;
 
-    /// <summary>The link to the owner of a slot; of no slot known, to any shard, which will tell.</summary>
-    internal Link OwnerOf(HashSlot slot) => Volatile.Read(ref _owners[slot.Number]) ?? _links.Values.First();
+    /// <summary>The link to the owner of a slot; of no slot, or of one that is not known, to any shard, which will tell.</summary>
+    internal Link OwnerOf(int slot) => Volatile.Read(ref _owners[Math.Max(slot, 0)]) ?? _links.Values.First();
+
+    /// <summary>Rises before an owner changes, and once more when it has. Who finds the same number before and behind has seen no change.</summary>
+    internal long OwnersChanged => Volatile.Read(ref _ownersChanged);
 
     /// <summary>The links to all shards that own slots.</summary>
     internal IEnumerable<Link> Owners() => _owners.OfType<Link>().Distinct();

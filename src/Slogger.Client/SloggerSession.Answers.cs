@@ -38,6 +38,7 @@ public sealed partial class SloggerSession
             }
 
             Redirect(batch);
+            GoOnInTurn();
             if (_isBlocked) { PumpAll(); }
             else { Pump(batch.Lane); }
             MakeRoom();
@@ -111,6 +112,7 @@ public sealed partial class SloggerSession
     private void Resend(Operation operation, byte[] requests, Link to)
     {
         Redirection why = operation.Redirection;
+        _turns.SetElsewhere(operation, true);
         (operation.Redirection, operation.Error) = (Redirection.None, null);
         if (why != Redirection.TryAgain)
         {
@@ -125,16 +127,18 @@ public sealed partial class SloggerSession
             return;
         }
 
+        int endings = _endings;
         _ = Task.Delay(pause).ContinueWith(_ =>
         {
             Link? flush;
             List<Link>? more;
             lock (_gate)
             {
-                if (_closed is { } closed)
+                // What was open then has ended, this one too, even if the session goes on.
+                if (_endings != endings)
                 {
                     Ended(operation);
-                    operation.Fail(closed);
+                    operation.Fail(_endedBy!);
                     return;
                 }
 
@@ -168,6 +172,7 @@ public sealed partial class SloggerSession
             }
 
             lane.Append(unsent);
+            GoOnInTurn();
             if (_isBlocked) { PumpAll(); }
             MakeRoom();
             CheckWaiters();
@@ -234,6 +239,8 @@ public sealed partial class SloggerSession
     /// <summary>A link has had no connection for too long: what waits for it as long fails.</summary>
     internal void OnUnreachable(Link link, Exception why)
     {
+        Link? flush;
+        List<Link>? more;
         lock (_gate)
         {
             if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
@@ -249,8 +256,12 @@ public sealed partial class SloggerSession
                 }
             }
 
+            GoOnInTurn();
             MakeRoom();
             CheckWaiters();
+            flush = TakeFlush(out more);
         }
+
+        Flush(flush, more);
     }
 }

@@ -97,8 +97,9 @@ public sealed partial class SloggerSession
             _scratch.Clear();
             _scratch.Begin(1 + arguments.Length).Add(command);
             foreach (Argument argument in arguments) { argument.WriteTo(_scratch); }
-            _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
-            task = Start(Operation<RespValue>.Rent(s_value, flags), _client.OwnerOf(slot), cancellation);
+            SlotScope scope = _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
+            bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
+            task = Start(Operation<RespValue>.Rent(s_value, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
             flush = TakeFlush(out more);
         }
 
@@ -137,7 +138,7 @@ public sealed partial class SloggerSession
             _scratch.Begin(1).Add("EXEC"u8);
             Operation<RespValue> operation = Operation<RespValue>.Rent(s_value, OperationFlags.None);
             operation.Requests = commands.Count + 2;
-            task = Start(operation, _client.OwnerOf(slot ?? default), cancellation);
+            task = Start(operation, slot?.Number ?? Operation.NoSlot, cancellation);
             flush = TakeFlush(out more);
         }
 
@@ -158,7 +159,7 @@ public sealed partial class SloggerSession
             {
                 _scratch.Clear();
                 _scratch.Begin(1).Add("PING"u8);
-                pings.Add(Start(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
+                pings.Add(StartAt(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
             }
 
             flush = TakeFlush(out more);
@@ -182,7 +183,7 @@ public sealed partial class SloggerSession
             key.WriteTo(_scratch);
             HashSlot slot = _client.Partitions.Of(_scratch.Argument(1));
             foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
-            task = Start(Operation<T>.Rent(convert, flags), _client.OwnerOf(slot), cancellation);
+            task = Start(Operation<T>.Rent(convert, flags), slot.Number, cancellation);
             flush = TakeFlush(out more);
         }
 

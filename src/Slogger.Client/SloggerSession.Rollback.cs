@@ -50,7 +50,7 @@ public sealed partial class SloggerSession
             }
 
             if (_closed is not null) { return; }
-            int unsent = _lanes.Sum(static l => l is null ? 0 : l.Full.Sum(static b => b.Count) + (l.Gathering?.Count ?? 0));
+            int unsent = _turns.Waiting + _lanes.Sum(static l => l is null ? 0 : l.Full.Sum(static b => b.Count) + (l.Gathering?.Count ?? 0));
             Close(new RollbackException(Id, rollback, unsent, Sequence.None), of => new RollbackException(Id, rollback, unsent, of));
             Telemetry.Rollbacks.Add(1);
         }

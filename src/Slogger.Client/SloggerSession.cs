@@ -5,7 +5,9 @@
 // - Operations on one shard (so those on one key) are executed in the order in which they were started.
 // - Operations on different shards are concurrent, unless one was awaited before the other was started: then no crash keeps
 //   the later one without the earlier one. That is relaxed DPR: the session depends on what it has seen.
-// - An operation that is sent elsewhere by a redirection, or again because it is idempotent, counts as started then.
+// - A redirection does not change that order: operations on a slot whose owner changes wait for the earlier ones (SlotTurns). Where a
+//   shard refuses for a moment (-TRYAGAIN, -CLUSTERDOWN) what it has received behind may be executed first.
+// - An operation that is sent again because it is idempotent counts as started then.
 // - The numbers are given when a batch leaves, so operations on different shards may be numbered in another order than started.
 using System.Security.Cryptography;
 using Slogger.Client.Operations;
@@ -32,6 +34,10 @@ public sealed partial class SloggerSession : IAsyncDisposable
     private TaskCompletionSource? _room;
     private Exception? _closed;           // why nothing can be started: a rollback, or the end
     private List<Link> _toFlush = [];
+    private readonly SlotTurns _turns = new();
+    private long _ownersSeen;             // which owners of slots the turns go by
+    private Exception? _endedBy;          // why operations were failed last, and how often that has happened
+    private int _endings;
 
     internal SloggerSession(SloggerClient client, SloggerSessionOptions options, WorldLine line)
     {
@@ -98,16 +104,70 @@ public sealed partial class SloggerSession : IAsyncDisposable
         }
     }
 
-    /// <summary>Starts an operation. The request is written by the caller, between Begin and this, under the lock.</summary>
-    private ValueTask<Result<T>> Start<T>(Operation<T> operation, Link link, CancellationToken cancellation)
+    /// <summary>Starts an operation at the owner of its slot. The request is written by the caller, between Begin and this, under the lock.</summary>
+    private ValueTask<Result<T>> Start<T>(Operation<T> operation, int slot, CancellationToken cancellation)
+    {
+        operation.Slot = slot;
+        Link owner = OwnerOf(slot);
+        if (!_turns.MustWait(slot)) { return StartAt(operation, owner, cancellation); }
+        ValueTask<Result<T>> task = Count(operation, cancellation);
+        _turns.Wait(operation, _scratch.Written);
+        return task;
+    }
+
+    /// <summary>Starts an operation at a shard.</summary>
+    private ValueTask<Result<T>> StartAt<T>(Operation<T> operation, Link link, CancellationToken cancellation)
+    {
+        ValueTask<Result<T>> task = Count(operation, cancellation);
+        Append(operation, link, _scratch.Written);
+        return task;
+    }
+
+    private ValueTask<Result<T>> Count<T>(Operation<T> operation, CancellationToken cancellation)
     {
         operation.Generation = _generation;
         _generation.Outstanding++;
         _outstanding++;
         ValueTask<Result<T>> task = operation.Task;
         operation.CancelBy(cancellation);
-        Append(operation, link, _scratch.Written);
         return task;
+    }
+
+    /// <summary>The owner of a slot; of none, any shard. When owners have changed, what is under way to the old ones is noted first.</summary>
+    private Link OwnerOf(int slot)
+    {
+        while (true)
+        {
+            long owners = _client.OwnersChanged;
+            Link owner = _client.OwnerOf(slot);
+            if (owners != _ownersSeen) { NoteElsewhere(); }
+            if (owners != _client.OwnersChanged) { continue; }
+            _ownersSeen = owners;
+            return owner;
+        }
+    }
+
+    private void NoteElsewhere()
+    {
+        foreach (Lane? lane in _lanes)
+        {
+            foreach (Batch batch in lane?.Open ?? [])
+            {
+                foreach (Operation operation in batch.Operations) { _turns.SetElsewhere(operation, operation.Redirections > 0 || _client.OwnerOf(operation.Slot) != lane!.Link); }
+            }
+        }
+    }
+
+    /// <summary>Sends what has waited for earlier operations of its slot.</summary>
+    private void GoOnInTurn()
+    {
+        while (_turns.TryFindReady(out int slot))
+        {
+            Link owner = OwnerOf(slot);
+            if (!_turns.IsReady(slot)) { continue; }
+            (Operation operation, byte[] requests) = _turns.Take(slot);
+            Append(operation, owner, requests);
+        }
     }
 
     // Why an operation cannot be started, if it cannot.
@@ -208,6 +268,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
     /// <summary>One operation less is outstanding.</summary>
     private void Ended(Operation operation)
     {
+        _turns.SetElsewhere(operation, false);
         operation.Generation.Outstanding--;
         _outstanding--;
     }
@@ -228,7 +289,14 @@ public sealed partial class SloggerSession : IAsyncDisposable
     {
         _local?.GoOn(null);
         Settle();
-        _closed = why;
+        _closed = _endedBy = why;
+        _endings++;
+        foreach (Operation operation in _turns.TakeAll())
+        {
+            Ended(operation);
+            operation.Fail(why);
+        }
+
         foreach (Lane? lane in _lanes)
         {
             if (lane is null) { continue; }

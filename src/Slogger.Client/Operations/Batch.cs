@@ -137,6 +137,9 @@ internal sealed class Lane(Link link)
     /// <summary>What may begin next: a full batch at any time, one that is not full only when nothing is under way.</summary>
     public Batch? Next => Full.TryPeek(out Batch? full) ? full : Sent.Count == 0 ? Gathering : null;
 
+    /// <summary>All that has neither an answer nor an exception, in order.</summary>
+    public IEnumerable<Batch> Open => Gathering is { } gathering ? Sent.Concat(Full).Append(gathering) : Sent.Concat(Full);
+
     /// <summary>Takes what <see cref="Next"/> gave.</summary>
     public void TakeNext()
     {

@@ -26,6 +26,9 @@ internal enum Redirection : byte { None, Moved, Ask, TryAgain }
 
 internal abstract class Operation
 {
+    /// <summary>In <see cref="Slot"/>: it has no key.</summary>
+    public const int NoSlot = -1;
+
     /// <summary>What it counts with; set by the session.</summary>
     public Generation Generation = null!;
 
@@ -42,6 +45,12 @@ internal abstract class Operation
 
     /// <summary>How often it was sent elsewhere.</summary>
     public int Redirections;
+
+    /// <summary>The slot of its first key, or <see cref="NoSlot"/>.</summary>
+    public int Slot = NoSlot;
+
+    /// <summary>It was redirected, or is not on its way to its slot's owner: later ones of its slot wait. See <see cref="SlotTurns"/>.</summary>
+    public bool IsElsewhere;
 
     /// <summary>Where its reply sends it. The text is the error's.</summary>
     public Redirection Redirection;
@@ -160,7 +169,7 @@ internal sealed class Operation<T> : Operation, IValueTaskSource<Result<T>>
         Stack<Operation<T>> free = t_free ??= new(KeptPerThread);
         if (free.Count == KeptPerThread) { return; }
         _core.Reset();
-        (_value, _settled, _isReusable, Generation, Requests, Redirections, IsAsking) = (default!, 0, false, null!, 1, 0, false);
+        (_value, _settled, _isReusable, Generation, Requests, Redirections, IsAsking, Slot) = (default!, 0, false, null!, 1, 0, false, NoSlot);
         free.Push(this);
     }
 }

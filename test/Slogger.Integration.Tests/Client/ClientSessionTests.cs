@@ -251,7 +251,7 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
         Task<Result<long>>[] all = [.. Enumerable.Range(0, 50).Select(_ => session.IncrementAsync(right).AsTask())];
         Result<long>[] results = await Task.WhenAll(all);
         Assert.All(results, r => Assert.Equal(2, r.Shard.Number));
-        Assert.Equal(Enumerable.Range(1, 50).Select(i => (long)i), results.Select(r => r.Value).Order());
+        Assert.Equal(Enumerable.Range(1, 50).Select(i => (long)i), results.Select(r => r.Value));
         Assert.True(session.LastSent.Number > 51, "what was redirected has two numbers");
         await session.WaitForCommitAsync().WaitAsync(Generous);
 

@@ -1,0 +1,109 @@
+// The order of operations on one key while its slot's owner changes: they are executed as they were started, though some were sent
+// to the old owner and some to the new one.
+using System.Globalization;
+using System.Text;
+using Slogger.Core.Ownership;
+
+namespace Slogger.Client.Tests;
+
+public sealed class RedirectionOrderTests
+{
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(30);
+
+    // The first write is redirected while the second is still under way to the old owner. A third one, started then, must not
+    // overtake the second.
+    [Fact]
+    public async Task Write_StartedWhenTheOwnerHasChanged_DoesNotOvertakeOneThatIsStillAtTheOldOwner()
+    {
+        using var second = new SemaphoreSlim(0);
+        using var mayAnswer = new SemaphoreSlim(0);
+        await using var owner = new ScriptedProxy(1, _ => "+OK\r\n");
+        await using var before = new ScriptedProxy(0, r =>
+        {
+            if (r[2] == "2")
+            {
+                second.Release();
+                Assert.True(mayAnswer.Wait(Generous));
+            }
+
+            return $"-MOVED 7 127.0.0.1:{owner.Port}\r\n";
+        });
+        // The slot that the redirections name has to be the key's.
+        string key = Enumerable.Range(0, 1_000_000).Select(i => i.ToString(CultureInfo.InvariantCulture)).First(k => SlotOf(k).Number == 7);
+        await using SloggerClient client = await SloggerClient.ConnectAsync(before.Endpoint);
+        client.OwnSlot(SlotOf("elsewhere"), owner.Endpoint);
+        // One operation to a batch.
+        await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
+        Task<Result<bool>>[] writes = new Task<Result<bool>>[5];
+        writes[0] = session.SetAsync(key, "1").AsTask();
+        writes[1] = session.SetAsync(key, "2").AsTask();
+        Assert.True(await second.WaitAsync(Generous));
+        // The owner is known now: it has answered the first.
+        await writes[0].WaitAsync(Generous);
+        writes[2] = session.SetAsync(key, "3").AsTask();
+        writes[3] = session.SetAsync(key, "4").AsTask();
+        // Another slot's keys wait for nobody. This goes to the owner behind the third, had that gone.
+        await session.SetAsync("elsewhere", "x").AsTask().WaitAsync(Generous);
+        mayAnswer.Release();
+        await Task.WhenAll(writes[..4]).WaitAsync(Generous);
+        writes[4] = session.SetAsync(key, "5").AsTask();
+        await writes[4].WaitAsync(Generous);
+        Assert.Equal(["1", "2", "3", "4", "5"], owner.Requests.Where(r => r.StartsWith($"SET {key} ", StringComparison.Ordinal)).Select(r => r.Split(' ')[2]));
+        Assert.All(writes, w => Assert.Equal(1, w.Result.Shard.Number));
+    }
+
+    private static HashSlot SlotOf(string key) => HashSlot.Of(Encoding.ASCII.GetBytes(key));
+
+    // Refused for a moment: what is started meanwhile waits for it.
+    [Fact]
+    public async Task Write_BehindOneThatIsTriedAgain_WaitsForIt()
+    {
+        int refused = 0;
+        await using var proxy = new ScriptedProxy(0, r => r[2] == "1" && refused++ < 3 ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n");
+        await using SloggerClient client = await SloggerClient.ConnectAsync(proxy.Endpoint);
+        await using SloggerSession session = client.OpenSession();
+        Task first = session.SetAsync("k", "1").AsTask();
+        while (refused == 0) { await Task.Delay(1, TestContext.Current.CancellationToken); }
+        // Answered behind the first refusal.
+        await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
+        Task later = session.SetAsync("k", "2").AsTask();
+        await Task.WhenAll(first, later).WaitAsync(Generous);
+        Assert.Equal(4, proxy.Requests.Count(r => r == "SET k 1"));
+        Assert.Equal("SET k 2", proxy.Requests.Last(r => r.StartsWith("SET k ", StringComparison.Ordinal)));
+    }
+
+    // What waits for its turn has an end when the session has one.
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public async Task Write_ThatWaitsForItsTurn_FailsWithTheSession(bool rollsBack)
+    {
+        bool refuses = true;
+        await using var proxy = new ScriptedProxy(0, r => r[0] == "SET" && r[2] == "1" && refuses ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n") { Version = 30 };
+        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], RedirectionsMax = 1000 });
+        SloggerSession session = client.OpenSession();
+        await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
+        Task first = session.SetAsync("k", "1").AsTask();
+        while (proxy.Requests.Count < 2) { await Task.Delay(1, TestContext.Current.CancellationToken); }
+        await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
+        Task later = session.SetAsync("k", "2").AsTask();
+        Assert.False(later.IsCompleted);
+        if (rollsBack)
+        {
+            proxy.Refuse = r => r[2] == "1" ? $"ROLLBACK session={r[1]} abandoned=1 worldline=2 branch=25" : null;
+            (proxy.WorldLine, proxy.Version) = (2, 40);
+            RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(() => later.WaitAsync(Generous));
+            session.Resume(rollback);
+            await Assert.ThrowsAsync<RollbackException>(() => first.WaitAsync(Generous));
+            refuses = false;
+            Assert.True((await session.SetAsync("k", "3").AsTask().WaitAsync(Generous)).Value);
+            Assert.DoesNotContain("SET k 2", proxy.Requests);
+            await session.DisposeAsync();
+            return;
+        }
+
+        await session.DisposeAsync();
+        await Assert.ThrowsAsync<ObjectDisposedException>(() => later.WaitAsync(Generous));
+        await Assert.ThrowsAsync<ObjectDisposedException>(() => first.WaitAsync(Generous));
+    }
+}
