@@ -82,7 +82,7 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     public void Errors_OfAClusterThatIsDown_AreWhatRedisSays()
     {
         // A node with one slot, which does without the others; then it wants all of them.
-        using var lonely = new ClusterServer(22500);
+        using var lonely = new ClusterServer();
         lonely.Ask("CLUSTER", "ADDSLOTS", "1");
         for (int i = 0; i < 500 && !lonely.Ask("CLUSTER", "INFO").Contains("cluster_state:ok", StringComparison.Ordinal); i++) { Thread.Sleep(20); }
         Assert.Equal(lonely.Ask("GET", "a"), Bytes.Text(ClusterReplies.NotServed));

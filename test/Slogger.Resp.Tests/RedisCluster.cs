@@ -5,7 +5,7 @@ using System.Runtime.InteropServices;
 
 namespace Slogger.Resp.Tests;
 
-public sealed class ClusterServer(int firstPort) : RedisServer(firstPort, "--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
+public sealed class ClusterServer() : RedisServer("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no")
 {
     /// <summary>The reply to one request, as text.</summary>
     public string Ask(params string[] arguments) => Bytes.Text(AskIn(2, arguments));
@@ -50,9 +50,8 @@ public sealed class RedisCluster : IDisposable
 
     public RedisCluster()
     {
-        // Below the ports that the system hands out, and so are theirs for each other, 10000 above.
-        First = new(22300);
-        Second = new(22400);
+        First = new();
+        Second = new();
         First.Ask(["CLUSTER", "ADDSLOTSRANGE", .. FirstSlots.Split(' ')]);
         Second.Ask(["CLUSTER", "ADDSLOTSRANGE", .. SecondSlots.Split(' ')]);
         First.Ask("CLUSTER", "SET-CONFIG-EPOCH", "1");

@@ -2,25 +2,25 @@
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
+using Slogger.TestSupport;
 
 namespace Slogger.Resp.Tests;
 
 public class RedisServer : IDisposable
 {
-    private const int PortCount = 100;
     private readonly string _directory = Directory.CreateTempSubdirectory("slogger-resp-").FullName;
     private readonly Process _process;
 
     public RedisServer()
-        : this(27600)
+        : this([])
     {
     }
 
-    protected RedisServer(int firstPort, params string[] options)
+    protected RedisServer(params string[] options)
     {
         string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
         string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
-        Port = FreePort(firstPort);
+        Port = TestPorts.Next();
         var start = new ProcessStartInfo(program, ["--port", $"{Port}", "--bind", "127.0.0.1", "--dir", _directory, "--save", "", "--logfile", "log", .. options]);
         _process = Process.Start(start)!;
         for (int i = 0; i < 500; i++)
@@ -74,24 +74,5 @@ public class RedisServer : IDisposable
         _process.WaitForExit();
         _process.Dispose();
         Directory.Delete(_directory, recursive: true);
-    }
-
-    private static int FreePort(int firstPort)
-    {
-        for (int i = 0; i < PortCount; i++)
-        {
-            int port = firstPort + ((Environment.ProcessId + i) % PortCount);
-            using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
-            try
-            {
-                probe.Bind(new IPEndPoint(IPAddress.Loopback, port));
-                return port;
-            }
-            catch (SocketException)
-            {
-                // Taken.
-            }
-        }
-        throw new InvalidOperationException("no free port");
     }
 }

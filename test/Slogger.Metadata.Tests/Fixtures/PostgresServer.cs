@@ -5,14 +5,13 @@ using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
 using Npgsql;
+using Slogger.TestSupport;
 
 namespace Slogger.Metadata.Tests.Fixtures;
 
 public sealed class PostgresServer : IAsyncLifetime
 {
     public const string Password = "pg-s3cret-Passw0rd";
-
-    private const int PortFirst = 22000, PortLast = 22099;
 
     private static readonly string? Binaries = FindBinaries();
 
@@ -56,7 +55,7 @@ public sealed class PostgresServer : IAsyncLifetime
         Assert.SkipWhen(Binaries is null, "PostgreSQL's server is not installed.");
         for (int attempt = 0; ; attempt++)
         {
-            Port = Port != 0 ? Port : FreePort();
+            Port = Port != 0 ? Port : TestPorts.Next();
             ProcessStartInfo start = AsPostgres(
                 Path.Combine(Binaries!, "postgres"), "-D", Data, "-p", Port.ToString(CultureInfo.InvariantCulture),
                 "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "shared_buffers=16MB",
@@ -178,27 +177,6 @@ public sealed class PostgresServer : IAsyncLifetime
         }
 
         return found;
-    }
-
-    private static int FreePort()
-    {
-        int start = Random.Shared.Next(PortFirst, PortLast + 1);
-        for (int i = 0; i <= PortLast - PortFirst; i++)
-        {
-            int port = PortFirst + ((start - PortFirst + i) % (PortLast - PortFirst + 1));
-            try
-            {
-                using TcpListener probe = new(IPAddress.Loopback, port);
-                probe.Start();
-                return port;
-            }
-            catch (SocketException)
-            {
-                // Taken: the next one.
-            }
-        }
-
-        throw new InvalidOperationException($"No free port from {PortFirst} to {PortLast}.");
     }
 
     private static string? FindBinaries() => !Directory.Exists("/usr/lib/postgresql")

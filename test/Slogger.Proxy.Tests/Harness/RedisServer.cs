@@ -3,6 +3,7 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
+using Slogger.TestSupport;
 
 namespace Slogger.Proxy.Tests.Harness;
 
@@ -18,7 +19,7 @@ internal sealed class RedisServer : IDisposable
         string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
         string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
         Directory = System.IO.Directory.CreateTempSubdirectory("slogger-px-").FullName;
-        Port = Ports.Free();
+        Port = TestPorts.Next();
         string port = Port.ToString(CultureInfo.InvariantCulture);
         string[] where = tls is null
             ? ["--port", port]
@@ -55,31 +56,5 @@ internal sealed class RedisServer : IDisposable
         _process.WaitForExit();
         _process.Dispose();
         System.IO.Directory.Delete(Directory, recursive: true);
-    }
-}
-
-internal static class Ports
-{
-    private const int First = 27700, Count = 300;
-    private static int s_next = Environment.ProcessId % Count;
-
-    /// <summary>A loopback port that nobody listens on now.</summary>
-    public static int Free()
-    {
-        for (int i = 0; i < Count; i++)
-        {
-            int port = First + (int)((uint)Interlocked.Increment(ref s_next) % Count);
-            using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
-            try
-            {
-                probe.Bind(new IPEndPoint(IPAddress.Loopback, port));
-                return port;
-            }
-            catch (SocketException)
-            {
-                // Taken.
-            }
-        }
-        throw new InvalidOperationException("no free port");
     }
 }

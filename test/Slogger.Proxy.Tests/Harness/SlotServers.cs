@@ -3,6 +3,7 @@
 using Microsoft.Data.Sqlite;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.TestSupport;
 
 namespace Slogger.Proxy.Tests.Harness;
 
@@ -17,7 +18,7 @@ public sealed class SlotServers : IDisposable
     {
         _stores = [Keep(new RedisServer()), Keep(new RedisServer())];
         _proxies = [Keep(NewProxy(0)), Keep(NewProxy(1))];
-        int[] bus = [Ports.Free(), Ports.Free()];
+        int[] bus = [TestPorts.Next(), TestPorts.Next()];
         _nodes = [.. bus.Select(port => Keep(new RedisServer(null, "--cluster-enabled", "yes", "--cluster-port", $"{port}")))];
         Ask(_nodes[0].Port, "CLUSTER", "ADDSLOTSRANGE", "0", "8191");
         Ask(_nodes[1].Port, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383");

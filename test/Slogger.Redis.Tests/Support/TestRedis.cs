@@ -3,13 +3,12 @@ using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
 using Slogger.Redis.Connections;
+using Slogger.TestSupport;
 
 namespace Slogger.Redis.Tests.Support;
 
 internal sealed class TestRedis : IAsyncDisposable
 {
-    private static int s_nextPort = 21000 + Environment.ProcessId % 50 * 10;
-
     private Process? _process;
 
     private TestRedis(int port, string directory, string[] extra)
@@ -27,22 +26,7 @@ internal sealed class TestRedis : IAsyncDisposable
     public RedisEndpoint Endpoint => RedisEndpoint.Tcp("127.0.0.1", Port, Password);
     public int ProcessId => _process!.Id;
 
-    public static int FreePort()
-    {
-        while (true)
-        {
-            int port = 21000 + (Interlocked.Increment(ref s_nextPort) - 21000) % 1000;
-            try
-            {
-                using var probe = new TcpListener(IPAddress.Loopback, port);
-                probe.Start();
-                return port;
-            }
-            catch (SocketException)
-            {
-            }
-        }
-    }
+    public static int FreePort() => TestPorts.Next();
 
     public static string NewDirectory()
     {
