@@ -92,7 +92,6 @@ install_missing() {
   command -v node >/dev/null || missing+=(nodejs)
   command -v npm >/dev/null || missing+=(npm)
   command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
-  compgen -G '/usr/lib/*/libsqlite3.so.0' >/dev/null || compgen -G '/lib/*/libsqlite3.so.0' >/dev/null || missing+=(libsqlite3-0)
   compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(libfaketime)
   command -v spin >/dev/null || missing+=(spin)             # a model that is checked, as C
   command -v gcc >/dev/null || missing+=(gcc libc6-dev)

@@ -29,7 +29,7 @@ public sealed class CallTests
         const int count = 5000;
         Task writing = Task.Run(async () =>
         {
-            for (int i = 0; i < count; i++) { Assert.True(await call.WriteAsync(new() { Number = i }, flush: i % 7 == 0)); }
+            for (int i = 0; i < count; i++) { Assert.True(await call.WriteAsync(new() { Number = i })); }
             Assert.True(await call.CompleteAsync());
         });
         for (int i = 0; i < count; i++) { Assert.Equal(i, (await call.ReadAsync())!.Number); }
@@ -61,7 +61,7 @@ public sealed class CallTests
         for (int i = 0; i < 300; i++)
         {
             await using var call = channel.Open(EchoServer.Chat, new() { Metadata = new() { { "head-one", "1" } } });
-            Assert.Equal("1", (await call.HeadersAsync().WaitAsync(EchoServer.Guard)).Text("head-one"));
+            Assert.Equal("1", (await call.HeadersAsync().WaitAsync(EchoServer.Guard)).GetValue("head-one"));
         }
     }
 
@@ -93,26 +93,17 @@ public sealed class CallTests
         await using EchoServer server = await EchoServer.StartAsync();
         using GrpcChannel channel = server.Channel();
         byte[] bytes = [0, 1, 254, 255];
-        var metadata = new Metadata { { "head-text", "a, b" }, { "tail-text", "late" }, { "tail-text", "later" }, { "head-raw-bin", bytes }, { "tail-raw-bin", bytes.AsSpan(1) } };
+        var metadata = new Metadata { { "head-text", "a, b" }, { "tail-text", "late" }, { "tail-text", "later" }, { "head-raw-bin", bytes }, { "tail-raw-bin", bytes[1..] } };
         await using var call = channel.Open(EchoServer.Chat, new() { Metadata = metadata });
         Assert.True(await call.CompleteAsync());
         Metadata headers = await call.HeadersAsync();
         Assert.Null(await call.ReadAsync());
-        Assert.Equal("a, b", headers.Text("head-text"));
-        Assert.Equal(bytes, headers.Bytes("head-raw-bin"));
-        Assert.Equal(["late", "later"], call.Trailers.Where(t => t.Key == "tail-text").SelectMany(t => t.Value.Split(", ")));
-        Assert.Equal(bytes[1..], call.Trailers.Bytes("tail-raw-bin"));
-        Assert.Equal(2, headers.Count);
+        Assert.Equal("a, b", headers.GetValue("head-text"));
+        Assert.Equal(bytes, headers.GetValueBytes("head-raw-bin"));
+        Assert.Equal(["late", "later"], call.Trailers.GetAll("tail-text").SelectMany(t => t.Value.Split(", ")));
+        Assert.Equal(bytes[1..], call.Trailers.GetValueBytes("tail-raw-bin"));
+        Assert.Equal(2, headers.Count(h => h.Key.StartsWith("head-", StringComparison.Ordinal)));
     }
-
-    [Theory]
-    [InlineData("Upper", "x")]
-    [InlineData("", "x")]
-    [InlineData("grpc-status", "0")]
-    [InlineData("authorization", "x")]
-    [InlineData("key", "line\nbreak")]
-    [InlineData("key", "ä")]
-    public void Metadata_NotAllowed_IsRefused(string key, string value) => Assert.Throws<ArgumentException>(() => new Metadata { { key, value } });
 
     [Theory]
     [InlineData(false, false)]

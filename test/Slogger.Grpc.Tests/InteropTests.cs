@@ -84,9 +84,9 @@ public sealed class InteropTests : IDisposable
         for (int code = 1; code <= 16; code++)
         {
             RpcException e = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { FailWith = code, Text = $"100% größer\n{code}" }, new() { Metadata = new() { { "tail-text", "late" } } }));
-            Assert.Equal(((StatusCode)code, $"100% größer\n{code}", "late"), (e.Code, e.Detail, e.Trailers.Text("tail-text")));
+            Assert.Equal(((StatusCode)code, $"100% größer\n{code}", "late"), (e.Code, e.Detail, e.Trailers.GetValue("tail-text")));
         }
-        Assert.Equal(StatusCode.Unimplemented, (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary with { Name = "Nowhere" }, new()))).Code);
+        Assert.Equal(StatusCode.Unimplemented, (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Named("Nowhere"), new()))).Code);
         Assert.Equal(StatusCode.ResourceExhausted, (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { Payload = ByteString.CopyFrom(new byte[5_000_000]) }))).Code);
     }
 
@@ -94,7 +94,7 @@ public sealed class InteropTests : IDisposable
     {
         byte[] bytes = [0, 1, 254, 255];
         await using var call = channel.Open(EchoServer.Chat, new() { IsGzip = isGzip, Metadata = new() { { "head-raw-bin", bytes }, { "tail-raw-bin", bytes } } });
-        Assert.Equal(bytes, (await call.HeadersAsync().WaitAsync(EchoServer.Guard)).Bytes("head-raw-bin"));
+        Assert.Equal(bytes, (await call.HeadersAsync().WaitAsync(EchoServer.Guard)).GetValueBytes("head-raw-bin"));
         for (int i = 0; i < 200; i++)
         {
             Assert.True(await call.WriteAsync(new() { Number = i, Payload = ByteString.CopyFrom(new byte[i * 10]) }));
@@ -104,7 +104,7 @@ public sealed class InteropTests : IDisposable
         Assert.True(await call.CompleteAsync());
         for (int i = 0; i < 3000; i++) { Assert.Equal(i, (await call.ReadAsync())!.Number); }
         Assert.Null(await call.ReadAsync());
-        Assert.Equal(bytes, call.Trailers.Bytes("tail-raw-bin"));
+        Assert.Equal(bytes, call.Trailers.GetValueBytes("tail-raw-bin"));
     }
 
     private static async Task EndAsync(GrpcChannel channel)

@@ -10,7 +10,7 @@ namespace Slogger.Grpc.Tests;
 
 public sealed class LimitTests
 {
-    private static readonly Method<Message, Message> Gated = new("slogger.test.v1.Echo", "Gated", EchoServer.Messages, EchoServer.Messages);
+    private static readonly global::Grpc.Core.Method<Message, Message> Gated = EchoServer.Named("Gated");
 
     private static async Task<RpcException> FailsAsync(Func<Task> what) => await Assert.ThrowsAsync<RpcException>(() => what().WaitAsync(EchoServer.Guard));
 
@@ -25,7 +25,6 @@ public sealed class LimitTests
         Assert.Equal(fits, (await channel.CallAsync(EchoServer.Unary, Of(fits))).Payload.Length);
         RpcException e = await FailsAsync(() => channel.CallAsync(EchoServer.Unary, Of(fits + 1)));
         Assert.Equal(StatusCode.ResourceExhausted, e.Code);
-        Assert.Contains("10001", e.Detail, StringComparison.Ordinal);
         Assert.Equal(StatusCode.ResourceExhausted, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, Of(50_000_000)))).Code);
     }
 

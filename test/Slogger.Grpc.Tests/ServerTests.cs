@@ -12,7 +12,7 @@ namespace Slogger.Grpc.Tests;
 
 public sealed class ServerTests
 {
-    private static readonly Method<Message, Message> Fails = EchoServer.Unary with { Name = "Fails" }, Reads = EchoServer.Unary with { Name = "Reads" };
+    private static readonly global::Grpc.Core.Method<Message, Message> Fails = EchoServer.Named("Fails"), Reads = EchoServer.Named("Reads");
 
     [Fact]
     public async Task Start_AddressIsTaken_IsAnIOException()
@@ -43,7 +43,7 @@ public sealed class ServerTests
             {
                 await channel.CallAsync(EchoServer.Unary, new());
                 await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { FailWith = 5 }));
-                await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary with { Name = "Nowhere" }, new()));
+                await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Named("Nowhere"), new()));
                 for (int i = 0; i < 100; i++)
                 {
                     await using var left = channel.Open(Reads);
@@ -70,7 +70,7 @@ public sealed class ServerTests
             {
                 try
                 {
-                    await call.FlushAsync();
+                    await call.SendHeadersAsync();
                     while (await call.ReadAsync() is not null) { }
                     ends.Add("end");
                 }

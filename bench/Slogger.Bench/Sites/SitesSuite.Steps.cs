@@ -116,7 +116,7 @@ internal sealed partial class SitesSuite
         // Shard 0 asks for an answer, shard 1 for none, shard 2 for many.
         server.Add(WatermarkMethods.Follow, async call =>
         {
-            await call.FlushAsync().ConfigureAwait(false);
+            await call.SendHeadersAsync().ConfigureAwait(false);
             int read = 0;
             while (await call.ReadAsync().ConfigureAwait(false) is { } report)
             {

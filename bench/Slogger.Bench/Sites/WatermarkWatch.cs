@@ -48,7 +48,7 @@ internal sealed class WatermarkWatch : IDisposable
     private async Task RunAsync()
     {
         await using ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call = _channel.Open(WatermarkMethods.Follow, new CallOptions { Cancellation = _stop.Token });
-        await call.FlushAsync().ConfigureAwait(false);
+        await call.HeadersAsync().ConfigureAwait(false);
         while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
         {
             long now = Stopwatch.GetTimestamp();

@@ -84,13 +84,13 @@ internal sealed class SiteAccess : IAsyncDisposable
 
     /// <summary>Asks all at once.</summary>
     public static Task<Answered<TReply>[]> AskAllAsync<TRequest, TReply>(
-        IEnumerable<SiteProcess> processes, Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
+        IEnumerable<SiteProcess> processes, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
         where TRequest : class
         where TReply : class => Task.WhenAll(processes.Select(p => AskAsync(p, method, request, stop, limit)));
 
     /// <summary>Asks one.</summary>
     public static async Task<Answered<TReply>> AskAsync<TRequest, TReply>(
-        SiteProcess process, Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
+        SiteProcess process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
         where TRequest : class
         where TReply : class
     {

@@ -1,16 +1,21 @@
-// The way to one server: connections of HTTP/2, made when a call needs one and again when one is lost. A call that is lost with its
-// connection is not made again here: whether it was executed only its caller can find out.
+// The way to one server: stock gRPC on connections of HTTP/2, made when a call needs one and again when one is lost. A call that is lost
+// with its connection is not made again here: whether it was executed only its caller can find out.
+using System.Diagnostics;
 using System.Net;
+using System.Net.Http;
 using System.Net.Security;
-using Slogger.Grpc.Wire;
+using System.Net.Sockets;
+using Grpc.Core;
+using Stock = Grpc.Net.Client;
 
 namespace Slogger.Grpc.Client;
 
 /// <summary>A client of one server. Any thread.</summary>
 public sealed class GrpcChannel : IDisposable
 {
-    private readonly HttpMessageInvoker _http;
-    private readonly Uri _address;
+    private static readonly TimeSpan TimeoutMax = TimeSpan.FromDays(40);
+    private readonly Stock.GrpcChannel _channel;
+    private readonly CallInvoker _calls;
 
     /// <summary>Makes a channel; nothing is connected yet.</summary>
     /// <param name="host">Name or address of the server; its certificate has to have it.</param>
@@ -21,8 +26,7 @@ public sealed class GrpcChannel : IDisposable
     {
         Options = options ?? new();
         if (Options.Secret?.AsSpan().ContainsAnyExceptInRange('!', '~') == true) { throw new ArgumentException("a secret is of printable ASCII, without blanks", nameof(options)); }
-        _address = new UriBuilder(Options.Tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, host, port).Uri;
-        _http = new(new SocketsHttpHandler
+        var http = new SocketsHttpHandler
         {
             UseProxy = false,
             UseCookies = false,
@@ -33,41 +37,71 @@ public sealed class GrpcChannel : IDisposable
             EnableMultipleHttp2Connections = true,
             InitialHttp2StreamWindowSize = Options.WindowBytes,
             ConnectTimeout = Options.ConnectTimeout,
+            // With this, stock gRPC leaves connecting alone. Its own way waits a second and longer after a failure, and calls fail meanwhile.
+            ConnectCallback = ConnectAsync,
             KeepAlivePingPolicy = HttpKeepAlivePingPolicy.WithActiveRequests,
             KeepAlivePingDelay = Options.PingAfter,
             KeepAlivePingTimeout = Options.PingTimeout,
             SslOptions = Options.Tls?.ForClient(host) ?? new SslClientAuthenticationOptions(),
+        };
+        _channel = Stock.GrpcChannel.ForAddress(new UriBuilder(Options.Tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, host, port).Uri, new()
+        {
+            HttpHandler = http,
+            DisposeHttpClient = true,
+            MaxReceiveMessageSize = Options.MessageBytesMax,
+            MaxSendMessageSize = null,
+            CompressionProviders = [new LimitedGzip(Options.MessageBytesMax)],
         });
+        _calls = _channel.CreateCallInvoker();
     }
 
     internal GrpcChannelOptions Options { get; }
 
     /// <summary>Begins a call of any number of requests and replies. To be disposed.</summary>
-    public ClientCall<TRequest, TReply> Open<TRequest, TReply>(Method<TRequest, TReply> method, in CallOptions options = default) where TRequest : class where TReply : class
-    {
-        var request = new HttpRequestMessage(HttpMethod.Post, new Uri(_address, method.Path)) { Version = HttpVersion.Version20, VersionPolicy = HttpVersionPolicy.RequestVersionExact };
-        request.Headers.TryAddWithoutValidation("te", "trailers");
-        request.Headers.TryAddWithoutValidation("user-agent", "grpc-slogger");
-        request.Headers.TryAddWithoutValidation(Headers.AcceptEncoding, Headers.Accepted);
-        if (options.IsGzip) { request.Headers.TryAddWithoutValidation(Headers.Encoding, Headers.Gzip); }
-        if (options.Timeout is { } timeout) { request.Headers.TryAddWithoutValidation(Headers.Timeout, Headers.FormatTimeout(timeout)); }
-        if (Options.Secret is { } secret) { request.Headers.TryAddWithoutValidation("authorization", "Bearer " + secret); }
-        foreach ((string key, string value) in options.Metadata ?? []) { request.Headers.TryAddWithoutValidation(key, value); }
-        return new(_http, request, method, Options.MessageBytesMax, options);
-    }
+    public ClientCall<TRequest, TReply> Open<TRequest, TReply>(Method<TRequest, TReply> method, in CallOptions options = default) where TRequest : class where TReply : class =>
+        new(_calls.AsyncDuplexStreamingCall(method, null, ToStock(options)), options);
 
-    /// <summary>A call of one request and one reply, which must not refer to what it was read from.</summary>
+    /// <summary>A call of one request and one reply.</summary>
     /// <exception cref="RpcException">It has not succeeded.</exception>
     public async Task<TReply> CallAsync<TRequest, TReply>(Method<TRequest, TReply> method, TRequest request, CallOptions options = default) where TRequest : class where TReply : class
     {
-        await using ClientCall<TRequest, TReply> call = Open(method, options);
-        // Whether it arrived or not: how the call ends is in the answer.
-        if (await call.WriteAsync(request, flush: false).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
-        TReply reply = await call.ReadAsync().ConfigureAwait(false) ?? throw new RpcException(StatusCode.Internal, "the call has succeeded without a reply");
-        if (await call.ReadAsync().ConfigureAwait(false) is not null) { throw new RpcException(StatusCode.Internal, "more than one reply has come"); }
-        return reply;
+        long begun = Stopwatch.GetTimestamp();
+        try
+        {
+            using AsyncUnaryCall<TReply> call = _calls.AsyncUnaryCall(method, null, ToStock(options), request);
+            return await call.ResponseAsync.ConfigureAwait(false);
+        }
+        catch (Exception e) when (RpcException.IsOfCall(e) || e is InvalidDataException)
+        {
+            throw ClientCall<TRequest, TReply>.FailureOf(e, options, begun, isGivenUp: false);
+        }
     }
 
     /// <summary>Ends all connections, and the calls on them.</summary>
-    public void Dispose() => _http.Dispose();
+    public void Dispose() => _channel.Dispose();
+
+    private static async ValueTask<Stream> ConnectAsync(SocketsHttpConnectionContext context, CancellationToken stop)
+    {
+        var socket = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
+        try
+        {
+            await socket.ConnectAsync(context.DnsEndPoint, stop).ConfigureAwait(false);
+            return new NetworkStream(socket, ownsSocket: true);
+        }
+        catch
+        {
+            socket.Dispose();
+            throw;
+        }
+    }
+
+    private global::Grpc.Core.CallOptions ToStock(in CallOptions options)
+    {
+        var headers = new Metadata();
+        if (Options.Secret is { } secret) { headers.Add("authorization", "Bearer " + secret); }
+        if (options.IsGzip) { headers.Add("grpc-internal-encoding-request", LimitedGzip.Name); }
+        foreach (Metadata.Entry entry in options.Metadata ?? []) { headers.Add(entry); }
+        DateTime? deadline = options.Timeout is { } timeout && timeout < TimeoutMax ? DateTime.UtcNow + (timeout > TimeSpan.Zero ? timeout : TimeSpan.Zero) : null;
+        return new(headers, deadline, options.Cancellation);
+    }
 }

@@ -1,4 +1,6 @@
 // How a client reaches a server.
+using Grpc.Core;
+
 namespace Slogger.Grpc.Client;
 
 /// <summary>Options of a channel.</summary>

@@ -1,24 +1,23 @@
-// gRPC on Kestrel's HTTP/2: takes calls, says what becomes of them. Kestrel is taken out of its builder and run without the host around
-// it: one endpoint, and every request comes to Answer. The status always goes in real trailers, behind headers of their own, also when there is no reply.
-//
-// Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit is reached.
+// Stock gRPC on Kestrel's HTTP/2, for whoever is let in. Kestrel is taken out of its builder and run without the host around it, and
+// methods are found without routing: a backup that takes over begins to listen while clients wait.
 using System.Net;
 using System.Net.Sockets;
 using System.Security.Cryptography;
 using System.Text;
+using Grpc.Core;
 using Microsoft.AspNetCore.Builder;
 using Microsoft.AspNetCore.Connections.Features;
 using Microsoft.AspNetCore.Hosting;
 using Microsoft.AspNetCore.Hosting.Server;
 using Microsoft.AspNetCore.Http;
 using Microsoft.AspNetCore.Http.Features;
+using Microsoft.AspNetCore.Routing;
 using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.AspNetCore.Server.Kestrel.Https;
 using Microsoft.AspNetCore.Server.Kestrel.Transport.Sockets;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
-using Slogger.Grpc.Wire;
 
 namespace Slogger.Grpc.Server;
 
@@ -30,7 +29,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private readonly ILogger _logger;
     private readonly WebApplication _builtIn;
     private readonly IServer _kestrel;
-    private readonly Dictionary<string, Func<HttpContext, CallScope, Task>> _methods = new(StringComparer.Ordinal);
+    private readonly ServerServiceDefinition.Builder _services = ServerServiceDefinition.CreateBuilder();
+    private readonly Dictionary<string, RequestDelegate> _methods = new(StringComparer.Ordinal);
     private readonly CancellationTokenSource _stopping = new();
     private readonly byte[]? _secretHash;
     private ListenOptions? _listen;
@@ -48,6 +48,12 @@ public sealed partial class GrpcServer : IAsyncDisposable
         WebApplicationBuilder builder = WebApplication.CreateEmptyBuilder(new());
         // It has a line for each call that ends before all of its requests were read.
         builder.Services.AddSingleton<ILoggerFactory>(NullLoggerFactory.Instance);
+        builder.Services.AddGrpc(grpc =>
+        {
+            grpc.MaxReceiveMessageSize = options.MessageBytesMax;
+            grpc.MaxSendMessageSize = null;
+            grpc.CompressionProviders = [new LimitedGzip(options.MessageBytesMax)];
+        });
         builder.WebHost.UseKestrelCore().UseSockets(sockets => sockets.CreateBoundListenSocket = Bind).ConfigureKestrel(kestrel =>
         {
             kestrel.AddServerHeader = false;
@@ -65,20 +71,25 @@ public sealed partial class GrpcServer : IAsyncDisposable
     public int Calls => Volatile.Read(ref _calls);
 
     /// <summary>Adds a method. Before the start.</summary>
-    /// <param name="method">Its name and messages.</param>
+    /// <param name="method">Its name and messages. Whether it streams is up to those who use it: on the wire there is no difference.</param>
     /// <param name="handler">Reads requests and writes replies, as many as it likes.</param>
     public GrpcServer Add<TRequest, TReply>(Method<TRequest, TReply> method, Func<ServerCall<TRequest, TReply>, Task> handler) where TRequest : class where TReply : class
     {
-        _methods.Add(method.Path, async (http, scope) =>
+        _services.AddMethod(method, async (requests, replies, context) =>
         {
-            var call = new ServerCall<TRequest, TReply>(http, method, _options.MessageBytesMax, scope);
+            using var over = CancellationTokenSource.CreateLinkedTokenSource(context.CancellationToken, _stopping.Token);
+            var call = new ServerCall<TRequest, TReply>(requests, replies, context, over);
             try
             {
                 await handler(call).ConfigureAwait(false);
             }
+            catch (Exception e)
+            {
+                throw StatusOf(e, context, call.Cancellation).ToStock();
+            }
             finally
             {
-                call.Close();
+                call.LetGo();
             }
         });
         return this;
@@ -97,7 +108,16 @@ public sealed partial class GrpcServer : IAsyncDisposable
 
     /// <summary>Listens.</summary>
     /// <exception cref="IOException">The address is taken.</exception>
-    public Task StartAsync(CancellationToken stop = default) => _kestrel.StartAsync(new Application(this), stop);
+    public Task StartAsync(CancellationToken stop = default)
+    {
+        _builtIn.MapGrpcService(_services.Build());
+        // By their paths, of which there are a few: ASP.NET's routing would be built at each start, and asked for each call.
+        foreach (RouteEndpoint endpoint in ((IEndpointRouteBuilder)_builtIn).DataSources.SelectMany(s => s.Endpoints).OfType<RouteEndpoint>())
+        {
+            _methods[endpoint.RoutePattern.RawText!] = endpoint.RequestDelegate!;
+        }
+        return _kestrel.StartAsync(new Application(this), stop);
+    }
 
     /// <summary>Takes no more calls, ends those under way with UNAVAILABLE, and waits for them.</summary>
     /// <param name="limit">Then connections are cut off.</param>
@@ -171,34 +191,29 @@ public sealed partial class GrpcServer : IAsyncDisposable
         });
     }
 
+    // Who is let in is stock gRPC's. Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit is reached.
     private async Task AnswerAsync(HttpContext http)
     {
-        using var scope = new CallScope(http.RequestAborted, _stopping.Token);
-        StatusCode code = StatusCode.OK;
-        string detail = "";
         int calls = Interlocked.Increment(ref _calls);
         try
         {
             Admit(http, calls);
-            if (!HttpMethods.IsPost(http.Request.Method) || !Headers.IsGrpc(http.Request.ContentType))
+            if (!HttpMethods.IsPost(http.Request.Method))
             {
-                http.Response.StatusCode = HttpMethods.IsPost(http.Request.Method) ? StatusCodes.Status415UnsupportedMediaType : StatusCodes.Status405MethodNotAllowed;
+                http.Response.StatusCode = StatusCodes.Status405MethodNotAllowed;
                 return;
             }
-            scope.Read(http.Request.Headers);
-            if (!_methods.TryGetValue(http.Request.Path.Value ?? "", out Func<HttpContext, CallScope, Task>? method)) { throw new RpcException(StatusCode.Unimplemented, "there is no such method here"); }
-            Begin(http.Response);
-            await method(http, scope).ConfigureAwait(false);
+            if (!_methods.TryGetValue(http.Request.Path.Value ?? "", out RequestDelegate? method)) { throw new RpcException(StatusCode.Unimplemented, "there is no such method here"); }
+            await method(http).ConfigureAwait(false);
         }
-        catch (Exception e)
+        catch (RpcException e)
         {
-            (code, detail) = StatusOf(e, http, scope);
+            End(http.Response, e);
         }
         finally
         {
             Interlocked.Decrement(ref _calls);
         }
-        if (!scope.IsAborted) { End(http.Response, code, detail, scope.Trailers); }
     }
 
     private void Admit(HttpContext http, int calls)
@@ -208,6 +223,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
         // No callback is made where the client shows nothing at all.
         if (_options.Tls is { IsPeerChecked: true } && connection?.ContainsKey(RefusalKey) != true) { throw new RpcException(StatusCode.Unauthenticated, "a certificate is needed"); }
         if (_secretHash is not null && !IsKnown(http.Request.Headers.Authorization.ToString())) { throw new RpcException(StatusCode.Unauthenticated, "the secret is missing or wrong"); }
+        // Handlers are given the headers.
+        http.Request.Headers.Authorization = default;
         if (connection?.ContainsKey(OverLimitKey) == true)
         {
             // Else its caller would keep it, when there is room for another one.
@@ -222,32 +239,23 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private bool IsKnown(string authorization) => authorization.StartsWith(Bearer, StringComparison.Ordinal)
         && CryptographicOperations.FixedTimeEquals(SHA256.HashData(Encoding.UTF8.GetBytes(authorization[Bearer.Length..])), _secretHash);
 
-    private (StatusCode Code, string Detail) StatusOf(Exception e, HttpContext http, CallScope scope)
+    private RpcException StatusOf(Exception e, ServerCallContext context, CancellationToken over)
     {
-        if (e is RpcException rpc)
-        {
-            foreach ((string key, string value) in rpc.Trailers) { scope.Trailers.Add(key, value); }
-            return (rpc.Code, rpc.Detail);
-        }
-        if (scope.IsLate) { return (StatusCode.DeadlineExceeded, "the time that the caller has set is over"); }
-        if (scope.IsAborted) { return (StatusCode.Cancelled, "the caller is gone"); }
-        if (e is OperationCanceledException) { return _stopping.IsCancellationRequested ? (StatusCode.Unavailable, "the server stops") : (StatusCode.Cancelled, "the handler has given the call up"); }
-        LogFailure(http.Request.Path, e);
-        return (StatusCode.Unknown, "the handler has failed");
+        if (e is RpcException rpc) { return rpc; }
+        if (_stopping.IsCancellationRequested && e is OperationCanceledException) { return new(StatusCode.Unavailable, "the server stops"); }
+        // Nobody hears it.
+        if (over.IsCancellationRequested) { return new(StatusCode.Cancelled, "the caller is gone"); }
+        if (e is OperationCanceledException) { return new(StatusCode.Cancelled, "the handler has given the call up"); }
+        LogFailure(context.Method, e);
+        return new(StatusCode.Unknown, "the handler has failed");
     }
 
-    private static void Begin(HttpResponse response)
+    private static void End(HttpResponse response, RpcException status)
     {
-        response.ContentType = Headers.ContentType;
-        response.Headers[Headers.AcceptEncoding] = Headers.Accepted;
-    }
-
-    private static void End(HttpResponse response, StatusCode code, string detail, Metadata trailers)
-    {
-        if (!response.HasStarted) { Begin(response); }
-        response.AppendTrailer(Headers.Status, ((int)code).ToString(System.Globalization.CultureInfo.InvariantCulture));
-        if (detail.Length > 0) { response.AppendTrailer(Headers.Message, Headers.EncodeMessage(detail)); }
-        foreach (IGrouping<string, string> values in trailers.GroupBy(t => t.Key, t => t.Value)) { response.AppendTrailer(values.Key, values.ToArray()); }
+        response.ContentType = "application/grpc";
+        response.AppendTrailer("grpc-status", ((int)status.Code).ToString(System.Globalization.CultureInfo.InvariantCulture));
+        // Our own words: printable, without '%'.
+        response.AppendTrailer("grpc-message", status.Detail);
     }
 
     [LoggerMessage(Level = LogLevel.Error, Message = "the handler of {Path} has failed")]
@@ -255,7 +263,7 @@ public sealed partial class GrpcServer : IAsyncDisposable
 
     private sealed class Application(GrpcServer server) : IHttpApplication<HttpContext>
     {
-        public HttpContext CreateContext(IFeatureCollection features) => new DefaultHttpContext(features);
+        public HttpContext CreateContext(IFeatureCollection features) => new DefaultHttpContext(features) { RequestServices = server._builtIn.Services };
 
         public Task ProcessRequestAsync(HttpContext context) => server.AnswerAsync(context);
 

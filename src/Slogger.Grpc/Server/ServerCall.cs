@@ -1,56 +1,69 @@
-// A call as its handler sees it. One reader and one writer at a time; both may be at work together. The handler's end is the
-// call's: with OK, or by an exception with another status.
+// A call as its handler sees it, on stock gRPC's. One reader and one writer at a time; both may be at work together. The handler's end is
+// the call's: with OK, or by an exception with another status.
+using Grpc.Core;
 using Microsoft.AspNetCore.Http;
-using Slogger.Grpc.Wire;
 
 namespace Slogger.Grpc.Server;
 
 /// <summary>A call under way.</summary>
 public sealed class ServerCall<TRequest, TReply> where TRequest : class where TReply : class
 {
-    private readonly HttpContext _http;
-    private readonly MessageReader<TRequest> _requests;
-    private readonly Method<TRequest, TReply> _method;
-    private readonly CallScope _scope;
-    private MessageWriter<TReply>? _replies;
+    private static readonly WriteOptions Kept = new(WriteFlags.BufferHint);
 
-    internal ServerCall(HttpContext http, Method<TRequest, TReply> method, int messageBytesMax, CallScope scope)
-    {
-        (_http, _method, _scope) = (http, method, scope);
-        _requests = new(http.Request.BodyReader, method.Request, messageBytesMax, scope.IsGzip);
-        foreach ((string key, Microsoft.Extensions.Primitives.StringValues values) in http.Request.Headers) { Metadata.Receive(key, values); }
-    }
+    private readonly IAsyncStreamReader<TRequest> _requests;
+    private readonly IServerStreamWriter<TReply> _replies;
+    private readonly ServerCallContext _context;
+    private readonly CancellationTokenSource _over;
+    private TRequest? _read;
+    private bool _hasHeaders;
+
+    internal ServerCall(IAsyncStreamReader<TRequest> requests, IServerStreamWriter<TReply> replies, ServerCallContext context, CancellationTokenSource over) =>
+        (_requests, _replies, _context, _over, Cancellation) = (requests, replies, context, over, over.Token);
 
     /// <summary>Ends when the call does: given up by the caller, out of time, or the server stops. A handler must heed it.</summary>
-    public CancellationToken Cancellation => _scope.Cancellation;
+    public CancellationToken Cancellation { get; }
 
     /// <summary>What came with the request.</summary>
-    public Metadata Metadata { get; } = [];
+    public Metadata Metadata => _context.RequestHeaders;
 
     /// <summary>What goes before the first reply; to be filled until then.</summary>
     public Metadata Headers { get; } = [];
 
     /// <summary>What goes with the status.</summary>
-    public Metadata Trailers => _scope.Trailers;
-
-    /// <summary>Has replies compressed, if the caller takes that; to be said before the first one.</summary>
-    public bool IsGzip { get; set; }
+    public Metadata Trailers => _context.ResponseTrailers;
 
     /// <summary>The caller's address.</summary>
-    public string Peer => $"{_http.Connection.RemoteIpAddress}:{_http.Connection.RemotePort}";
+    public string Peer
+    {
+        get
+        {
+            ConnectionInfo connection = _context.GetHttpContext().Connection;
+            return $"{connection.RemoteIpAddress}:{connection.RemotePort}";
+        }
+    }
 
     /// <summary>The next request; null: there is none to come. What it refers to is there until the next read.</summary>
     /// <exception cref="RpcException">What came is no message, or too large.</exception>
     /// <exception cref="OperationCanceledException">The call is over.</exception>
     public async ValueTask<TRequest?> ReadAsync()
     {
+        LetGo();
         try
         {
-            return await _requests.ReadAsync(Cancellation).ConfigureAwait(false);
+            if (!await _requests.MoveNext(Cancellation).ConfigureAwait(false)) { return null; }
+            return _read = _requests.Current;
         }
-        catch (Exception e) when (e is IOException or OperationCanceledException)
+        catch (InvalidDataException e)
         {
-            throw _scope.Over(e);
+            throw new RpcException(StatusCode.Internal, "what came is no message", e);
+        }
+        catch (Exception e) when (Cancellation.IsCancellationRequested || e is IOException or OperationCanceledException)
+        {
+            throw Over(e);
+        }
+        catch (global::Grpc.Core.RpcException e)
+        {
+            throw RpcException.Of(e);
         }
     }
 
@@ -58,38 +71,51 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     /// <param name="reply">The reply.</param>
     /// <param name="flush">Whether it is sent now; or else together with what follows.</param>
     /// <exception cref="OperationCanceledException">The call is over.</exception>
-    public ValueTask WriteAsync(TReply reply, bool flush = true) => TakenAsync(Replies().WriteAsync(reply, flush, Cancellation));
-
-    /// <summary>Sends what is written; before the first reply, the headers.</summary>
-    /// <exception cref="OperationCanceledException">The call is over.</exception>
-    public ValueTask FlushAsync() => TakenAsync(Replies().FlushAsync(Cancellation));
-
-    /// <summary>After the handler's end.</summary>
-    internal void Close()
-    {
-        if (!_http.Response.HasStarted) { Replies(); }
-        _requests.Close();
-    }
-
-    private async ValueTask TakenAsync(ValueTask<bool> writing)
+    public async ValueTask WriteAsync(TReply reply, bool flush = true)
     {
         try
         {
-            if (!await writing.ConfigureAwait(false)) { throw new IOException("the caller is gone"); }
+            if (!_hasHeaders && Headers.Count > 0) { await SendHeadersAsync().ConfigureAwait(false); }
+            Cancellation.ThrowIfCancellationRequested();
+            _replies.WriteOptions = flush ? null : Kept;
+            Task writing = _replies.WriteAsync(reply);
+            // Where the caller does not read it may take until the call is over.
+            if (!writing.IsCompleted) { writing = writing.WaitAsync(Cancellation); }
+            await writing.ConfigureAwait(false);
         }
-        catch (Exception e) when (e is IOException or OperationCanceledException)
+        catch (Exception e) when (Cancellation.IsCancellationRequested || e is IOException or OperationCanceledException)
         {
-            throw _scope.Over(e);
+            throw Over(e);
         }
     }
 
-    private MessageWriter<TReply> Replies()
+    /// <summary>Sends the headers, before the first reply.</summary>
+    /// <exception cref="OperationCanceledException">The call is over.</exception>
+    public async ValueTask SendHeadersAsync()
     {
-        if (_replies is not null) { return _replies; }
-        IHeaderDictionary headers = _http.Response.Headers;
-        foreach ((string key, string value) in Headers) { headers.Append(key, value); }
-        bool isGzip = IsGzip && _scope.MayGzip;
-        if (isGzip) { headers[Wire.Headers.Encoding] = Wire.Headers.Gzip; }
-        return _replies = new(_http.Response.BodyWriter, _method.Reply, isGzip);
+        try
+        {
+            _hasHeaders = true;
+            await _context.WriteResponseHeadersAsync(Headers).ConfigureAwait(false);
+        }
+        catch (Exception e) when (Cancellation.IsCancellationRequested || e is IOException or OperationCanceledException)
+        {
+            throw Over(e);
+        }
+    }
+
+    /// <summary>After the handler's end: the last request is nobody's any more.</summary>
+    internal void LetGo()
+    {
+        TRequest? read = _read;
+        _read = null;
+        (read as IDisposable)?.Dispose();
+    }
+
+    // A read or write may find the caller gone before Kestrel's token says so: whoever looks at ours after that is to see it.
+    private OperationCanceledException Over(Exception e)
+    {
+        if (!Cancellation.IsCancellationRequested) { _over.Cancel(); }
+        return new("the call is over", e, Cancellation);
     }
 }

@@ -1,5 +1,6 @@
 // The methods of Protos/slogger/shipping/v1, for GrpcServer and GrpcChannel.
 using Google.Protobuf;
+using Grpc.Core;
 using Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Grpc.Shipping;
@@ -8,7 +9,7 @@ namespace Slogger.Grpc.Shipping;
 public static class ShippingMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
-    public static readonly Method<ShipFrame, ShipReply> Ship = new(Name, "Ship", ShipFrame.Marshaller, Marshaller.Of(ShipReply.Parser));
+    public static readonly Method<ShipFrame, ShipReply> Ship = new(MethodType.DuplexStreaming, Name, "Ship", ShipFrame.Marshaller, Messages.Of(ShipReply.Parser));
 
     private const string Name = "slogger.shipping.v1.Shipping";
 }
@@ -18,7 +19,7 @@ public static class WatermarkMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<WatermarkReport, WatermarkNotice> Follow =
-        new("slogger.shipping.v1.Watermark", "Follow", Marshaller.Of(WatermarkReport.Parser), Marshaller.Of(WatermarkNotice.Parser));
+        new(MethodType.DuplexStreaming, "slogger.shipping.v1.Watermark", "Follow", Messages.Of(WatermarkReport.Parser), Messages.Of(WatermarkNotice.Parser));
 }
 
 /// <summary>What is asked of a site. One request, one reply, but for <see cref="Failover"/>.</summary>
@@ -52,5 +53,5 @@ public static class SiteControlMethods
     public static readonly Method<TryRestoreRequest, TryRestoreReply> TryRestore = Of("TryRestore", TryRestoreRequest.Parser, TryRestoreReply.Parser);
 
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
-        where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new("slogger.shipping.v1.SiteControl", name, Marshaller.Of(request), Marshaller.Of(reply));
+        where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new(MethodType.DuplexStreaming, "slogger.shipping.v1.SiteControl", name, Messages.Of(request), Messages.Of(reply));
 }

@@ -1,7 +1,9 @@
-// A ShipRequest whose data is not copied: sent from where it lies, and read where it has arrived. On the wire it is what the generated message would be, byte for byte;
-// so the head is the generated message, and only the last field is written and found by hand.
+// A ShipRequest whose data is copied once on either side: from the log into the buffer that is sent, and from the buffer in which it has
+// arrived into one that lasts until the frame is let go. On the wire it is what the generated message would be, byte for byte; so the head is
+// the generated message, and only the last field is written and found by hand.
 using System.Buffers;
 using Google.Protobuf;
+using Grpc.Core;
 using Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Grpc.Shipping;
@@ -9,20 +11,34 @@ namespace Slogger.Grpc.Shipping;
 /// <summary>A request with its data beside it.</summary>
 /// <param name="Request">All of it but its data.</param>
 /// <param name="Data">Its data. Of a frame that was read: there until the next read.</param>
-public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data)
+public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data) : IDisposable
 {
     private const int DataTag = (ShipRequest.DataFieldNumber << 3) | 2;
+    private byte[]? _rented;
 
     /// <summary>How frames are written and read.</summary>
-    public static Marshaller<ShipFrame> Marshaller { get; } = new() { Size = SizeOf, Write = WriteHead, Tail = static f => f.Data, Parse = Read };
+    public static Marshaller<ShipFrame> Marshaller { get; } = new(
+        static (frame, context) =>
+        {
+            context.SetPayloadLength(SizeOf(frame));
+            Write(frame, context.GetBufferWriter());
+            context.Complete();
+        },
+        static context => Read(context.PayloadAsReadOnlySequence()));
 
-    private static int SizeOf(ShipFrame frame)
+    /// <summary>Lets go of the data of a frame that was read.</summary>
+    public void Dispose()
+    {
+        if (Interlocked.Exchange(ref _rented, null) is { } rented) { ArrayPool<byte>.Shared.Return(rented); }
+    }
+
+    internal static int SizeOf(ShipFrame frame)
     {
         int head = frame.Request.CalculateSize(), data = checked((int)frame.Data.Length);
         return data == 0 ? head : checked(head + 1 + CodedOutputStream.ComputeLengthSize(data) + data);
     }
 
-    private static void WriteHead(ShipFrame frame, IBufferWriter<byte> to)
+    internal static void Write(ShipFrame frame, IBufferWriter<byte> to)
     {
         if (!frame.Request.Data.IsEmpty) { throw new ArgumentException("the data belongs beside the request", nameof(frame)); }
         frame.Request.WriteTo(to);
@@ -36,16 +52,32 @@ public sealed record ShipFrame(ShipRequest Request, ReadOnlySequence<byte> Data)
             if (rest <= 0x7f) { break; }
         }
         to.Advance(length);
+        foreach (ReadOnlyMemory<byte> piece in frame.Data) { to.Write(piece.Span); }
     }
 
-    private static ShipFrame Read(ReadOnlySequence<byte> from)
+    internal static ShipFrame Read(ReadOnlySequence<byte> from)
     {
-        if (FindData(from) is { } at) { return new(ShipRequest.Parser.ParseFrom(from.Slice(0, at.Head)), from.Slice(at.Data)); }
-        // None, or something behind it that a later version has added, or no message at all.
-        ShipRequest request = ShipRequest.Parser.ParseFrom(from);
-        var data = new ReadOnlySequence<byte>(request.Data.Memory);
-        request.Data = ByteString.Empty;
-        return new(request, data);
+        try
+        {
+            if (FindData(from) is { } at)
+            {
+                ShipRequest head = ShipRequest.Parser.ParseFrom(from.Slice(0, at.Head));
+                ReadOnlySequence<byte> found = from.Slice(at.Data);
+                int length = (int)found.Length;
+                byte[] rented = ArrayPool<byte>.Shared.Rent(length);
+                found.CopyTo(rented);
+                return new(head, new(rented, 0, length)) { _rented = rented };
+            }
+            // None, or something behind it that a later version has added, or no message at all.
+            ShipRequest request = ShipRequest.Parser.ParseFrom(from);
+            var data = new ReadOnlySequence<byte>(request.Data.Memory);
+            request.Data = ByteString.Empty;
+            return new(request, data);
+        }
+        catch (InvalidProtocolBufferException e)
+        {
+            throw Messages.NotA<ShipFrame>(e);
+        }
     }
 
     /// <returns>Where the head ends and the data begins, if the data is what the message ends with.</returns>

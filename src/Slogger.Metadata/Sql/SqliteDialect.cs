@@ -44,11 +44,7 @@ internal sealed class SqliteDialect : SqlDialect
 
     public override string TableNamesSql => "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'slogger%'";
 
-    public override DbConnection CreateConnection()
-    {
-        SqliteLibrary.EnsureLoaded();
-        return new SqliteConnection(connectionString);
-    }
+    public override DbConnection CreateConnection() => new SqliteConnection(connectionString);
 
     public override void BeforeOpen()
     {

@@ -181,7 +181,7 @@ internal sealed class FailoverManager(
     private void Passed(string stage) => _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
 
     // Null: it does not answer now.
-    private static async Task<TReply?> AskAsync<TRequest, TReply>(GrpcChannel process, Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
+    private static async Task<TReply?> AskAsync<TRequest, TReply>(GrpcChannel process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
         where TRequest : class
         where TReply : class
     {

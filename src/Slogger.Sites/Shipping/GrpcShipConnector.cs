@@ -24,7 +24,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
         while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
         var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), terms with { Shape = shape.Value }, over);
-        // The headers go out, so that somebody who is not there, or not the right one, is noticed now.
+        // The receiver answers with its headers: somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))
         {
@@ -40,10 +40,18 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
         public async ValueTask<bool> OpenAsync(CancellationToken stop)
         {
             await using CancellationTokenRegistration ends = EndsWith(stop);
-            return await call.FlushAsync().ConfigureAwait(false);
+            try
+            {
+                await call.HeadersAsync().ConfigureAwait(false);
+                return true;
+            }
+            catch (RpcException)
+            {
+                return false;
+            }
         }
 
-        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message, terms), isLast);
+        public ValueTask<bool> SendAsync(ShipMessage message, bool isLast) => call.WriteAsync(ShipWire.ToWire(message, terms));
 
         public async ValueTask<ShipReply> ReceiveAsync(CancellationToken stop)
         {

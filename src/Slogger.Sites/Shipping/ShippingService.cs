@@ -26,7 +26,7 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
 
     private async Task ServeAsync(ServerCall<ShipFrame, V1.ShipReply> call)
     {
-        await call.FlushAsync().ConfigureAwait(false);
+        await call.SendHeadersAsync().ConfigureAwait(false);
         var link = new Link();
         Task replying = link.WriteAsync(call);
         bool hasGreeted = false;

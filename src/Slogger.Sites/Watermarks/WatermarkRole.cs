@@ -89,7 +89,7 @@ internal sealed class WatermarkRole : IAsyncDisposable
 
     private async Task ServeAsync(ServerCall<V1.WatermarkReport, V1.WatermarkNotice> call)
     {
-        await call.FlushAsync().ConfigureAwait(false);
+        await call.SendHeadersAsync().ConfigureAwait(false);
         // The newest is all that there is to say.
         Channel<WorldPoint> notices = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
         Task telling = TellAsync(call, notices.Reader);

@@ -47,6 +47,9 @@ internal sealed class PackedProject : IDisposable
         await DotnetAsync(_folder, "build", "-c", "Release", "-o", "out");
     }
 
+    /// <summary>The packages that it got.</summary>
+    public IReadOnlyList<(string Package, string Version)> Restored() => KnownBad.PackagesOf(Path.Combine(_folder, "obj", "project.assets.json"));
+
     /// <summary>Runs it to its end. Returns what it said.</summary>
     public Task<string> RunAsync(params string[] arguments) => DotnetAsync(_folder, ["out/user.dll", .. arguments]);
 

@@ -1,5 +1,6 @@
 // A server of the echo service on a free port, and what its tests need to see of it.
 using System.Net;
+using Grpc.Core;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Tests.V1;
@@ -8,8 +9,8 @@ namespace Slogger.Grpc.Tests.Support;
 
 public sealed class EchoServer : IAsyncDisposable
 {
-    public static readonly Method<Message, Message> Unary = new("slogger.test.v1.Echo", "Unary", Messages, Messages);
-    public static readonly Method<Message, Message> Chat = new("slogger.test.v1.Echo", "Chat", Messages, Messages);
+    public static readonly Method<Message, Message> Unary = Named("Unary");
+    public static readonly Method<Message, Message> Chat = Named("Chat");
 
     /// <summary>A guard: nothing is decided by it but that a test which hangs ends.</summary>
     public static readonly TimeSpan Guard = TimeSpan.FromSeconds(60);
@@ -24,8 +25,6 @@ public sealed class EchoServer : IAsyncDisposable
         more?.Invoke(Server);
     }
 
-    public static Marshaller<Message> Messages => Marshaller.Of(Message.Parser);
-
     public GrpcServer Server { get; }
 
     /// <summary>Chats and waits have begun, and were seen to end by their token.</summary>
@@ -37,6 +36,10 @@ public sealed class EchoServer : IAsyncDisposable
     public int Port => Server.EndPoint.Port;
 
     public static GrpcServerOptions Local => new() { Listen = new(IPAddress.Loopback, 0) };
+
+    /// <summary>A method of the service, or of another.</summary>
+    public static Method<Message, Message> Named(string name, string service = "slogger.test.v1.Echo") =>
+        new(MethodType.DuplexStreaming, service, name, Messages.Of(Message.Parser), Messages.Of(Message.Parser));
 
     public static async Task<EchoServer> StartAsync(GrpcServerOptions? options = null, Action<GrpcServer>? more = null)
     {
@@ -53,7 +56,7 @@ public sealed class EchoServer : IAsyncDisposable
     {
         Greet(call);
         if (request.Wait) { await UntilOverAsync(call.Cancellation); }
-        return request.FailWith == 0 ? request : throw new RpcException((StatusCode)request.FailWith, request.Text) { Trailers = new() { { "failed", "yes" } } };
+        return request.FailWith == 0 ? request : throw new Grpc.RpcException((StatusCode)request.FailWith, request.Text) { Trailers = new() { { "failed", "yes" } } };
     }
 
     private async Task ChatAsync(ServerCall<Message, Message> call)
@@ -62,10 +65,10 @@ public sealed class EchoServer : IAsyncDisposable
         Interlocked.Increment(ref Begun);
         try
         {
-            await call.FlushAsync();
+            await call.SendHeadersAsync();
             while (await call.ReadAsync() is { } request)
             {
-                if (request.FailWith != 0) { throw new RpcException((StatusCode)request.FailWith, request.Text); }
+                if (request.FailWith != 0) { throw new Grpc.RpcException((StatusCode)request.FailWith, request.Text); }
                 for (int i = 0; i < request.Replies; i++) { await call.WriteAsync(new() { Number = i, Payload = request.Payload }, flush: i == request.Replies - 1); }
                 if (request.Wait) { await UntilOverAsync(call.Cancellation); }
                 if (request.Replies == 0) { await call.WriteAsync(request); }
@@ -82,11 +85,11 @@ public sealed class EchoServer : IAsyncDisposable
     // What is asked for by metadata: they come back.
     private static void Greet(ServerCall<Message, Message> call)
     {
-        call.IsGzip = call.Metadata.Text("want-gzip") is not null;
-        foreach ((string key, string value) in call.Metadata)
+        if (call.Metadata.Get("want-gzip") is not null) { call.Headers.Add("grpc-internal-encoding-request", "gzip"); }
+        foreach (Metadata.Entry entry in call.Metadata)
         {
-            if (key.StartsWith("head-", StringComparison.Ordinal)) { call.Headers.Add(key, value); }
-            if (key.StartsWith("tail-", StringComparison.Ordinal)) { call.Trailers.Add(key, value); }
+            if (entry.Key.StartsWith("head-", StringComparison.Ordinal)) { call.Headers.Add(entry); }
+            if (entry.Key.StartsWith("tail-", StringComparison.Ordinal)) { call.Trailers.Add(entry); }
         }
     }
 

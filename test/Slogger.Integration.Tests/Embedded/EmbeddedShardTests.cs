@@ -339,7 +339,7 @@ public sealed class EmbeddedShardTests
         using var workspace = new Workspace();
         using var shard = new EmbeddedShard(workspace);
         await shard.StartAsync();
-        using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString());
+        using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString()!);
         IDatabase database = multiplexer.GetDatabase();
         await Task.WhenAll(Enumerable.Range(0, 500).Select(i => database.StringSetAsync($"key{i}", i, TimeSpan.FromMinutes(10))));
         Assert.Equal(Enumerable.Range(0, 500).Sum(), (await Task.WhenAll(Enumerable.Range(0, 500).Select(i => database.StringGetAsync($"key{i}")))).Sum(v => (int)v));

@@ -1,9 +1,7 @@
-// What docs/OPERATIONS.md tells clients of two sites, done: its configuration of HAProxy as it stands there, and a client library that is given both sites.
-using System.Globalization;
+// What docs/OPERATIONS.md tells clients of two sites, done: its configuration of HAProxy as it stands there.
 using System.Net;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
-using StackExchange.Redis;
 
 namespace Slogger.Integration.Tests.Sites;
 
@@ -55,37 +53,6 @@ public sealed class RecipeTests(ITestOutputHelper output)
         await LeadsToPrimaryAsync(through, "3", proxy);
         using RespClient primary = await sites.Primary.ConnectAsync(0);
         Assert.Equal("3", (await primary.DoAsync("GET", "through")).Text);
-    }
-
-    [Fact]
-    public async Task StackExchangeRedis_NamesBothSites_WritesFollowAFailover()
-    {
-        using var workspace = new Workspace();
-        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero);
-        await sites.StartAsync();
-        using ConnectionMultiplexer redis = await ConnectionMultiplexer.ConnectAsync(
-            string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{sites.Primary.Port(0)},127.0.0.1:{sites.Backup.Port(0)},abortConnect=false,connectRetry=5,configCheckSeconds=5"));
-        IDatabase database = redis.GetDatabase();
-        Assert.True(await database.StringSetAsync("through", "1"));
-        await sites.FollowingAsync();
-        Assert.Equal("1", (string?)await database.StringGetAsync("through", CommandFlags.PreferSlave));
-
-        await sites.Primary.KillAsync();
-        await sites.FailOverAsync();
-        await Eventually.AsyncTrue("a write comes to the new primary", Generous, async () =>
-        {
-            try
-            {
-                return await database.StringSetAsync("through", "2");
-            }
-            catch (Exception e) when (e is RedisException or TimeoutException)
-            {
-                output.WriteLine(e.Message);
-                return false;
-            }
-        });
-        using RespClient primary = await sites.Primary.ConnectAsync(0);
-        Assert.Equal("2", (await primary.DoAsync("GET", "through")).Text);
     }
 
     // Servers take turns: ten writes in a row that are taken show that the check has taken the backup out.
