@@ -46,7 +46,11 @@ public sealed unsafe partial class CommandConnection : IDisposable
     public long Id { get; }
 
     /// <summary>Whether it is to be closed when its replies are sent: after QUIT, or something that is no request.</summary>
-    public bool WantsClose { get; private set; }
+    public bool WantsClose
+    {
+        get => field || _isOverrun;
+        private set;
+    }
 
     /// <summary>Of a feed: what its last command was answered with, if that was an error. Then it was not done, or a part of it was, and nothing after it.</summary>
     public string? FeedError { get; private set; }
@@ -67,6 +71,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         ObjectDisposedException.ThrowIf(_isDisposed, this);
         byte* p = requests, end = requests + bytes;
         _replies = replies;
+        TakePushes(replies);
         int untilLook = 0;
         _mayPause = true;
         while (p < end && !WantsClose && !replies.IsFull)
@@ -100,6 +105,8 @@ public sealed unsafe partial class CommandConnection : IDisposable
         _isDisposed = true;
         EndTransaction();
         EndWatch();
+        EndSubscriptions();
+        DisposePushes();
         _engine.Forget(this);
         _worker.Dispose();
         NativeMemory.Free(_queued);
@@ -153,6 +160,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         if (!command.Takes(_count)) RejectArguments(command);
         else if (command.IsWrite && _engine.IsFollowing && !_isFeed) Reject(ReadOnly);
         else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
+        else if (_protocol == 2 && (command.Traits & CommandTraits.Subscriber) == 0 && IsSubscribed) RejectForSubscription(command);
         else if (_transaction is null || command.IsImmediate) RunOrFail(command);
         else Queue(command);
     }
@@ -300,6 +308,13 @@ public sealed unsafe partial class CommandConnection : IDisposable
     {
         if (command.NeedsMemory || (_transaction is not null && !command.IsImmediate)) return _engine.IsOutOfMemory;
         return command.IsWrite && _engine.Store.IsFull;
+    }
+
+    private void RejectForSubscription(Command command)
+    {
+        string why = $"Can't execute '{command.Name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+        if (command.Name == "exec") Abort(why);
+        else Reject($"ERR {why}");
     }
 
     private void RejectForMemory() => Reject(OutOfMemory);

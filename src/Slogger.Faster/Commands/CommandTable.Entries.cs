@@ -61,12 +61,33 @@ internal static partial class CommandTable
         new Command("watch", -2, "noscript loading stale fast allow_busy", 1, -1, 1, "fast transaction", static c => c.Watch()).With(CommandTraits.Immediate),
         new("unwatch", 1, "noscript loading stale fast allow_busy", 0, 0, 0, "fast transaction", static c => c.Unwatch()),
         new Command("discard", 1, "noscript loading stale fast allow_busy", 0, 0, 0, "fast transaction", static c => c.Discard()).With(CommandTraits.Immediate),
+        // Messages.
+        new Command("subscribe", -2, "pubsub noscript loading stale", 0, 0, 0, "pubsub slow", static c => c.Subscribe()).With(CommandTraits.Subscriber),
+        new Command("unsubscribe", -1, "pubsub noscript loading stale", 0, 0, 0, "pubsub slow", static c => c.Unsubscribe()).With(CommandTraits.Subscriber),
+        new Command("psubscribe", -2, "pubsub noscript loading stale", 0, 0, 0, "pubsub slow", static c => c.SubscribeToPatterns()).With(CommandTraits.Subscriber),
+        new Command("punsubscribe", -1, "pubsub noscript loading stale", 0, 0, 0, "pubsub slow", static c => c.UnsubscribeFromPatterns()).With(CommandTraits.Subscriber),
+        new Command("ssubscribe", -2, "pubsub noscript loading stale", 1, -1, 1, "pubsub slow", static c => c.SubscribeToShardChannels()).With(CommandTraits.Subscriber | CommandTraits.Channels),
+        new Command("sunsubscribe", -1, "pubsub noscript loading stale", 1, -1, 1, "pubsub slow", static c => c.UnsubscribeFromShardChannels()).With(CommandTraits.Subscriber | CommandTraits.Channels),
+        new("publish", 3, "pubsub loading stale fast", 0, 0, 0, "pubsub fast", static c => c.Publish()),
+        new Command("spublish", 3, "pubsub loading stale fast", 1, 1, 1, "pubsub fast", static c => c.PublishToShard()).With(CommandTraits.Channels),
+        new("pubsub", -2, "", 0, 0, 0, "slow", null)
+        {
+            Subcommands =
+            [
+                new("pubsub|channels", -2, "pubsub loading stale", 0, 0, 0, "pubsub slow", static c => c.ListChannels()),
+                new("pubsub|numsub", -2, "pubsub loading stale", 0, 0, 0, "pubsub slow", static c => c.CountSubscribers()),
+                new("pubsub|numpat", 2, "pubsub loading stale", 0, 0, 0, "pubsub slow", static c => c.CountPatterns()),
+                new("pubsub|shardchannels", -2, "pubsub loading stale", 0, 0, 0, "pubsub slow", static c => c.ListShardChannels()),
+                new("pubsub|shardnumsub", -2, "pubsub loading stale", 0, 0, 0, "pubsub slow", static c => c.CountShardSubscribers()),
+                new("pubsub|help", 2, "loading stale", 0, 0, 0, "slow", static c => c.Help()),
+            ],
+        },
         // Connections.
-        new("ping", -1, "fast", 0, 0, 0, "fast connection", static c => c.Ping()),
+        new Command("ping", -1, "fast", 0, 0, 0, "fast connection", static c => c.Ping()).With(CommandTraits.Subscriber),
         new("echo", 2, "loading stale fast", 0, 0, 0, "fast connection", static c => c.Echo()),
         new("auth", -2, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Authenticate()),
-        new Command("quit", -1, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Quit()).With(CommandTraits.Immediate),
-        new Command("reset", 1, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Reset()).With(CommandTraits.Immediate),
+        new Command("quit", -1, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Quit()).With(CommandTraits.Immediate | CommandTraits.Subscriber),
+        new Command("reset", 1, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Reset()).With(CommandTraits.Immediate | CommandTraits.Subscriber),
         new("hello", -1, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, "fast connection", static c => c.Hello()),
         new("select", 2, "loading stale fast", 0, 0, 0, "fast connection", static c => c.Select()),
         new("client", -2, "", 0, 0, 0, "slow", null)
