@@ -72,6 +72,7 @@ public sealed unsafe partial class CommandConnection
 
     private string UnknownCommand()
     {
+        if (MissingCommands.ErrorFor(ArgumentAt(0)) is { } why) return why;
         var arguments = new StringBuilder();
         for (int i = 1; i < _count && arguments.Length < 128; i++)
         {

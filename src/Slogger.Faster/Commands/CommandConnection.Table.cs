@@ -5,6 +5,9 @@ namespace Slogger.Faster.Commands;
 
 public sealed unsafe partial class CommandConnection
 {
+    /// <summary>Whether there is a command of that name.</summary>
+    public static bool IsKnown(ReadOnlySpan<byte> name) => CommandTable.Find(name) is not null;
+
     internal void CountCommands() => Integer(CommandTable.Entries.Length);
 
     internal void ListCommands()

@@ -151,7 +151,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         if (command.Subcommands.Length > 0 && _count > 1) (command, _hash) = (CommandTable.Find(command, ArgumentAt(1)), 0);
         if (command is null)
         {
-            Reject($"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
+            Reject(MissingCommands.ErrorFor(Text(ArgumentAt(0)), ArgumentAt(1)) ?? $"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
             return;
         }
 
@@ -224,16 +224,29 @@ public sealed unsafe partial class CommandConnection : IDisposable
     private int AddStripes(Command command, int stripes)
     {
         int last = command.LastKeyOf(_count);
-        for (int i = command.FirstKey; i <= last && i > 0; i += command.KeyStep) stripes = AddStripe(_worker.StripeOf(ArgumentAt(i)), stripes);
+        for (int i = command.FirstKey; i <= last && i > 0; i += command.KeyStep)
+        {
+            // Once all are among them, of further keys nothing more is to be learned.
+            if (stripes == _stripes.Length && (stripes = MakeRoom(stripes)) == _engine.Store.Stripes.Count) break;
+            stripes = AddStripe(_worker.StripeOf(ArgumentAt(i)), stripes);
+        }
+
         return stripes;
     }
 
     private int AddStripe(int stripe, int stripes)
     {
-        // Half of them or more may be the same: they are sorted and counted once before there is more room.
-        if (stripes == _stripes.Length && (stripes = Distinct(stripes)) > _stripes.Length / 2) Array.Resize(ref _stripes, stripes * 4);
+        if (stripes == _stripes.Length) stripes = MakeRoom(stripes);
         _stripes[stripes] = stripe;
         return stripes + 1;
+    }
+
+    // Half of them or more may be the same: they are sorted and counted once before there is more room.
+    private int MakeRoom(int stripes)
+    {
+        int distinct = Distinct(stripes);
+        if (distinct > _stripes.Length / 2) Array.Resize(ref _stripes, _stripes.Length * 4);
+        return distinct;
     }
 
     private int Distinct(int stripes)
