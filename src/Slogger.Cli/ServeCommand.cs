@@ -7,6 +7,9 @@ namespace Slogger.Cli;
 /// <summary>Runs a proxy.</summary>
 internal static class ServeCommand
 {
+    private const string EmbeddedText = "the embedded store serves strings, counters, bits, keys with expiry, transactions and published messages (docs/PROTOCOL.md, \"The embedded store\"); "
+        + "for lists, sets, hashes and all else start with --redis-server redis-server";
+
     public static Task<CommandResult> RunAsync(OptionLayer texts, AppHost host) =>
         RunAsync(ServeOptionsReader.ReadServe(texts, OptionLayer.FromEnvironment(host.Environment)), host.Serve, "serves", host);
 
@@ -42,6 +45,7 @@ internal static class ServeCommand
             using StopSignals signals = new(log, host.HandlesSignals);
             string store = options.Redis is { } redis ? $"redis {redis}" : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
             log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
+            if (options.Redis is null && options.RedisServerPath is null) { log.Info(EmbeddedText); }
             ProxyExit exit = await run(options, log, signals.Token).ConfigureAwait(false);
             if (exit.IsDone)
             {

@@ -21,14 +21,25 @@ public static class OwnSpelling
 
     /// <summary>Respells the request at <paramref name="p"/>, in place, to upper case.</summary>
     /// <param name="p">A request that <see cref="CommandScanner"/> has stopped at: its name has come, and is spelled so.</param>
-    public static unsafe void Undo(byte* p)
+    public static unsafe void Undo(byte* p) => *NameIn(p) -= 'a' - 'A';
+
+    /// <summary>The name of such a request.</summary>
+    public static unsafe ReadOnlySpan<byte> NameAt(byte* p)
     {
-        // "*2\r\n$4\r\npING\r\n": as the scanner sees it, a line ends with a carriage return and whatever byte follows.
+        byte* name = NameIn(p);
+        int length = 0;
+        while (name[length] != (byte)'\r') { length++; }
+        return new(name, length);
+    }
+
+    // "*2\r\n$4\r\npING\r\n": as the scanner sees it, a line ends with a carriage return and whatever byte follows.
+    private static unsafe byte* NameIn(byte* p)
+    {
         for (int lines = 0; lines < 2; lines++)
         {
             while (*p != (byte)'\r') { p++; }
             p += 2;
         }
-        *p -= 'a' - 'A';
+        return p;
     }
 }

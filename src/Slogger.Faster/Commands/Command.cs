@@ -18,6 +18,12 @@ internal enum CommandTraits
 
     /// <summary>Only for the store's owner; others do not know it.</summary>
     Owner = 8,
+
+    /// <summary>Also for a connection of RESP2 that is subscribed.</summary>
+    Subscriber = 16,
+
+    /// <summary>What COMMAND calls its keys are channels: only clusters look at them.</summary>
+    Channels = 32,
 }
 
 /// <summary>Which locks a command needs.</summary>
@@ -64,7 +70,10 @@ internal sealed record Command(string Name, int Arity, string Flags, int FirstKe
     /// <summary>Where the last key is among so many arguments.</summary>
     public int LastKeyOf(int arguments) => LastKey < 0 ? arguments + LastKey : LastKey;
 
-    public Command With(CommandTraits traits) => this with { Traits = traits, Locks = (traits & CommandTraits.Alone) != 0 ? CommandLocks.All : (traits & CommandTraits.Whole) != 0 ? CommandLocks.Whole : Locks };
+    public Command With(CommandTraits traits) => this with { Traits = traits, Locks = LocksWith(traits) };
+
+    private CommandLocks LocksWith(CommandTraits traits) => (traits & CommandTraits.Alone) != 0 ? CommandLocks.All : (traits & CommandTraits.Whole) != 0 ? CommandLocks.Whole
+        : (traits & CommandTraits.Channels) != 0 ? CommandLocks.None : Locks;
 
     private static bool Has(string flags, string flag) => flags.Split(' ').Contains(flag);
 }

@@ -25,7 +25,7 @@ public sealed unsafe partial class CommandConnection
     // Takes apart the next requests, as long as they are of the usual kind. Returns how many; 0: the next one is for Read.
     private int LookAhead(byte* p, byte* end)
     {
-        if (_wanted > 0 || _skippedBytes > 0 || _skippedArguments > 0) return 0;
+        if (_wanted > 0 || _partCount > 0 || _skippedBytes > 0 || _skippedArguments > 0) return 0;
         int found = 0, used = 0;
         for (; found < AheadMax; found++)
         {

@@ -210,10 +210,12 @@ public sealed unsafe partial class CommandConnection
         else Ok();
     }
 
-    // As C's strtoul reads it.
+    // As C's strtoul reads it: up to a zero byte.
     private static bool TryCursor(ReadOnlySpan<byte> text, out ulong cursor)
     {
         cursor = 0;
+        int zero = text.IndexOf((byte)0);
+        if (zero >= 0) text = text[..zero];
         bool isNegative = text is [(byte)'-', ..];
         ReadOnlySpan<byte> digits = text is [(byte)'-' or (byte)'+', ..] ? text[1..] : text;
         if (digits.IsEmpty) return text.IsEmpty;

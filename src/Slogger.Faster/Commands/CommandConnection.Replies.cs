@@ -72,6 +72,7 @@ public sealed unsafe partial class CommandConnection
 
     private string UnknownCommand()
     {
+        if (MissingCommands.ErrorFor(ArgumentAt(0)) is { } why) return why;
         var arguments = new StringBuilder();
         for (int i = 1; i < _count && arguments.Length < 128; i++)
         {
@@ -81,6 +82,8 @@ public sealed unsafe partial class CommandConnection
 
         return $"ERR unknown command '{Text(ArgumentAt(0), 128)}', with args beginning with: {arguments}".Replace('\r', ' ').Replace('\n', ' ');
     }
+
+    private string BadSubcommandUse() => $"ERR unknown subcommand or wrong number of arguments for '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.";
 
     // As C prints it: up to a zero byte.
     private static string Text(ReadOnlySpan<byte> bytes, int max = int.MaxValue)

@@ -9,11 +9,16 @@ public sealed unsafe partial class CommandConnection
     private const int BulkBytesMax = 512 << 20;
     private const long RequestBytesMax = 64 << 20;
     private const int ArgumentsKept = 1024;
+    private long _partBytes;            // of a request that has not come whole: so many were taken apart, into so many arguments
+    private int _partCount;
     private long _wanted;               // so many bytes there must be before it makes sense to look again
     private long _skippedArguments;     // of a request that is too large: still to come, besides the present one
     private long _skippedBytes;         // of the present one, its line end included
     private byte* _line;
     private int _lineBytes;
+
+    /// <summary>Arguments that were taken apart, those of usual requests aside.</summary>
+    internal long ArgumentsRead { get; private set; }
 
     // Reads the request at a place into the arguments; none: it has no reply, or has been answered. Returns where it ends; null: it is not whole.
     private byte* Read(byte* p, byte* end)
@@ -25,6 +30,7 @@ public sealed unsafe partial class CommandConnection
         return *p == (byte)'*' ? ReadArray(p, end) : ReadLine(p, end);
     }
 
+    // What has been taken apart of a request stays so while the rest of it comes: a million arguments come in hundreds of pieces.
     private byte* ReadArray(byte* start, byte* end)
     {
         byte* p = start + 1;
@@ -35,8 +41,11 @@ public sealed unsafe partial class CommandConnection
             return arguments is CommandScanner.Invalid or CommandScanner.TooLong or > 0 ? Malformed(start, end) : p;
         }
 
-        int count = 0;
-        for (; count < arguments; count++)
+        int count = _partCount;
+        if (count > 0) p = start + _partBytes;
+        (_partCount, _partBytes) = (0, 0);
+        byte* whole = p;
+        for (; count < arguments; count++, whole = p)
         {
             if (p >= end) return Incomplete();
             if (*p != (byte)'$')
@@ -60,15 +69,22 @@ public sealed unsafe partial class CommandConnection
                 return Incomplete();
             }
 
-            Own(count + 1)[count] = new() { At = p, Length = (int)length };
+            // Where they are is known when they have all come: until then the bytes may be moved.
+            ArgumentsRead++;
+            Own(count + 1)[count] = new() { At = (byte*)(p - start), Length = (int)length };
             p += length + 2;
         }
 
+        for (int i = 0; i < count; i++) _own[i].At += (nint)start;
         if (_own.Length > ArgumentsKept && count <= ArgumentsKept) _arguments = _own = _own[..ArgumentsKept];
         _count = count;
         return p;
 
-        byte* Incomplete() => null;
+        byte* Incomplete()
+        {
+            if (count > 0) (_partCount, _partBytes) = (count, whole - start);
+            return null;
+        }
     }
 
     // A line of words, for people.
@@ -125,6 +141,7 @@ public sealed unsafe partial class CommandConnection
 
     private byte* Fail(string error, byte* end)
     {
+        _partCount = 0;
         (_skippedArguments, _skippedBytes) = (0, 0);
         Error(error);
         WantsClose = true;

@@ -17,8 +17,17 @@ public sealed unsafe partial class CommandConnection
     internal void Ping()
     {
         if (_count > 2) Error("ERR wrong number of arguments for 'ping' command");
+        else if (IsSubscribed && !IsResp3) PongAsMessage();
         else if (_count == 2) Bulk(ArgumentAt(1));
         else _replies.Raw("+PONG\r\n"u8);
+    }
+
+    // Clients that are subscribed read nothing but messages.
+    private void PongAsMessage()
+    {
+        BeginArray(2);
+        Bulk("pong");
+        Bulk(_count == 2 ? ArgumentAt(1) : default);
     }
 
     internal void Echo() => Bulk(ArgumentAt(1));
@@ -33,6 +42,9 @@ public sealed unsafe partial class CommandConnection
     {
         EndTransaction();
         EndWatch();
+        EndSubscriptions();
+        // What was published before comes before.
+        TakePushes(_replies);
         (_protocol, _name, _replyMode) = (2, "", ReplyMode.On);
         Status("RESET");
     }
@@ -78,7 +90,7 @@ public sealed unsafe partial class CommandConnection
             }
         }
 
-        if (protocol != 0) _protocol = (int)protocol;
+        if (protocol != 0) SetProtocol((int)protocol);
         BeginMap(7);
         Field("server", "redis");
         Field("version", RedisVersion);
@@ -115,7 +127,7 @@ public sealed unsafe partial class CommandConnection
     internal void ClientList()
     {
         HashSet<long>? ids = null;
-        bool normal = true;
+        bool? isSubscribed = null;
         if (_count == 4 && IsArgument(2, "type"u8))
         {
             if (!IsClientType(3))
@@ -124,7 +136,13 @@ public sealed unsafe partial class CommandConnection
                 return;
             }
 
-            normal = IsArgument(3, "normal"u8);
+            if (!IsArgument(3, "normal"u8) && !IsArgument(3, "pubsub"u8))
+            {
+                Verbatim("");
+                return;
+            }
+
+            isSubscribed = IsArgument(3, "pubsub"u8);
         }
         else if (_count > 3 && IsArgument(2, "id"u8))
         {
@@ -141,7 +159,7 @@ public sealed unsafe partial class CommandConnection
             return;
         }
 
-        Verbatim(normal ? string.Concat(_engine.Connections().Where(c => ids is null || ids.Contains(c.Id)).Select(c => c.Describe(_now))) : "");
+        Verbatim(string.Concat(_engine.Connections().Where(c => (isSubscribed is null || c.IsSubscribed == isSubscribed) && (ids is null || ids.Contains(c.Id))).Select(c => c.Describe(_now))));
     }
 
     // Nobody can be killed here: whose connections these are is for who holds their sockets.
@@ -210,6 +228,7 @@ public sealed unsafe partial class CommandConnection
         if (skips) _replyMode = ReplyMode.Skip;
         Execute(command);
         if (_replyMode != ReplyMode.On) _replies.Return(mark);
+        TakePushes(_replies);
         if (skips && _replyMode == ReplyMode.Skip) _replyMode = ReplyMode.On;
     }
 
@@ -244,7 +263,7 @@ public sealed unsafe partial class CommandConnection
 
     // As CLIENT LIST has it. What is of a socket is not known here.
     private string Describe(long now) => string.Create(CultureInfo.InvariantCulture,
-        $"id={Id} addr= laddr= fd=-1 name={_name} age={Math.Max(0, now - ConnectedMs) / 1000} idle=0 flags={(_transaction is null ? "N" : "x")} db=0 sub=0 psub=0 ssub=0 multi={_transaction?.Commands.Count ?? -1} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem={_queuedBytes} rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={_command?.Name ?? "NULL"} user={DefaultUser} redir=-1 resp={_protocol}\n");
+        $"id={Id} addr= laddr= fd=-1 name={_name} age={Math.Max(0, now - ConnectedMs) / 1000} idle=0 flags={(IsSubscribed ? "P" : "")}{(_transaction is not null ? "x" : IsSubscribed ? "" : "N")} db=0 sub={SubscriptionCount(SubscriptionKind.Channel)} psub={SubscriptionCount(SubscriptionKind.Pattern)} ssub={SubscriptionCount(SubscriptionKind.ShardChannel)} multi={_transaction?.Commands.Count ?? -1} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem={_queuedBytes} rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd={_command?.Name ?? "NULL"} user={DefaultUser} redir=-1 resp={_protocol}\n");
 
     private void Field(string name, string value)
     {

@@ -5,6 +5,9 @@ namespace Slogger.Faster.Commands;
 
 public sealed unsafe partial class CommandConnection
 {
+    /// <summary>Whether there is a command of that name.</summary>
+    public static bool IsKnown(ReadOnlySpan<byte> name) => CommandTable.Find(name) is not null;
+
     internal void CountCommands() => Integer(CommandTable.Entries.Length);
 
     internal void ListCommands()
@@ -56,6 +59,16 @@ public sealed unsafe partial class CommandConnection
         foreach (Command command in commands) Bulk(command.Name);
     }
 
+    /// <summary>HELP of a command that has subcommands: those that there are here.</summary>
+    internal void Help()
+    {
+        string name = _command.Name[.._command.Name.IndexOf('|', StringComparison.Ordinal)];
+        Command[] subcommands = CommandTable.Entries.Single(c => c.Name == name).Subcommands;
+        BeginArray(subcommands.Length + 1);
+        Status($"{name.ToUpperInvariant()} <subcommand> [<arg> [value] [opt] ...]. Subcommands of the embedded store are:");
+        foreach (Command subcommand in subcommands) Status(subcommand.Name[(name.Length + 1)..].ToUpperInvariant());
+    }
+
     // Redis's documents are Redis's.
     internal void DocumentCommands() => BeginMap(0);
 
@@ -68,7 +81,7 @@ public sealed unsafe partial class CommandConnection
         {
             Error("ERR Invalid command specified");
         }
-        else if (command.FirstKey == 0)
+        else if (command.FirstKey == 0 || (command.Traits & CommandTraits.Channels) != 0)
         {
             Error("ERR The command has no key arguments");
         }

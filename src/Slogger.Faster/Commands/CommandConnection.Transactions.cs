@@ -170,11 +170,22 @@ public sealed unsafe partial class CommandConnection
             return;
         }
 
-        BeginArray(transaction.Commands.Count);
-        for (int i = 0; i < transaction.Commands.Count; i++)
+        _isInExec = true;
+        try
         {
-            _command = Take(transaction, i);
-            _command.Execute!(this);
+            if (!IsQuiet) BeginArray(transaction.Commands.Count);
+            for (int i = 0; i < transaction.Commands.Count; i++)
+            {
+                nint mark = _replies.Mark;
+                _command = Take(transaction, i);
+                _command.Execute!(this);
+                // CLIENT REPLY was among them.
+                if (IsQuiet) _replies.Return(mark);
+            }
+        }
+        finally
+        {
+            _isInExec = false;
         }
     }
 

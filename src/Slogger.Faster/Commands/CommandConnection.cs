@@ -46,7 +46,11 @@ public sealed unsafe partial class CommandConnection : IDisposable
     public long Id { get; }
 
     /// <summary>Whether it is to be closed when its replies are sent: after QUIT, or something that is no request.</summary>
-    public bool WantsClose { get; private set; }
+    public bool WantsClose
+    {
+        get => field || _isOverrun;
+        private set;
+    }
 
     /// <summary>Of a feed: what its last command was answered with, if that was an error. Then it was not done, or a part of it was, and nothing after it.</summary>
     public string? FeedError { get; private set; }
@@ -67,6 +71,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         ObjectDisposedException.ThrowIf(_isDisposed, this);
         byte* p = requests, end = requests + bytes;
         _replies = replies;
+        TakePushes(replies);
         int untilLook = 0;
         _mayPause = true;
         while (p < end && !WantsClose && !replies.IsFull)
@@ -100,6 +105,8 @@ public sealed unsafe partial class CommandConnection : IDisposable
         _isDisposed = true;
         EndTransaction();
         EndWatch();
+        EndSubscriptions();
+        DisposePushes();
         _engine.Forget(this);
         _worker.Dispose();
         NativeMemory.Free(_queued);
@@ -144,7 +151,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         if (command.Subcommands.Length > 0 && _count > 1) (command, _hash) = (CommandTable.Find(command, ArgumentAt(1)), 0);
         if (command is null)
         {
-            Reject($"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
+            Reject(MissingCommands.ErrorFor(Text(ArgumentAt(0)), ArgumentAt(1)) ?? $"ERR unknown subcommand '{Text(ArgumentAt(1), 128)}'. Try {Text(ArgumentAt(0)).ToUpperInvariant()} HELP.");
             return;
         }
 
@@ -153,6 +160,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         if (!command.Takes(_count)) RejectArguments(command);
         else if (command.IsWrite && _engine.IsFollowing && !_isFeed) Reject(ReadOnly);
         else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
+        else if (_protocol == 2 && (command.Traits & CommandTraits.Subscriber) == 0 && IsSubscribed) RejectForSubscription(command);
         else if (_transaction is null || command.IsImmediate) RunOrFail(command);
         else Queue(command);
     }
@@ -216,16 +224,29 @@ public sealed unsafe partial class CommandConnection : IDisposable
     private int AddStripes(Command command, int stripes)
     {
         int last = command.LastKeyOf(_count);
-        for (int i = command.FirstKey; i <= last && i > 0; i += command.KeyStep) stripes = AddStripe(_worker.StripeOf(ArgumentAt(i)), stripes);
+        for (int i = command.FirstKey; i <= last && i > 0; i += command.KeyStep)
+        {
+            // Once all are among them, of further keys nothing more is to be learned.
+            if (stripes == _stripes.Length && (stripes = MakeRoom(stripes)) == _engine.Store.Stripes.Count) break;
+            stripes = AddStripe(_worker.StripeOf(ArgumentAt(i)), stripes);
+        }
+
         return stripes;
     }
 
     private int AddStripe(int stripe, int stripes)
     {
-        // Half of them or more may be the same: they are sorted and counted once before there is more room.
-        if (stripes == _stripes.Length && (stripes = Distinct(stripes)) > _stripes.Length / 2) Array.Resize(ref _stripes, stripes * 4);
+        if (stripes == _stripes.Length) stripes = MakeRoom(stripes);
         _stripes[stripes] = stripe;
         return stripes + 1;
+    }
+
+    // Half of them or more may be the same: they are sorted and counted once before there is more room.
+    private int MakeRoom(int stripes)
+    {
+        int distinct = Distinct(stripes);
+        if (distinct > _stripes.Length / 2) Array.Resize(ref _stripes, _stripes.Length * 4);
+        return distinct;
     }
 
     private int Distinct(int stripes)
@@ -300,6 +321,13 @@ public sealed unsafe partial class CommandConnection : IDisposable
     {
         if (command.NeedsMemory || (_transaction is not null && !command.IsImmediate)) return _engine.IsOutOfMemory;
         return command.IsWrite && _engine.Store.IsFull;
+    }
+
+    private void RejectForSubscription(Command command)
+    {
+        string why = $"Can't execute '{command.Name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context";
+        if (command.Name == "exec") Abort(why);
+        else Reject($"ERR {why}");
     }
 
     private void RejectForMemory() => Reject(OutOfMemory);

@@ -57,6 +57,9 @@ public sealed class CommandEngine : IDisposable
         set => _isFollowing = value;
     }
 
+    /// <summary>Called with channel and message of each PUBLISH of a client, on its connection's thread.</summary>
+    public PublishedMessage? OnPublished { get; set; }
+
     /// <summary>How many keys there are; expired ones count until they are swept.</summary>
     public long KeyCount => Keys.Count;
 
@@ -69,6 +72,8 @@ public sealed class CommandEngine : IDisposable
     internal KeyDirectory Keys { get; }
 
     internal WatchedKeys Watched { get; }
+
+    internal PubSub PubSub { get; } = new();
 
     internal long StartedMs { get; }
 
@@ -91,6 +96,10 @@ public sealed class CommandEngine : IDisposable
             return connection;
         }
     }
+
+    /// <summary>Publishes to the subscribers of this store, and to nobody else. Any thread.</summary>
+    /// <returns>How many times the message was given to a subscriber.</returns>
+    public int PublishHere(ReadOnlySpan<byte> channel, ReadOnlySpan<byte> message) => PubSub.Publish(channel, message);
 
     /// <summary>A way to the records for a caller in this process. Dispose of it when it is not needed any more.</summary>
     public LocalConnection ConnectLocal() => new(this);
@@ -223,6 +232,11 @@ public sealed class CommandEngine : IDisposable
         return counts;
     }
 }
+
+/// <summary>A message that was published.</summary>
+/// <param name="channel">Its channel.</param>
+/// <param name="message">What it says.</param>
+public delegate void PublishedMessage(ReadOnlySpan<byte> channel, ReadOnlySpan<byte> message);
 
 /// <summary>What INFO counts. Each connection counts for itself.</summary>
 internal struct CommandCounts

@@ -45,7 +45,8 @@ internal static class InfoText
             "stats" =>
             [
                 ("total_connections_received", Text(counts.Connections)), ("total_commands_processed", Text(counts.Commands)), ("total_net_input_bytes", Text(counts.InputBytes)),
-                ("expired_keys", Text(engine.Expired)), ("evicted_keys", "0"), ("keyspace_hits", Text(counts.Hits)), ("keyspace_misses", Text(counts.Misses)), ("total_error_replies", Text(counts.Errors)),
+                ("expired_keys", Text(engine.Expired)), ("evicted_keys", "0"), ("keyspace_hits", Text(counts.Hits)), ("keyspace_misses", Text(counts.Misses)),
+                ("pubsub_channels", Text(engine.PubSub.ChannelCount)), ("pubsub_patterns", Text(engine.PubSub.PatternCount)), ("total_error_replies", Text(counts.Errors)),
             ],
             "replication" => [("role", engine.IsFollowing ? "slave" : "master"), ("connected_slaves", "0"), ("master_replid", engine.Options.RunId), ("master_repl_offset", "0")],
             "cpu" => [("used_cpu_user", Seconds(Environment.CpuUsage.UserTime)), ("used_cpu_sys", Seconds(Environment.CpuUsage.PrivilegedTime))],

@@ -6,14 +6,14 @@ using Slogger.Proxy.Transports;
 namespace Slogger.Proxy.Embedded;
 
 /// <summary>A connection to the embedded store.</summary>
-/// <param name="events">Where it says that something can be done with it.</param>
-/// <param name="connection">What executes its requests; disposed of with it.</param>
-/// <param name="hasEnded">Whether nothing is to be executed any more; null: never.</param>
-internal sealed unsafe class EmbeddedChannel(LocalEvents events, CommandConnection connection, Func<bool>? hasEnded = null) : LocalChannel(events)
+internal sealed unsafe class EmbeddedChannel : LocalChannel
 {
     // As long as a request may be at Redis, by its client-query-buffer-limit. No value is as long.
     private const nint RequestBytesMax = 1 << 30;
     private const int RestKeptBytes = 64 << 10;
+
+    private readonly CommandConnection _connection;
+    private readonly Func<bool>? _hasEnded;
 
     // Those that are written, and those that are being read.
     private ReplyBuffer _replies = new();
@@ -25,17 +25,29 @@ internal sealed unsafe class EmbeddedChannel(LocalEvents events, CommandConnecti
     private bool _inputEnded;
     private bool _isTooLong;
 
-    public override bool HasEnded => (connection.WantsClose || _inputEnded || _isTooLong) && !_isTaken && _replies.Count == 0 && _taken.Count == 0;
+    /// <summary>Makes a channel.</summary>
+    /// <param name="events">Where it says that something can be done with it.</param>
+    /// <param name="connection">What executes its requests; disposed of with it.</param>
+    /// <param name="hasEnded">Whether nothing is to be executed any more; null: never.</param>
+    public EmbeddedChannel(LocalEvents events, CommandConnection connection, Func<bool>? hasEnded = null)
+        : base(events)
+    {
+        (_connection, _hasEnded) = (connection, hasEnded);
+        // All who publish are on the loop's thread.
+        connection.OnPush = Announce;
+    }
 
-    protected override bool IsReadable => (!_isTaken && (_replies.Count > 0 || _taken.Count > 0)) || HasEnded;
+    public override bool HasEnded => (_connection.WantsClose || _inputEnded || _isTooLong) && !_isTaken && _replies.Count == 0 && _taken.Count == 0 && !_connection.HasPushes;
+
+    protected override bool IsReadable => (!_isTaken && (_replies.Count > 0 || _taken.Count > 0 || _connection.HasPushes)) || HasEnded;
 
     protected override bool IsWritable => !_replies.IsFull && !IsOver;
 
-    private bool IsOver => hasEnded?.Invoke() ?? false;
+    private bool IsOver => _hasEnded?.Invoke() ?? false;
 
     public override int Send(byte* buffer, int countBytes)
     {
-        if (IsClosed || connection.WantsClose || _inputEnded || _isTooLong) { return Broken; }
+        if (IsClosed || _connection.WantsClose || _inputEnded || _isTooLong) { return Broken; }
         if (_replies.IsFull || IsOver) { return WouldBlock; }
         int taken = countBytes;
         if (_rest.Count > 0)
@@ -45,9 +57,9 @@ internal sealed unsafe class EmbeddedChannel(LocalEvents events, CommandConnecti
         }
         else
         {
-            nint done = connection.Execute(buffer, countBytes, _replies);
+            nint done = _connection.Execute(buffer, countBytes, _replies);
             if (_replies.IsFull) { taken = (int)done; }
-            else if (done < countBytes && !connection.WantsClose) { _rest.Append(buffer + done, countBytes - done); }
+            else if (done < countBytes && !_connection.WantsClose) { _rest.Append(buffer + done, countBytes - done); }
         }
         _isTooLong = _rest.Count > RequestBytesMax;
         Announce();
@@ -60,6 +72,7 @@ internal sealed unsafe class EmbeddedChannel(LocalEvents events, CommandConnecti
         if (_isTaken || IsClosed) { return false; }
         if (_taken.Count == 0)
         {
+            _connection.TakePushes(_replies);
             if (_replies.Count == 0) { return false; }
             bool wasFull = _replies.IsFull;
             (_taken, _replies) = (_replies, _taken);
@@ -88,14 +101,14 @@ internal sealed unsafe class EmbeddedChannel(LocalEvents events, CommandConnecti
     {
         if (IsClosed) { return; }
         IsClosed = true;
-        connection.Dispose();
+        _connection.Dispose();
         if (!_isTaken) { Free(); }
     }
 
     private void ExecuteRest()
     {
-        if (connection.WantsClose || IsOver) { return; }
-        _rest.Consume(connection.Execute(_rest.Head, _rest.Count, _replies));
+        if (_connection.WantsClose || IsOver) { return; }
+        _rest.Consume(_connection.Execute(_rest.Head, _rest.Count, _replies));
         if (_rest.Count == 0) { _rest.Clear(RestKeptBytes); }
     }
 

@@ -1,5 +1,8 @@
 // Requests that must not reach a connection which others share, although Redis has an answer for them.
 using System.Text;
+using Slogger.Faster.Commands;
+using Slogger.Proxy.Embedded;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.FrontEnd;
 
@@ -19,6 +22,9 @@ internal sealed unsafe partial class Client
         CloseWhenSent();
         return false;
     }
+
+    // The embedded store has neither MONITOR nor a slow log that anybody could hide in, and its errors repeat names as they are spelled.
+    private unsafe bool IsToBeRespelled(byte* p) => _loop.Store is not EmbeddedConnector || CommandConnection.IsKnown(OwnSpelling.NameAt(p));
 
     // Queued in a transaction, CLIENT REPLY OFF would silence Redis in the middle of the reply to EXEC, and the proxy with
     // it. Redis is asked to reply ON instead: the transaction is answered whole, and so is what follows.
@@ -40,6 +46,7 @@ internal sealed unsafe partial class Client
     // Redis's words for a command that it does not know, for one that it must not be asked about.
     private string UnknownCommandError()
     {
+        if (_loop.Store is EmbeddedConnector && MissingCommands.ErrorFor(Argument(0)) is { } why) { return why; }
         var text = new StringBuilder("ERR unknown command '");
         AppendShort(text, Argument(0), ErrorArgumentsBytes);
         text.Append("', with args beginning with: ");

@@ -22,8 +22,12 @@ internal sealed unsafe partial class Client
         byte* p = _input.Head;
         if (kind == CommandKind.OwnSpelled)
         {
-            OwnSpelling.Undo(p);
-            return true;
+            if (IsToBeRespelled(p))
+            {
+                OwnSpelling.Undo(p);
+                return true;
+            }
+            kind = CommandKind.Impossible;
         }
         long length = CommandScanner.ReadArguments(p, _input.Tail, _loop.Arguments);
         if (length == 0)
@@ -74,7 +78,7 @@ internal sealed unsafe partial class Client
             {
                 return Forward(needsDedicated: true, ReplyKind.QueuedPause, barrier: true);
             }
-            if (kind == CommandKind.Client && ArgumentIs(1, "REPLY"u8)) { return QueueReplyMode(); }
+            if (kind == CommandKind.Client && ArgumentIs(1, "REPLY"u8) && ReplyModeOf() is not null) { return QueueReplyMode(); }
             return Forward(needsDedicated: true, ReplyKind.Plain);
         }
         switch (kind)
@@ -324,7 +328,7 @@ internal sealed unsafe partial class Client
         }
         if (ArgumentIs(1, "REPLY"u8) && ArgumentCount == 3)
         {
-            ReplyMode? mode = ArgumentIs(2, "ON"u8) ? ReplyMode.On : ArgumentIs(2, "OFF"u8) ? ReplyMode.Off : ArgumentIs(2, "SKIP"u8) ? ReplyMode.SkipNext : null;
+            ReplyMode? mode = ReplyModeOf();
             if (mode is not null)
             {
                 // Redis is asked only whether it would be allowed: it must go on replying to the proxy.
@@ -355,6 +359,10 @@ internal sealed unsafe partial class Client
             || ArgumentIs(1, "CACHING"u8);
         return Forward(needsDedicated: true, ReplyKind.Plain, pin: identity ? Pins.Identity : Pins.None);
     }
+
+    // What CLIENT REPLY asks for, if that is something.
+    private ReplyMode? ReplyModeOf() => ArgumentCount != 3 ? null
+        : ArgumentIs(2, "ON"u8) ? ReplyMode.On : ArgumentIs(2, "OFF"u8) ? ReplyMode.Off : ArgumentIs(2, "SKIP"u8) ? ReplyMode.SkipNext : null;
 
     // Redis does not answer one that monitors already.
     private bool HandleMonitor()

@@ -91,7 +91,7 @@ internal sealed unsafe partial class Upstream
                 Close(e.Message);
             }
             local.GiveBack(read);
-            if (IsClosed || read < end || Exclusive is { IsOutputFull: true }) { return; }
+            if (IsClosed || read < end || IsClientFull) { return; }
         }
         if (local.HasEnded) { Close("the store ended the connection"); }
     }

@@ -360,7 +360,10 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
     }
 
-    private bool WantsRead => !_isReadingHeld && (Exclusive is null || !Exclusive.IsOutputFull);
+    private bool WantsRead => !_isReadingHeld && !IsClientFull;
+
+    // What is published to a subscriber of the embedded store comes whether it is read or not: it waits at the client, whose bounds end it.
+    private bool IsClientFull => Exclusive is { IsOutputFull: true } && !(IsSubscribed && Channel is LocalChannel);
 
     private bool _isReadingHeld;
 

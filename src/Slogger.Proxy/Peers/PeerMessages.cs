@@ -1,4 +1,5 @@
-// PUBLISH among several shards: what is published at one reaches the subscribers of all, as in Redis Cluster. The source is the
+// PUBLISH among several shards: what is published at one reaches the subscribers of all, as in Redis Cluster. An embedded store says itself
+// what its clients publish, and publishes what others send to its own subscribers only (FasterShard). Of a Redis the source is the
 // replication stream: Redis writes every PUBLISH into it, of clients, scripts and transactions alike, in its own order. Each proxy
 // sends what its Redis has published to each other proxy, in that order; that one publishes it at its own Redis by a script whose
 // effects are not replicated, so that it is in no stream again: nothing can go round in circles.
@@ -196,39 +197,50 @@ internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress
 
     // ---- The other side ----
 
-    /// <summary>Publishes what another proxy sends, until it hangs up. Where there is no Redis there are no subscribers.</summary>
+    /// <summary>Publishes what another proxy sends, until it hangs up.</summary>
+    /// <param name="peer">The other proxy.</param>
+    /// <param name="publish">Publishes: channel, message, channel, message...; completes when that is done.</param>
+    /// <param name="stop">Ends it.</param>
+    public static async Task DeliverAsync(PeerChannel peer, Func<List<byte[]>, Task> publish, CancellationToken stop)
+    {
+        while (true)
+        {
+            (_, byte[] frame) = await peer.ReceiveAsync(stop).ConfigureAwait(false);
+            await publish(Entries(frame)).ConfigureAwait(false);
+            await peer.SendAsync('K', default, stop).ConfigureAwait(false);
+        }
+    }
+
+    /// <summary>Publishes at a Redis what another proxy sends, until it hangs up. Where there is no Redis there are no subscribers.</summary>
     public static async Task DeliverAsync(PeerChannel peer, Func<RedisEndpoint?> store, CancellationToken stop)
     {
         RedisPipeline? redis = null;
         var batch = new RedisBatch();
         try
         {
-            while (true)
-            {
-                (_, byte[] frame) = await peer.ReceiveAsync(stop).ConfigureAwait(false);
-                try
-                {
-                    List<byte[]> entries = Entries(frame);
-                    if (store() is { } endpoint)
-                    {
-                        redis ??= await RedisPipeline.ConnectAsync(endpoint, DeliveryLimit, stop).ConfigureAwait(false);
-                        batch.Clear();
-                        batch.Add([Eval, Script, NoKeys, .. entries]);
-                        await redis.RunAsync(batch, stop).ConfigureAwait(false);
-                    }
-                }
-                catch (RedisException)
-                {
-                    // Redis is away, and so are its subscribers.
-                    if (redis is not null) { await redis.DisposeAsync().ConfigureAwait(false); }
-                    redis = null;
-                }
-                await peer.SendAsync('K', default, stop).ConfigureAwait(false);
-            }
+            await DeliverAsync(peer, PublishAsync, stop).ConfigureAwait(false);
         }
         finally
         {
             if (redis is not null) { await redis.DisposeAsync().ConfigureAwait(false); }
+        }
+
+        async Task PublishAsync(List<byte[]> entries)
+        {
+            if (store() is not { } endpoint) { return; }
+            try
+            {
+                redis ??= await RedisPipeline.ConnectAsync(endpoint, DeliveryLimit, stop).ConfigureAwait(false);
+                batch.Clear();
+                batch.Add([Eval, Script, NoKeys, .. entries]);
+                await redis.RunAsync(batch, stop).ConfigureAwait(false);
+            }
+            catch (RedisException)
+            {
+                // Redis is away, and so are its subscribers.
+                if (redis is not null) { await redis.DisposeAsync().ConfigureAwait(false); }
+                redis = null;
+            }
         }
     }
 

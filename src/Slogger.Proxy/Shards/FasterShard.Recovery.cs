@@ -121,7 +121,7 @@ internal partial class FasterShard
             throw new RecoveryRefusedException($"shard {_options.Shard}: the embedded store in {_fasterOptions.Directory} cannot be opened: {e.Message}");
         }
         _statistics = _faster.Statistics();
-        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, IsFollowing = IsFollowing };
+        _engine = new CommandEngine(_faster, EngineOptionsOf(_faster)) { OnCommit = OnCommit, OnPublished = OnPublished, IsFollowing = IsFollowing };
         _connector = new EmbeddedConnector(_engine);
         _commandTable ??= CommandTable(_engine);
         if (_faster.Damage is { } damage) { _report.Error($"shard {_options.Shard}: {damage}"); }

@@ -15,6 +15,7 @@ using Slogger.Faster.Commits;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
 using Version = Slogger.Core.Versions.Version;
 
@@ -140,6 +141,21 @@ internal partial class FasterShard(ServeOptions options, ILogSink report) : Vers
     private HybridTimestamp EndOf(Version version) => HybridTimestamp.Of(_seat.Grid.StartOf(version.Next), 0);
 
     protected override Task<byte[]> CommandsAsync(CancellationToken stop) => Task.FromResult(_commandTable!);
+
+    // On the loop's thread, where all connections are. One who sends waits for it, as for a Redis.
+    protected override Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(
+        peer,
+        entries =>
+        {
+            var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+            PostToLoop(() =>
+            {
+                for (int i = 0; i < entries.Count; i += 2) { _engine?.PublishHere(entries[i], entries[i + 1]); }
+                done.SetResult();
+            });
+            return done.Task.WaitAsync(stop);
+        },
+        stop);
 
     private static unsafe byte[] CommandTable(CommandEngine engine)
     {

@@ -70,4 +70,7 @@ internal abstract partial class VersionedShard : IMovingShard
         ReadOnlySpan<byte> Argument(ReadOnlySpan<byte> of, int index) => of.Slice(_publishedArguments[index].Offset, _publishedArguments[index].Length);
         messages.Publish(Argument(command, 1), Argument(command, 2));
     }
+
+    /// <summary>The same, of a message that is known by its parts.</summary>
+    protected void OnPublished(ReadOnlySpan<byte> channel, ReadOnlySpan<byte> message) => _messages?.Publish(channel, message);
 }

@@ -25,6 +25,9 @@ internal abstract partial class VersionedShard
         return refusal.Length == 0 ? introduction : null;
     }
 
+    /// <summary>Publishes at this shard's store what another proxy sends, until it hangs up.</summary>
+    protected virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(peer, () => Endpoint, stop);
+
     /// <inheritdoc />
     public void AcceptPeer(Socket connection, PeerIntroduction introduction)
     {
@@ -41,7 +44,7 @@ internal abstract partial class VersionedShard
             {
                 PeerKind.Cuts => _coordinator!.HearAsync(peer, introduction.Epoch, stop),
                 PeerKind.Keys => new MoveSource(_moves!, peer, () => Endpoint!).RunAsync(stop),
-                _ => PeerMessages.DeliverAsync(peer, () => Endpoint, stop),
+                _ => DeliverAsync(peer, stop),
             }).ConfigureAwait(false);
         }
         catch (Exception e) when (e is OperationCanceledException or IOException or SocketException or ObjectDisposedException)

@@ -92,6 +92,13 @@ internal sealed unsafe class TestClient(CommandConnection connection) : IDisposa
         return replies.ToString();
     }
 
+    /// <summary>Replies, and what was published to it.</summary>
+    public string TakeAll()
+    {
+        Connection.TakePushes(Replies);
+        return TakeReplies();
+    }
+
     public string TakeReplies()
     {
         string text = Encoding.Latin1.GetString(Replies.Start, (int)Replies.Count);

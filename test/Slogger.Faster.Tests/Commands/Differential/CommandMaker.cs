@@ -97,8 +97,15 @@ internal sealed class CommandMaker(int seed)
         _ => ["UNWATCH"],
     };
 
-    private string[] Connection() => _random.Next(24) switch
+    private string[] Connection() => _random.Next(30) switch
     {
+        23 => ["CLIENT", .. One<string[]>(["GETREDIR"], ["TRACKINGINFO"], ["CACHING", "YES"], ["UNBLOCK", "999999"], ["UNBLOCK", "999999", Text()], ["UNBLOCK", Integer(), "ERROR", "x"], ["UNPAUSE"], ["REPLY", "ON"], ["REPLY", "x"], [Text(), Text()])],
+        24 => ["ACL", .. One<string[]>(["USERS"], ["LIST"], ["GETUSER", "default"], ["GETUSER", Text()], ["CAT"], ["CAT", "x"], ["CAT", "x", "y"], ["GENPASS", "0"], ["GENPASS", "x"], [Text(), Text()])],
+        25 => [One("CONFIG", "MEMORY", "COMMAND", "CLUSTER", "PUBSUB"), One("REWRITE", "PURGE", "NUMPAT", "CHANNELS", "RESET", "BUMPEPOCH", "nonsense", Text()), .. One<string[]>([], [Text()], ["x", "y"])],
+        26 => ["PUBLISH", Text(), Text()],
+        27 => ["SPUBLISH", Name(), Text()],
+        28 => ["PUBSUB", One("NUMSUB", "SHARDNUMSUB", "CHANNELS", "SHARDCHANNELS"), .. One<string[]>([], [Text()], [Name(), Text()])],
+        29 => ["SCAN", "0\0" + Text(), "COUNT", "100000"],
         0 => ["PING"],
         1 => ["PING", Text()],
         2 => ["ECHO", Text()],
@@ -120,7 +127,7 @@ internal sealed class CommandMaker(int seed)
         20 => [One("TIME", "LASTSAVE")],
         21 => ["CLIENT", "KILL", .. One<string[]>(["1.2.3.4:5"], ["ID", "999999"], ["ID"], ["ADDR", "1.2.3.4:5"])],
         22 => ["CONFIG", "SET", "nonsense", Text()],
-        _ => ["CLIENT"],
+        _ => [One("CLIENT", "ACL", "PUBSUB", "SUBSCRIBE", "SSUBSCRIBE", "PSUBSCRIBE")],
     };
 
     // Of none that there is, and of such with an argument too many or too few.

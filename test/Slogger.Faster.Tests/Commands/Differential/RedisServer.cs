@@ -36,6 +36,14 @@ internal sealed unsafe class RedisServer : IDisposable
         Send(["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
     }
 
+    /// <summary>One more connection.</summary>
+    public Socket Connect()
+    {
+        var socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified) { ReceiveTimeout = 20_000 };
+        socket.Connect(new UnixDomainSocketEndPoint(Path.Combine(_directory, "redis.sock")));
+        return socket;
+    }
+
     public string Send(params string[] arguments) => Encoding.Latin1.GetString(Exchange(Encoding.Latin1.GetBytes(TestClient.Request(arguments)), 1));
 
     /// <summary>Sends requests and returns as many replies.</summary>
