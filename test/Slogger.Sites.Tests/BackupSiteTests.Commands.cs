@@ -6,6 +6,7 @@ using Slogger.Cli;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.Grpc.Server;
 using Slogger.Metadata;
 
 namespace Slogger.Sites.Tests;
@@ -161,6 +162,123 @@ public sealed partial class BackupSiteTests
         _processes[1] = null;
         Run without = await SloggerAsync(["status", "--site", .. Site]);
         Assert.Matches("shard 2: [0-9.:]+ does not answer", without.Output);
+        Assert.Equal(1, without.ExitCode);
+        Assert.Contains("the site could not take over now: the process of shard 2", without.Error, StringComparison.Ordinal);
+        string[] rows = [.. without.Output.Split('\n').Where(l => l.StartsWith("│ ", StringComparison.Ordinal) && char.IsAsciiDigit(l[2]))];
+        Assert.Equal([true, true, false], rows.Select(r => r.Contains("follows", StringComparison.Ordinal)));
+        Assert.Contains("unknown", rows[^1], StringComparison.Ordinal);
+        using JsonDocument lost = JsonDocument.Parse((await SloggerAsync(["status", "--site", "--json", .. Site])).Output);
+        Assert.Equal(["Counts", "Counts", "Unknown"], lost.RootElement.GetProperty("streams").EnumerateArray().Select(s => s.GetProperty("phase").GetString()));
+        Assert.Contains("shard 2", lost.RootElement.GetProperty("obstacle").GetString(), StringComparison.Ordinal);
+        // And whoever waits for the streams is not told that all follow.
+        using var stop = new CancellationTokenSource();
+        StringWriter seeding = new();
+        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site], new AppHost { Output = TextWriter.Synchronized(seeding), Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
+        await UntilAsync(() => waiting.IsCompleted || seeding.ToString().Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
+        Assert.DoesNotContain("all streams follow", seeding.ToString(), StringComparison.Ordinal);
+        await stop.CancelAsync();
+        await waiting.WaitAsync(Limit);
+    }
+
+    [Fact]
+    public async Task StatusCommand_NobodyIsThere_ShowsEveryShardAsUnknownAndFails()
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        string[] of = ["status", "--site", "--metadata", PrimarySpec, "--cluster", "c", "--site-secret-file", SecretFile];
+        Run well = await SloggerAsync(of);
+        Assert.True(well.ExitCode == 0, well.Error + well.Output);
+        foreach (GrpcServer control in _controls) { await control.StopAsync(CancellationToken.None); }
+        Run dead = await SloggerAsync(of);
+        Assert.Equal(1, dead.ExitCode);
+        Assert.Equal(Streams, dead.Output.Split('\n').Count(l => l.StartsWith('│') && l.Contains("unknown", StringComparison.Ordinal)));
+        Assert.Contains("of the primary's shard 0 it is not known whether it serves", dead.Error, StringComparison.Ordinal);
+        for (int p = 0; p < _processes.Length; p++)
+        {
+            await _processes[p]!.DisposeAsync();
+            _processes[p] = null;
+        }
+        Run backup = await SloggerAsync(["status", "--site", .. Site]);
+        Assert.Equal(1, backup.ExitCode);
+        Assert.Equal(Streams, backup.Output.Split('\n').Count(l => l.StartsWith('│') && l.Contains("unknown", StringComparison.Ordinal)));
+    }
+
+    // What is not known to be lost is not to be given up.
+    [Fact]
+    public async Task FailoverCommand_LosesAShardThatAnswers_IsRefused()
+    {
+        await WriteAsync(new Random(26), 50);
+        Run run = await SloggerAsync(["failover", Attest, "--lose-shard", "2", .. Site]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("shard 2 is not to be given up: its process answers, and it can take over", run.Error, StringComparison.Ordinal);
+        string other = Path.Combine(_directory, "other");
+        File.WriteAllText(other, "another-secret");
+        Run wrong = await SloggerAsync("failover", Attest, "--lose-shard", "2", "--metadata", Spec, "--cluster", "c", "--site-secret-file", other);
+        Assert.Equal(1, wrong.ExitCode);
+        Assert.Contains("shard 2 is not to be given up", wrong.Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
+        // One that is being seeded holds nothing.
+        await _metadata.ChangeSiteAsync("c", s => s.Reseed(new(2), 1));
+        Run given = await SloggerAsync(["failover", Attest, "--lose-shard", "2", .. Site]);
+        Assert.True(given.ExitCode == 0, given.Error + given.Output);
+    }
+
+    [Theory]
+    [InlineData("secret", "it does not let this command in: the secret is missing or wrong")]
+    [InlineData("silent", "it has not answered within 2 s, though it is there")]
+    [InlineData("starting", "it is there, and cannot answer yet")]
+    [InlineData("down", "nothing listens there")]
+    public async Task FailoverCommand_AProcessDoesNotAnswer_SaysWhyAndAdvisesALossOnlyWhereNobodyIs(string how, string said)
+    {
+        await WriteAsync(new Random(27), 50);
+        using var listener = new TcpListener(IPAddress.Loopback, 0);
+        await using var starting = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
+        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status, (_, _) => throw new Grpc.RpcException(Grpc.StatusCode.Unavailable, "this process cannot read the site's metadata"));
+        await starting.StartAsync();
+        if (how != "down") { listener.Start(); }
+        int port = how == "starting" ? starting.EndPoint.Port : how == "silent" ? ((IPEndPoint)listener.LocalEndpoint).Port : FreePort();
+        if (how != "secret") { await _metadata.NoteSiteAddressAsync("c", new(2), $"127.0.0.1:{port}"); }
+        string other = Path.Combine(_directory, "other");
+        File.WriteAllText(other, "another-secret");
+        Run run = await SloggerAsync("failover", Attest, "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains(said, run.Error, StringComparison.Ordinal);
+        Assert.Equal(how == "down", run.Error.Contains("--lose-shard", StringComparison.Ordinal));
+        Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
+        Run drill = await SloggerAsync("drill", "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
+        Assert.Contains(how is "secret" or "silent" ? "the drill itself has failed, and says nothing of the site" : "the site could not take over now", drill.Error, StringComparison.Ordinal);
+    }
+
+    private static int FreePort()
+    {
+        using var free = new TcpListener(IPAddress.Loopback, 0);
+        free.Start();
+        return ((IPEndPoint)free.LocalEndpoint).Port;
+    }
+
+    // A machine that is busy: its process answers at last.
+    [Theory]
+    [InlineData("status", "--site")]
+    [InlineData("drill")]
+    [InlineData("switchover")]
+    public async Task Command_AProcessIsBusy_IsAskedAgain(params string[] command)
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        await WriteAsync(new Random(28), 50);
+        using var busy = new TcpListener(IPAddress.Loopback, 0);
+        busy.Start();
+        string address = (await _metadata.SiteAddressesAsync("c"))[new(2)];
+        await _metadata.NoteSiteAddressAsync("c", new(2), $"127.0.0.1:{((IPEndPoint)busy.LocalEndpoint).Port}");
+        StringWriter text = new();
+        TextWriter output = TextWriter.Synchronized(text);
+        string[] site = command[0] == "switchover" ? Both : Site;
+        Task<int> running = SloggerApp.RunAsync([.. command, "--timeout", "2m", .. site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() });
+        await UntilAsync(() =>
+        {
+            lock (output) { return running.IsCompleted || text.ToString().Contains("Asking again for 120 s", StringComparison.Ordinal); }
+        });
+        Assert.False(running.IsCompleted, text.ToString());
+        await _metadata.NoteSiteAddressAsync("c", new(2), address);
+        Assert.True(await running.WaitAsync(Limit) == 0, text.ToString());
     }
 
     [Fact]

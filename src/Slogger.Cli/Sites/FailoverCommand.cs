@@ -26,13 +26,11 @@ internal static class FailoverCommand
 
     private static readonly TimeSpan NoteLimit = TimeSpan.FromSeconds(2), RehearsalLimit = TimeSpan.FromSeconds(1);
 
-    // Databases start, and machines are busy, just then when a site is lost.
-    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(30), AskAgain = TimeSpan.FromMilliseconds(200);
-
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "", "") { Shape = OptionShape.Flag },
-        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated.", "none", "") { Shape = OptionShape.List },
+        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated. Refused while its process answers and could take over.", "none", "") { Shape = OptionShape.List },
+        Patience.Option("How"),
         .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
@@ -42,6 +40,7 @@ internal static class FailoverCommand
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup"), primary = arguments.Metadata("primary-metadata", null);
         int[] losing = arguments.Shards("lose-shard");
+        TimeSpan timeout = Patience.LimitIn(arguments);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
@@ -49,21 +48,15 @@ internal static class FailoverCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            long began = Stopwatch.GetTimestamp();
-            for (bool isTold = false; ; isTold = true)
-            {
-                try
+            var patience = new Patience(timeout, log);
+            // Whatever was begun is gone on with.
+            return await patience.WithDatabasesAsync(
+                async () =>
                 {
                     await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, began, signals.Token).ConfigureAwait(false);
-                }
-                // Whatever was begun is gone on with.
-                catch (MetadataUnavailableException e) when (Stopwatch.GetElapsedTime(began) < Patience)
-                {
-                    if (!isTold) { log.Warn($"{e.Message} Trying again for {Patience.TotalSeconds:0} s"); }
-                    await Task.Delay(AskAgain, signals.Token).ConfigureAwait(false);
-                }
-            }
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience, signals.Token).ConfigureAwait(false);
+                },
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -75,7 +68,7 @@ internal static class FailoverCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, long began, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, Patience patience, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
@@ -90,17 +83,11 @@ internal static class FailoverCommand
         // A failover of which every stream is lost has nothing to go to.
         if (losing.Length == state.Shards) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
 
-        IReadOnlyList<Answered<V1.StatusReply>> answers;
-        V1.StreamStatus[] streams;
-        for (bool isTold = false; ; isTold = true)
-        {
-            answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-            streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
-            if (isUnderWay || Obstacle(state, losing, answers, streams) is not { } obstacle) { break; }
-            if (!answers.Any(a => a.MayPass) || Stopwatch.GetElapsedTime(began) >= Patience) { return obstacle; }
-            if (!isTold) { log.Warn($"{obstacle.Errors[0].What.TrimEnd('.')}. Asking again for {Patience.TotalSeconds:0} s"); }
-            await Task.Delay(AskAgain, stop).ConfigureAwait(false);
-        }
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) =
+            await patience.AskAsync(site, a => isUnderWay ? null : Obstacle(state, losing, a), stop).ConfigureAwait(false);
+        if (LivingAmong(state, losing, answers) is { } living) { return living; }
+        if (obstacle is not null) { return obstacle; }
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
         foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
         long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
@@ -134,14 +121,37 @@ internal static class FailoverCommand
         return CommandResult.Done;
     }
 
-    // Each of these would have the failover wait, when nothing is served any more.
-    public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
+    // What a shard that could take over holds would be lost for nothing. One that has failed, or is being seeded, may be given up; so may one that was given up before.
+    private static CommandResult? LivingAmong(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
     {
+        foreach (int shard in losing)
+        {
+            int[] numbers = [.. state.StreamsOf(new(shard))];
+            if (numbers.Any(n => state.Streams[n] is { IsLost: true } or not { Phase: StreamPhase.Counts })) { continue; }
+            V1.StreamStatus[] its = [.. answers.SelectMany(a => a.Reply?.Streams ?? Enumerable.Empty<V1.StreamStatus>()).Where(s => numbers.Contains(s.Shard))];
+            if (its.Length == numbers.Length && its.All(s => s.Failure.Length == 0))
+            {
+                return CommandResult.Failed($"shard {shard} is not to be given up: its process answers, and it can take over", $"give the command without --lose-shard {shard}");
+            }
+            if (its.Length == 0 && answers.FirstOrDefault(a => a.Process.Shards.Any(s => s.Number == shard)) is { Reply: null, IsThere: true } there)
+            {
+                return CommandResult.Failed($"shard {shard} is not to be given up: {there.Process} runs. {Sentence(there.Problem)}", there.Remedy);
+            }
+        }
+        return null;
+    }
+
+    private static string Sentence(string text) => text.Length == 0 ? text : char.ToUpperInvariant(text[0]) + text[1..];
+
+    // Each of these would have the failover wait, when nothing is served any more.
+    public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
+    {
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
         if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
         foreach (int number in Enumerable.Range(0, state.Streams.Length).Where(s => !losing.Contains(state.ShardOf(s))))
         {
             int shard = state.ShardOf(number);
-            string loses = $"if its disk is gone for good, give it up: --lose-shard {shard}";
+            string loses = $"only if its disk is gone for good, give it up: slogger failover --lose-shard {shard}";
             if (streams.FirstOrDefault(s => s.Shard == number) is { } stream)
             {
                 if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {state.NameOf(number)} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
@@ -149,8 +159,8 @@ internal static class FailoverCommand
             }
             Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
             return its is not { } known ? CommandResult.Failed($"no process has ever said that it receives shard {shard}", $"start its slogger backup; {loses}")
-                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", $"start its slogger backup, or let it be reached; {loses}")
-                : CommandResult.Failed($"{known.Process} does not receive shard {shard}", $"start the slogger backup of shard {shard}; {loses}");
+                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", known.Silence is Silence.NotRunning or Silence.NotReached ? $"start its slogger backup, or let it be reached, and give the command again; {loses}" : known.Remedy)
+                : CommandResult.Failed($"{known.Process} answers, and does not receive shard {shard}: it starts, or another process has taken the shard", $"start the slogger backup of shard {shard}, or wait until its log says that it receives its stream");
         }
         return null;
     }

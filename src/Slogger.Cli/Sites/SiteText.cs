@@ -22,7 +22,7 @@ internal static class SiteText
 
     public static WorldPoint Of(V1.WorldPoint? point) => point is null ? default : ShipWire.FromWire(point);
 
-    public static string Phase(V1.StreamStatus s) => s.Failure.Length > 0 ? "failed" : s.Phase switch
+    public static string Phase(V1.StreamStatus s) => s.Failure.Length > 0 ? "failed" : s.Refusal.Length > 0 ? "takes nothing" : s.Phase switch
     {
         V1.StreamPhase.Counts => "follows",
         V1.StreamPhase.Follows => "seeded, the watermark has not come there",
