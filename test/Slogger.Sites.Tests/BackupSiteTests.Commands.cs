@@ -1,7 +1,10 @@
 // The commands of two sites, as they are given, at the site of these tests.
+using System.Diagnostics;
+using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
 using System.Text.Json;
+using System.Text.RegularExpressions;
 using Slogger.Cli;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
@@ -31,10 +34,14 @@ public sealed partial class BackupSiteTests
 
     private static Task<Run> SloggerAsync(params IEnumerable<string> args) => SloggerAsync(CancellationToken.None, args);
 
-    private static async Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args)
+    private static double Number(string text, string expression) => double.Parse(Regex.Match(text, expression) is { Success: true } found ? found.Groups[1].Value : throw new Xunit.Sdk.XunitException($"no {expression} in {text}"), CultureInfo.InvariantCulture);
+
+    private static Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args) => SloggerAsync(stop, Stopwatch.GetTimestamp(), args);
+
+    private static async Task<Run> SloggerAsync(CancellationToken stop, long began, IEnumerable<string> args)
     {
         StringWriter output = new(), error = new();
-        var host = new AppHost { Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
+        var host = new AppHost { Began = began, Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
         int code = await SloggerApp.RunAsync([.. args], host).WaitAsync(Limit);
         return new(code, output.ToString(), error.ToString());
     }
@@ -55,13 +62,25 @@ public sealed partial class BackupSiteTests
         await WriteAsync(new Random(21), 200);
         WorldPoint told = _processes.Max(p => p!.Watermark), recorded = _cuts.Recorded;
         await using IMetadataStore primary = await PrimarySqlAsync();
-        Run run = await SloggerAsync(["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
+        // Of some streams more is here than the site can go on from.
+        for (int i = 0; i < 20; i++) { foreach (Primary p in _primaries.Take(1)) { p.Write(new Random(20 + i)); } }
+        await UntilAsync(() => _processes[0]!.Logs[0].Log.DurableEnd.Closed > _cuts.Recorded.Version);
+        long started = Stopwatch.GetTimestamp();
+        TimeSpan asIfStarted = TimeSpan.FromSeconds(1000);
+        Run run = await SloggerAsync(CancellationToken.None, started - (long)(asIfStarted.TotalSeconds * Stopwatch.Frequency), ["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
+        TimeSpan whole = asIfStarted + Stopwatch.GetElapsedTime(started);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         SiteState site = await _metadata.SiteAsync("c");
         AssertTakenOver(site, told, recorded);
-        Assert.Matches($"RTO: [0-9.]+ ms, from the command's arrival at the process of shard .*{Streams - 1}.* until every shard served clients", run.Output);
+        double rto = Number(run.Output, "RTO: ([0-9.]+) ms, from the command's start until every shard served clients");
+        Assert.InRange(rto, asIfStarted.TotalMilliseconds, whole.TotalMilliseconds);
+        string parts = Regex.Match(run.Output, "of these: (.*)").Groups[1].Value;
+        Assert.Matches("ms to start and to reach the database, .* ms to see whether anything stands in the way, .* ms to rehearse it .*, .* ms for the process of shard .* to take over", parts);
+        Assert.InRange(Regex.Matches(parts, "([0-9.]+) ms").Sum(m => double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)), rto - 1, rto + 1);
+        Assert.True(Number(run.Output, "RPO: ([0-9.]+) ms are lost") is > 0 and < 1000, run.Output);
         Assert.Matches("stages, ms: taken [0-9.]+, frozen [0-9.]+, decided [0-9.]+, brought there [0-9.]+, open [0-9.]+, serving [0-9.]+", run.Output);
-        Assert.Contains($"RPO: everything up to version {site.Final!.Value.Version} is kept, which ended at the primary at ", run.Output, StringComparison.Ordinal);
+        Assert.Contains($"are lost: everything up to version {site.Final!.Value.Version} is kept, which ended at the primary at ", run.Output, StringComparison.Ordinal);
+        Assert.True((await _metadata.TakeoverTimesAsync("c")).Failover > TimeSpan.Zero);
         Assert.Contains("all shards are open", run.Output, StringComparison.Ordinal);
         Assert.Contains("has noted that its site is deposed", run.Output, StringComparison.Ordinal);
         SiteState deposed = await primary.SiteAsync("c");
@@ -291,7 +310,16 @@ public sealed partial class BackupSiteTests
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Contains($"a failover now would go on from {held}", run.Output, StringComparison.Ordinal);
         for (int s = 0; s < Streams; s++) { Assert.Contains($"shard {s}: whole up to {held}", run.Output, StringComparison.Ordinal); }
-        Assert.Matches("RTO \\(estimated.*\\): [0-9.]+ ms", run.Output);
+        Assert.Contains("no failover of this site has been measured yet", run.Output, StringComparison.Ordinal);
+        double first = Number(run.Output, "RTO \\(estimated.*\\): ([0-9.]+) ms"), noted = (await _metadata.TakeoverTimesAsync("c")).Drill.TotalMilliseconds;
+        Assert.InRange(first, noted - 0.1, noted + 0.1);
+        Assert.Contains("RPO (measured): ", run.Output, StringComparison.Ordinal);
+        // As if a failover had then taken a quarter of a minute longer.
+        await _metadata.NoteFailoverAsync("c", TimeSpan.FromMilliseconds(noted + 15_000));
+        Run corrected = await SloggerAsync(["drill", .. Site]);
+        Assert.Contains("corrected by the last failover here, which took", corrected.Output, StringComparison.Ordinal);
+        double estimate = (await _metadata.TakeoverTimesAsync("c")).Drill.TotalMilliseconds + 15_000;
+        Assert.InRange(Number(corrected.Output, "RTO \\(estimated.*\\): ([0-9.]+) ms"), estimate - 0.1, estimate + 0.1);
         SiteState after = await _metadata.SiteAsync("c");
         Assert.Equal((before.Epoch, before.Role), (after.Epoch, after.Role));
         Assert.Equal(before.Streams, after.Streams);

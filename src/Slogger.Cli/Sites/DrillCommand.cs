@@ -71,7 +71,6 @@ internal static class DrillCommand
         if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
         (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(site, a => FailoverCommand.Obstacle(state, [], a), stop).ConfigureAwait(false);
         if (obstacle is not null) { return CommandResult.Failed($"{(IsOfSite(state, answers) ? SiteFails : DrillFails)}: {obstacle.Errors[0].What}", obstacle.Errors[0].Remedy); }
-        DateTimeOffset now = DateTimeOffset.UtcNow;
         V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
 
         // ---- What it would keep ----
@@ -85,7 +84,7 @@ internal static class DrillCommand
         if (SiteText.TimeOf(least.HeldTime) is { } time)
         {
             DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
-            host.Output.WriteLine($"RPO (measured, if the clocks of both sites agree): at most {SiteText.Age(now - time)}, since that version ended at the primary at {SiteText.Time(time)} or later (empty versions are noted once a second); at most {SiteText.Age(newest - time)} before the last that has come here");
+            host.Output.WriteLine($"RPO (measured): {SiteText.Window(time, newest)} would be lost: that version ended at the primary at {SiteText.Time(time)}, the last that has come here at {SiteText.Time(newest)}. What the primary has done since is not known here");
         }
 
         // ---- How long it would take ----
@@ -96,7 +95,12 @@ internal static class DrillCommand
         // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard recovers, by what it reads of the database.
         TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
         TimeSpan rto = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
-        host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+        TakeoverTimes known = await site.Metadata.TakeoverTimesAsync(site.Cluster, stop).ConfigureAwait(false);
+        string basis = known.Failover == TimeSpan.Zero ? "from these alone, without the promotion of each Redis and without syncs of disks: no failover of this site has been measured yet"
+            : known.FailoverDrill == TimeSpan.Zero ? $"from these, and from the last failover here, which took {SiteText.Ms(known.Failover)}"
+            : $"{SiteText.Ms(rto)} from these, corrected by the last failover here, which took {SiteText.Ms(known.Failover)} where {SiteText.Ms(known.FailoverDrill)} had been estimated";
+        host.Output.WriteLine($"RTO (estimated, from the command's arrival at the site, {basis}): {SiteText.Ms(known.Correct(rto))}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+        await site.Metadata.NoteDrillAsync(site.Cluster, rto, stop).ConfigureAwait(false);
 
         // ---- That it would succeed ----
         string? drillFlaw = null, wrongShards = null;

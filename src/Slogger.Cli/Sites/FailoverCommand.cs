@@ -2,6 +2,7 @@
 // process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
 using System.Diagnostics;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -70,7 +71,9 @@ internal static class FailoverCommand
 
     private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, Patience patience, CancellationToken stop)
     {
+        var parts = new Parts(host.Began);
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+        parts.Passed("to start and to reach the database");
         if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
         if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
         {
@@ -87,6 +90,7 @@ internal static class FailoverCommand
             await patience.AskAsync(site, a => isUnderWay ? null : Obstacle(state, losing, a), stop).ConfigureAwait(false);
         if (LivingAmong(state, losing, answers) is { } living) { return living; }
         if (obstacle is not null) { return obstacle; }
+        parts.Passed("to see whether anything stands in the way");
         V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
         foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
         long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
@@ -101,23 +105,29 @@ internal static class FailoverCommand
             log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now on is lost. It ends when it hears of this");
         }
 
-        Task<string>? noting = null;
+        Task<Noted>? noting = null;
         void Taken(SiteEpoch number) => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number);
         long leaseWaitUs = isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm);
         Performed done;
-        if (await PerformedAsync(answers, losing, leaseWaitUs, log, Taken, stop).ConfigureAwait(false) is { } warm) { done = warm; }
+        if (await PerformedAsync(answers, losing, leaseWaitUs, log, Taken, parts, stop).ConfigureAwait(false) is { } warm) { done = warm; }
         else
         {
             log.Warn("no process of the backup performs it, so this command does, which takes longer");
             var manager = new FailoverManager(site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], leaseWaitUs, log, Taken);
             if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
+            parts.Passed("to rehearse it");
             log.Begin();
             FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
-            done = new(outcome.Error, log.Elapsed, outcome.FinalTime, [.. outcome.Silent ?? []], manager.Stages, "from the first change");
+            done = new(outcome.Error, log.Elapsed, outcome.FinalTime, [.. outcome.Silent ?? []], manager.Stages);
+            parts.Passed("to take over");
         }
         if (done.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
-        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, losing);
-        if (noting is not null) { host.Output.WriteLine(await noting.WaitAsync(NoteLimit, stop).ContinueWith(t => t.IsCompletedSuccessfully ? t.Result : "the primary's database does not answer: its site has yet to hear that it is deposed", TaskScheduler.Default).ConfigureAwait(false)); }
+        Noted? noted = noting is null ? null : await noting.WaitAsync(NoteLimit, stop).ContinueWith(
+            t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
+        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, losing, parts);
+        if (noted is { } text) { host.Output.WriteLine(text.Text); }
+        // Of a failover as a whole: the next drill is compared with it.
+        if (!isUnderWay && done.Silent.Count == 0) { await site.Metadata.NoteFailoverAsync(site.Cluster, Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false); }
         return CommandResult.Done;
     }
 
@@ -165,11 +175,34 @@ internal static class FailoverCommand
         return null;
     }
 
-    private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages, string Since);
+    private static TimeSpan Longer(TimeSpan a, TimeSpan b) => a > b ? a : b;
+
+    private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages);
+
+    // What the primary's database says: whether it has noted that its site is deposed, and when the last version ended that it had recorded as committed.
+    private readonly record struct Noted(string Text, DateTimeOffset? Known);
+
+    /// <summary>What the time since the command's start went into.</summary>
+    /// <param name="began">A timestamp of <see cref="Stopwatch"/>.</param>
+    private sealed class Parts(long began)
+    {
+        private readonly List<string> _parts = [];
+
+        public TimeSpan Total { get; private set; }
+
+        public void Passed(string what)
+        {
+            TimeSpan now = Stopwatch.GetElapsedTime(began);
+            _parts.Add($"{SiteText.Ms(now - Total)} {what}");
+            Total = now;
+        }
+
+        public override string ToString() => string.Join(", ", _parts);
+    }
 
     // By the first process that does it to the end; whatever one has begun the next goes on with. Null: by none.
     private static async Task<Performed?> PerformedAsync(
-        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, CancellationToken stop)
+        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, Parts parts, CancellationToken stop)
     {
         var request = new V1.FailoverRequest { LeaseWaitUs = leaseWaitUs };
         request.Losing.AddRange(losing);
@@ -192,11 +225,13 @@ internal static class FailoverCommand
             {
                 stop.ThrowIfCancellationRequested();
             }
+            parts.Passed($"to rehearse it with {process}");
             try
             {
                 if (await AskAsync(process, request, new CallOptions { Cancellation = stop }, Heard).ConfigureAwait(false) is { } end)
                 {
-                    return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages, $"from the command's arrival at {process}");
+                    parts.Passed($"for {process} to take over");
+                    return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages);
                 }
             }
             catch (RpcException e)
@@ -205,6 +240,7 @@ internal static class FailoverCommand
                 log.Step(elapsed, LogLevel.Warn, $"{process} does not perform the failover: {e.Message}");
             }
             before = elapsed;
+            parts.Passed($"for {process}, which did not end it");
         }
         return null;
     }
@@ -221,22 +257,24 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, int[] losing)
+    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, DateTimeOffset? recorded, int[] losing, Parts parts)
     {
         WorldPoint final = after.Final!.Value;
         host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
         if (done.Silent.Count > 0) { host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process says; it recovers by itself, or when it is started again"); }
-        host.Output.WriteLine($"RTO: {SiteText.Ms(done.Took)}, {done.Since} until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        host.Output.WriteLine($"RTO: {SiteText.Ms(parts.Total)}, from the command's start until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        host.Output.WriteLine($"of these: {parts}");
         host.Output.WriteLine($"stages, ms: {done.Stages}");
         if (SiteText.TimeOf(done.FinalTime) is not { } time)
         {
-            host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept");
+            host.Output.WriteLine($"RPO: not known, since another run has decided: everything up to version {final.Version} is kept");
             return;
         }
-        // What the primary closed after that, as far as it came here: it was not durable at all shards' backups.
-        DateTimeOffset? newest = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max();
-        string heard = newest is { } last && last > time ? $"; the last that came from it ended {SiteText.Age(last - time)} later" : "";
-        host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, {SiteText.Age(DateTimeOffset.UtcNow - time)} ago{heard}");
+        DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value : came;
+        string last = known <= time ? "nothing later is known of the primary"
+            : $"the last that is known of the primary ended at {SiteText.Time(known)} ({(recorded == known ? "recorded in its database" : "it had come to a shard here, and not to all")})";
+        host.Output.WriteLine($"RPO: {SiteText.Window(time, known)} are lost: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, and {last}");
+        if (recorded is null) { host.Output.WriteLine("what the primary has done since without its coming here is not known: with --primary-metadata its database is asked"); }
     }
 
     private static CommandResult Over(AppHost host, string text)
@@ -245,17 +283,20 @@ internal static class FailoverCommand
         return CommandResult.Done;
     }
 
-    private static async Task<string> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)
+    private static async Task<Noted> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)
     {
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(primary, cluster, SiteCredentials.None, CancellationToken.None).ConfigureAwait(false);
             await site.ChangeAsync(s => new(s.DeposedBy(number), null), CancellationToken.None).ConfigureAwait(false);
-            return "the primary's database has noted that its site is deposed: what runs there ends, and nothing is served";
+            ClusterSettings settings = (await site.Metadata.FindClusterAsync(cluster).ConfigureAwait(false))!;
+            WorldPoint cut = (await site.Metadata.WatchAsync(cluster).ConfigureAwait(false)).Cut.Cut;
+            DateTimeOffset? end = cut.Version.Number == 0 ? null : DateTimeOffset.UnixEpoch.AddTicks(new VersionGrid(settings.Grid).StartOf(cut.Version.Next) * TimeSpan.TicksPerMicrosecond);
+            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end);
         }
         catch (MetadataException e)
         {
-            return $"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it";
+            return new($"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it", null);
         }
     }
 }

@@ -35,7 +35,7 @@ internal static class SiteCommands
             SwitchOverCommand.RunAsync),
         new(DrillCommand.Name, "show what a failover would come to, without one", DrillCommand.Options,
             [$"drill {Backup}", $"drill --restore {Backup}"],
-            "Says what a failover at this moment would keep, how old that is, how long it would take, and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
+            "Says what a failover at this moment would keep and lose, how long it would take (corrected by what the site's last failover took), and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
             + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would, and says so when only the drill itself could not be done. With --restore each log is also restored into a redis-server that is started for it, and what comes of it compared with the store that follows.",
             DrillCommand.RunAsync),
         new(SeedCommand.Name, "make a deposed site the backup, or seed a stream anew", SeedCommand.Options,
