@@ -242,7 +242,7 @@ public sealed partial class BackupSiteTests
     }
 
     [Theory]
-    [InlineData("secret", "it does not let this command in: the secret is missing or wrong")]
+    [InlineData("secret", "it does not let us in: the secret is missing or wrong")]
     [InlineData("silent", "it has not answered within 2 s, though it is there")]
     [InlineData("starting", "it is there, and cannot answer yet")]
     [InlineData("down", "nothing listens there")]

@@ -146,7 +146,7 @@ internal sealed class SiteAccess : IAsyncDisposable
         Answered<TReply> Silent(Silence kind, string problem, string remedy) => new(process, null, problem, kind, remedy);
         if (e.Code == StatusCode.Unauthenticated)
         {
-            return Silent(Silence.LocksOut, $"it does not let this command in: {e.Detail}", "give --site-secret-file, and the certificates (--site-cert-file, --site-ca-file), as the process has them");
+            return Silent(Silence.LocksOut, $"it does not let us in: {e.Detail}", "give --site-secret-file, and the certificates (--site-cert-file, --site-ca-file), as the process has them");
         }
         if (Causes(e).OfType<AuthenticationException>().FirstOrDefault() is { } tls)
         {
@@ -164,7 +164,7 @@ internal sealed class SiteAccess : IAsyncDisposable
                     ? socket.SocketErrorCode == SocketError.ConnectionRefused ? Silent(Silence.NotRunning, "nothing listens there: it does not run, or has only just been started", start)
                         : Silent(Silence.NotReached, socket.Message, start)
                 : e.InnerException is null ? Silent(Silence.Starting, $"it is there, and cannot answer yet: {e.Detail}", "wait until its log says that it is ready; if its database is down start that")
-                : Silent(Silence.NotReached, e.Detail, start);
+                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended while it was asked" : e.Detail, start);
         }
         return Silent(Silence.Refuses, e.Message, "look at its log; are the command and the process of the same release?");
     }
