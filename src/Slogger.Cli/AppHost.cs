@@ -28,6 +28,9 @@ public sealed record AppHost
     /// <summary>True if signals stop the command.</summary>
     public bool HandlesSignals { get; init; }
 
+    /// <summary>When the command was started, a timestamp of <see cref="System.Diagnostics.Stopwatch"/>.</summary>
+    public long Began { get; init; } = System.Diagnostics.Stopwatch.GetTimestamp();
+
     /// <summary>Ends a long run, as a signal does.</summary>
     public CancellationToken Stop { get; init; }
 
@@ -49,6 +52,7 @@ public sealed record AppHost
     /// <summary>The real process.</summary>
     public static AppHost Process => new()
     {
+        Began = StartOfProcess(),
         Output = Console.Out,
         Error = Console.Error,
         Environment = System.Environment.GetEnvironmentVariables(),
@@ -56,4 +60,12 @@ public sealed record AppHost
         Width = Console.IsOutputRedirected ? 100 : Math.Clamp(Console.WindowWidth, 60, 140),
         HandlesSignals = true,
     };
+
+    // What a person waits for begins with the process, not with its first line of code.
+    private static long StartOfProcess()
+    {
+        using var process = System.Diagnostics.Process.GetCurrentProcess();
+        TimeSpan age = DateTime.UtcNow - process.StartTime.ToUniversalTime();
+        return System.Diagnostics.Stopwatch.GetTimestamp() - (age > TimeSpan.Zero ? (long)(age.TotalSeconds * System.Diagnostics.Stopwatch.Frequency) : 0);
+    }
 }

@@ -74,7 +74,7 @@ public sealed class LineLog : ILogSink, IDisposable
             LogLevel.Warn => "warn ",
             _ => "error",
         };
-        return time.ToString("yyyy-MM-dd'T'HH:mm:ss.fff'Z' ", CultureInfo.InvariantCulture) + name + " " + message.TrimEnd().Replace("\n", "\n    ", StringComparison.Ordinal);
+        return time.ToString("yyyy-MM-dd'T'HH:mm:ss.fff'Z' ", CultureInfo.InvariantCulture) + name + " " + LogText.Bounded(message.TrimEnd()).Replace("\n", "\n    ", StringComparison.Ordinal);
     }
 
     private void WriteLines()

@@ -11,7 +11,7 @@ internal sealed partial class LoggerSink(ILogger logger) : ILogSink
 {
     public bool IsEnabled(Level level) => logger.IsEnabled(Of(level));
 
-    public void Write(Level level, string message) => Log(Of(level), message);
+    public void Write(Level level, string message) => Log(Of(level), LogText.Bounded(message));
 
     private static LogLevel Of(Level level) => level switch
     {

@@ -41,7 +41,7 @@ public sealed class LogIOException : LogException
         $"The version log could not {operation} {file}: {inner?.Message ?? "it failed before"} " + (isFatal
             ? "What was durable before is intact and readable; nothing more can be committed until the log is reopened. " +
               "Check the disk, then restart this shard."
-            : "Nothing was lost. Free space or repair the device; the operation may then be repeated.");
+            : "Nothing was lost. Free space or repair the device.");
 }
 
 /// <summary>The log ends below a point that was recorded as durable: files are missing or from an old copy.</summary>
@@ -51,7 +51,11 @@ public sealed class LogBehindCutException(string directory, string required, str
     "old copy; otherwise restore the directory, or re-seed this shard and declare the versions lost.");
 
 /// <summary>Another owner holds the log: a running process, or one with a newer fencing epoch.</summary>
-public sealed class LogFencedException(string message) : LogException(message);
+public sealed class LogFencedException(string message) : LogException(message)
+{
+    /// <summary>The epoch under which the log was written, if that is newer than this process's; 0: another process has it open.</summary>
+    public long NewestEpoch { get; init; }
+}
 
 /// <summary>What a reader was reading is no longer part of the current history: it was trimmed, or a new world-line
 /// started. Open a new reader.</summary>

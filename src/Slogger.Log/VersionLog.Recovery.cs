@@ -105,7 +105,7 @@ public sealed partial class VersionLog
         {
             throw new LogFencedException(
                 $"The version log in {_options.Directory} was written under epoch {newest}, this process has {_options.Epoch}: " +
-                "another owner took the shard over. Take a new epoch before opening the log.");
+                "another process took the shard over, or the metadata that gives out epochs is not what it was.") { NewestEpoch = newest };
         }
         _lastSequenceSeen = found.Count > 0 ? found[^1].Sequence : 0;
 

@@ -117,6 +117,15 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>Where the site's processes listen (<see cref="NoteSiteAddressAsync"/>); of a shard none of whose processes has ever said so, nothing.</summary>
     Task<IReadOnlyDictionary<ShardId, string>> SiteAddressesAsync(string cluster, CancellationToken cancellation = default);
 
+    /// <summary>What drills of this site and its last failover took; zeros where there was none.</summary>
+    Task<TakeoverTimes> TakeoverTimesAsync(string cluster, CancellationToken cancellation = default);
+
+    /// <summary>Notes what a drill of this site has estimated: the next failover is compared with it.</summary>
+    Task NoteDrillAsync(string cluster, TimeSpan estimate, CancellationToken cancellation = default);
+
+    /// <summary>Notes how long a failover of this site took, together with what the last drill had estimated.</summary>
+    Task NoteFailoverAsync(string cluster, TimeSpan took, CancellationToken cancellation = default);
+
     /// <summary>Gives a shard that is to join a number, by <see cref="Members.Add"/>. It does not count yet. Again: nothing changes.</summary>
     Task<MemberAnswer> AddShardAsync(string cluster, ShardId shard, CancellationToken cancellation = default);
 

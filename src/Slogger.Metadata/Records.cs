@@ -125,6 +125,19 @@ public readonly record struct ClusterCut(WorldPoint Cut, Version AwaitedUntil)
     public Cut Whole(int shardCount) => ByShard ?? Slogger.Core.Cuts.Cut.Uniform(Cut.WorldLine, shardCount, Cut.Version);
 }
 
+/// <summary>What taking over takes at a site; zero where nothing is known.</summary>
+/// <param name="Drill">What the last drill has estimated.</param>
+/// <param name="Failover">What the last failover took.</param>
+/// <param name="FailoverDrill">What the last drill before that failover had estimated.</param>
+public readonly record struct TakeoverTimes(TimeSpan Drill, TimeSpan Failover, TimeSpan FailoverDrill)
+{
+    /// <summary>An estimate, corrected by how far the failover was from its own.</summary>
+    public TimeSpan Correct(TimeSpan estimate) =>
+        Failover == TimeSpan.Zero ? estimate
+        : FailoverDrill == TimeSpan.Zero ? (estimate > Failover ? estimate : Failover)
+        : estimate + Failover - FailoverDrill is var corrected && corrected > TimeSpan.Zero ? corrected : Failover;
+}
+
 /// <summary>What became of recording a cut that a coordinator has found.</summary>
 public enum CutOutcome
 {

@@ -257,6 +257,25 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
+    public async Task TakeoverTimes_Noted_StayWhateverTheSiteBecomes_AndCorrectTheNextEstimate()
+    {
+        await using IMetadataStore store = await StoreOfAsync(await FreshSpecAsync());
+        Assert.Equal(default, await store.TakeoverTimesAsync("c"));
+        await BackupAsync(store);
+        TimeSpan ms(int number) => TimeSpan.FromMilliseconds(number);
+        Assert.Equal(ms(7), (await store.TakeoverTimesAsync("c")).Correct(ms(7)));
+        await store.NoteFailoverAsync("c", ms(20));
+        // Nothing had been estimated before it.
+        Assert.Equal((ms(20), ms(30)), ((await store.TakeoverTimesAsync("c")).Correct(ms(7)), (await store.TakeoverTimesAsync("c")).Correct(ms(30))));
+        await store.NoteDrillAsync("c", ms(7));
+        await store.NoteFailoverAsync("c", ms(25));
+        await store.NoteDrillAsync("c", ms(9));
+        await store.ChangeSiteAsync("c", s => new(s.Seeded(new(0), 1), null));
+        Assert.Equal(new(ms(9), ms(25), ms(7)), await store.TakeoverTimesAsync("c"));
+        Assert.Equal((ms(27), ms(25)), ((await store.TakeoverTimesAsync("c")).Correct(ms(9)), new TakeoverTimes(ms(9), ms(25), ms(100)).Correct(ms(9))));
+    }
+
+    [Fact]
     public async Task SiteAddress_Noted_IsFoundByAnotherAndReplaced()
     {
         string spec = await FreshSpecAsync();

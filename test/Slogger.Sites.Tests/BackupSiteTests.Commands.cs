@@ -1,11 +1,15 @@
 // The commands of two sites, as they are given, at the site of these tests.
+using System.Diagnostics;
+using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
 using System.Text.Json;
+using System.Text.RegularExpressions;
 using Slogger.Cli;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.Grpc.Server;
 using Slogger.Metadata;
 
 namespace Slogger.Sites.Tests;
@@ -30,10 +34,14 @@ public sealed partial class BackupSiteTests
 
     private static Task<Run> SloggerAsync(params IEnumerable<string> args) => SloggerAsync(CancellationToken.None, args);
 
-    private static async Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args)
+    private static double Number(string text, string expression) => double.Parse(Regex.Match(text, expression) is { Success: true } found ? found.Groups[1].Value : throw new Xunit.Sdk.XunitException($"no {expression} in {text}"), CultureInfo.InvariantCulture);
+
+    private static Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args) => SloggerAsync(stop, Stopwatch.GetTimestamp(), args);
+
+    private static async Task<Run> SloggerAsync(CancellationToken stop, long began, IEnumerable<string> args)
     {
         StringWriter output = new(), error = new();
-        var host = new AppHost { Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
+        var host = new AppHost { Began = began, Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
         int code = await SloggerApp.RunAsync([.. args], host).WaitAsync(Limit);
         return new(code, output.ToString(), error.ToString());
     }
@@ -54,13 +62,25 @@ public sealed partial class BackupSiteTests
         await WriteAsync(new Random(21), 200);
         WorldPoint told = _processes.Max(p => p!.Watermark), recorded = _cuts.Recorded;
         await using IMetadataStore primary = await PrimarySqlAsync();
-        Run run = await SloggerAsync(["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
+        // Of some streams more is here than the site can go on from.
+        for (int i = 0; i < 20; i++) { foreach (Primary p in _primaries.Take(1)) { p.Write(new Random(20 + i)); } }
+        await UntilAsync(() => _processes[0]!.Logs[0].Log.DurableEnd.Closed > _cuts.Recorded.Version);
+        long started = Stopwatch.GetTimestamp();
+        TimeSpan asIfStarted = TimeSpan.FromSeconds(1000);
+        Run run = await SloggerAsync(CancellationToken.None, started - (long)(asIfStarted.TotalSeconds * Stopwatch.Frequency), ["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
+        TimeSpan whole = asIfStarted + Stopwatch.GetElapsedTime(started);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         SiteState site = await _metadata.SiteAsync("c");
         AssertTakenOver(site, told, recorded);
-        Assert.Matches($"RTO: [0-9.]+ ms, from the command's arrival at the process of shard .*{Streams - 1}.* until every shard served clients", run.Output);
+        double rto = Number(run.Output, "RTO: ([0-9.]+) ms, from the command's start until every shard served clients");
+        Assert.InRange(rto, asIfStarted.TotalMilliseconds, whole.TotalMilliseconds);
+        string parts = Regex.Match(run.Output, "of these: (.*)").Groups[1].Value;
+        Assert.Matches("ms to start and to reach the database, .* ms to see whether anything stands in the way, .* ms to rehearse it .*, .* ms for the process of shard .* to take over", parts);
+        Assert.InRange(Regex.Matches(parts, "([0-9.]+) ms").Sum(m => double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)), rto - 1, rto + 1);
+        Assert.True(Number(run.Output, "RPO: ([0-9.]+) ms are lost") is > 0 and < 1000, run.Output);
         Assert.Matches("stages, ms: taken [0-9.]+, frozen [0-9.]+, decided [0-9.]+, brought there [0-9.]+, open [0-9.]+, serving [0-9.]+", run.Output);
-        Assert.Contains($"RPO: everything up to version {site.Final!.Value.Version} is kept, which ended at the primary at ", run.Output, StringComparison.Ordinal);
+        Assert.Contains($"are lost: everything up to version {site.Final!.Value.Version} is kept, which ended at the primary at ", run.Output, StringComparison.Ordinal);
+        Assert.True((await _metadata.TakeoverTimesAsync("c")).Failover > TimeSpan.Zero);
         Assert.Contains("all shards are open", run.Output, StringComparison.Ordinal);
         Assert.Contains("has noted that its site is deposed", run.Output, StringComparison.Ordinal);
         SiteState deposed = await primary.SiteAsync("c");
@@ -161,6 +181,123 @@ public sealed partial class BackupSiteTests
         _processes[1] = null;
         Run without = await SloggerAsync(["status", "--site", .. Site]);
         Assert.Matches("shard 2: [0-9.:]+ does not answer", without.Output);
+        Assert.Equal(1, without.ExitCode);
+        Assert.Contains("the site could not take over now: the process of shard 2", without.Error, StringComparison.Ordinal);
+        string[] rows = [.. without.Output.Split('\n').Where(l => l.StartsWith("│ ", StringComparison.Ordinal) && char.IsAsciiDigit(l[2]))];
+        Assert.Equal([true, true, false], rows.Select(r => r.Contains("follows", StringComparison.Ordinal)));
+        Assert.Contains("unknown", rows[^1], StringComparison.Ordinal);
+        using JsonDocument lost = JsonDocument.Parse((await SloggerAsync(["status", "--site", "--json", .. Site])).Output);
+        Assert.Equal(["Counts", "Counts", "Unknown"], lost.RootElement.GetProperty("streams").EnumerateArray().Select(s => s.GetProperty("phase").GetString()));
+        Assert.Contains("shard 2", lost.RootElement.GetProperty("obstacle").GetString(), StringComparison.Ordinal);
+        // And whoever waits for the streams is not told that all follow.
+        using var stop = new CancellationTokenSource();
+        StringWriter seeding = new();
+        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site], new AppHost { Output = TextWriter.Synchronized(seeding), Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
+        await UntilAsync(() => waiting.IsCompleted || seeding.ToString().Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
+        Assert.DoesNotContain("all streams follow", seeding.ToString(), StringComparison.Ordinal);
+        await stop.CancelAsync();
+        await waiting.WaitAsync(Limit);
+    }
+
+    [Fact]
+    public async Task StatusCommand_NobodyIsThere_ShowsEveryShardAsUnknownAndFails()
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        string[] of = ["status", "--site", "--metadata", PrimarySpec, "--cluster", "c", "--site-secret-file", SecretFile];
+        Run well = await SloggerAsync(of);
+        Assert.True(well.ExitCode == 0, well.Error + well.Output);
+        foreach (GrpcServer control in _controls) { await control.StopAsync(CancellationToken.None); }
+        Run dead = await SloggerAsync(of);
+        Assert.Equal(1, dead.ExitCode);
+        Assert.Equal(Streams, dead.Output.Split('\n').Count(l => l.StartsWith('│') && l.Contains("unknown", StringComparison.Ordinal)));
+        Assert.Contains("of the primary's shard 0 it is not known whether it serves", dead.Error, StringComparison.Ordinal);
+        for (int p = 0; p < _processes.Length; p++)
+        {
+            await _processes[p]!.DisposeAsync();
+            _processes[p] = null;
+        }
+        Run backup = await SloggerAsync(["status", "--site", .. Site]);
+        Assert.Equal(1, backup.ExitCode);
+        Assert.Equal(Streams, backup.Output.Split('\n').Count(l => l.StartsWith('│') && l.Contains("unknown", StringComparison.Ordinal)));
+    }
+
+    // What is not known to be lost is not to be given up.
+    [Fact]
+    public async Task FailoverCommand_LosesAShardThatAnswers_IsRefused()
+    {
+        await WriteAsync(new Random(26), 50);
+        Run run = await SloggerAsync(["failover", Attest, "--lose-shard", "2", .. Site]);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains("shard 2 is not to be given up: its process answers, and it can take over", run.Error, StringComparison.Ordinal);
+        string other = Path.Combine(_directory, "other");
+        File.WriteAllText(other, "another-secret");
+        Run wrong = await SloggerAsync("failover", Attest, "--lose-shard", "2", "--metadata", Spec, "--cluster", "c", "--site-secret-file", other);
+        Assert.Equal(1, wrong.ExitCode);
+        Assert.Contains("shard 2 is not to be given up", wrong.Error, StringComparison.Ordinal);
+        Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
+        // One that is being seeded holds nothing.
+        await _metadata.ChangeSiteAsync("c", s => s.Reseed(new(2), 1));
+        Run given = await SloggerAsync(["failover", Attest, "--lose-shard", "2", .. Site]);
+        Assert.True(given.ExitCode == 0, given.Error + given.Output);
+    }
+
+    [Theory]
+    [InlineData("secret", "it does not let us in: the secret is missing or wrong")]
+    [InlineData("silent", "it has not answered within 2 s, though it is there")]
+    [InlineData("starting", "it is there, and cannot answer yet")]
+    [InlineData("down", "nothing listens there")]
+    public async Task FailoverCommand_AProcessDoesNotAnswer_SaysWhyAndAdvisesALossOnlyWhereNobodyIs(string how, string said)
+    {
+        await WriteAsync(new Random(27), 50);
+        using var listener = new TcpListener(IPAddress.Loopback, 0);
+        await using var starting = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
+        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status, (_, _) => throw new Grpc.RpcException(Grpc.StatusCode.Unavailable, "this process cannot read the site's metadata"));
+        await starting.StartAsync();
+        if (how != "down") { listener.Start(); }
+        int port = how == "starting" ? starting.EndPoint.Port : how == "silent" ? ((IPEndPoint)listener.LocalEndpoint).Port : FreePort();
+        if (how != "secret") { await _metadata.NoteSiteAddressAsync("c", new(2), $"127.0.0.1:{port}"); }
+        string other = Path.Combine(_directory, "other");
+        File.WriteAllText(other, "another-secret");
+        Run run = await SloggerAsync("failover", Attest, "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
+        Assert.Equal(1, run.ExitCode);
+        Assert.Contains(said, run.Error, StringComparison.Ordinal);
+        Assert.Equal(how == "down", run.Error.Contains("--lose-shard", StringComparison.Ordinal));
+        Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
+        Run drill = await SloggerAsync("drill", "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
+        Assert.Contains(how is "secret" or "silent" ? "the drill itself has failed, and says nothing of the site" : "the site could not take over now", drill.Error, StringComparison.Ordinal);
+    }
+
+    private static int FreePort()
+    {
+        using var free = new TcpListener(IPAddress.Loopback, 0);
+        free.Start();
+        return ((IPEndPoint)free.LocalEndpoint).Port;
+    }
+
+    // A machine that is busy: its process answers at last.
+    [Theory]
+    [InlineData("status", "--site")]
+    [InlineData("drill")]
+    [InlineData("switchover")]
+    public async Task Command_AProcessIsBusy_IsAskedAgain(params string[] command)
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        await WriteAsync(new Random(28), 50);
+        using var busy = new TcpListener(IPAddress.Loopback, 0);
+        busy.Start();
+        string address = (await _metadata.SiteAddressesAsync("c"))[new(2)];
+        await _metadata.NoteSiteAddressAsync("c", new(2), $"127.0.0.1:{((IPEndPoint)busy.LocalEndpoint).Port}");
+        StringWriter text = new();
+        TextWriter output = TextWriter.Synchronized(text);
+        string[] site = command[0] == "switchover" ? Both : Site;
+        Task<int> running = SloggerApp.RunAsync([.. command, "--timeout", "2m", .. site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() });
+        await UntilAsync(() =>
+        {
+            lock (output) { return running.IsCompleted || text.ToString().Contains("Asking again for 120 s", StringComparison.Ordinal); }
+        });
+        Assert.False(running.IsCompleted, text.ToString());
+        await _metadata.NoteSiteAddressAsync("c", new(2), address);
+        Assert.True(await running.WaitAsync(Limit) == 0, text.ToString());
     }
 
     [Fact]
@@ -173,7 +310,16 @@ public sealed partial class BackupSiteTests
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Contains($"a failover now would go on from {held}", run.Output, StringComparison.Ordinal);
         for (int s = 0; s < Streams; s++) { Assert.Contains($"shard {s}: whole up to {held}", run.Output, StringComparison.Ordinal); }
-        Assert.Matches("RTO \\(estimated.*\\): [0-9.]+ ms", run.Output);
+        Assert.Contains("no failover of this site has been measured yet", run.Output, StringComparison.Ordinal);
+        double first = Number(run.Output, "RTO \\(estimated.*\\): ([0-9.]+) ms"), noted = (await _metadata.TakeoverTimesAsync("c")).Drill.TotalMilliseconds;
+        Assert.InRange(first, noted - 0.1, noted + 0.1);
+        Assert.Contains("RPO (measured): ", run.Output, StringComparison.Ordinal);
+        // As if a failover had then taken a quarter of a minute longer.
+        await _metadata.NoteFailoverAsync("c", TimeSpan.FromMilliseconds(noted + 15_000));
+        Run corrected = await SloggerAsync(["drill", .. Site]);
+        Assert.Contains("corrected by the last failover here, which took", corrected.Output, StringComparison.Ordinal);
+        double estimate = (await _metadata.TakeoverTimesAsync("c")).Drill.TotalMilliseconds + 15_000;
+        Assert.InRange(Number(corrected.Output, "RTO \\(estimated.*\\): ([0-9.]+) ms"), estimate - 0.1, estimate + 0.1);
         SiteState after = await _metadata.SiteAsync("c");
         Assert.Equal((before.Epoch, before.Role), (after.Epoch, after.Role));
         Assert.Equal(before.Streams, after.Streams);

@@ -302,7 +302,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             byte[] bytes = new byte[random.Next(400)];
             random.NextBytes(bytes);
             Log.Append(bytes);
-            if (random.Next(3) > 0) { Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0))); }
+            if (random.Next(3) > 0) { Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(_time += 1000, 0))); }
             if (random.Next(3) == 0) { Log.Sync(); }
             Shipper.Wake();
         }

@@ -163,7 +163,7 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
     [GeneratedRegex(@"\bopen ([0-9.]+)")]
     private static partial Regex OpenExpression();
 
-    [GeneratedRegex(@"RTO[^0-9]*([0-9.]+) ms")]
+    [GeneratedRegex(@"\bserving ([0-9.]+)")]
     private static partial Regex TookExpression();
 
     // ---- 7.4: failures ----

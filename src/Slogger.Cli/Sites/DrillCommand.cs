@@ -18,6 +18,9 @@ internal static class DrillCommand
 
     private const int Samples = 20;
 
+    // A failure is one or the other: the site's means that a failover would not succeed, the drill's that it is not known.
+    private const string SiteFails = "the site could not take over now", DrillFails = "the drill itself has failed, and says nothing of the site";
+
     // The grid, the shard's row, the cut, the world-lines, the site, the other shards, and who owns which slots.
     private const int ReadsToServe = 7;
     private static readonly TimeSpan VerifyLimit = TimeSpan.FromMinutes(30), RestoreLimit = TimeSpan.FromHours(6);
@@ -27,6 +30,7 @@ internal static class DrillCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new(Restore, "How much is tried", "", "Each process also starts a redis-server of its own, restores its newest checkpoint and log into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
+        Patience.Option("How much is tried"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
 
@@ -34,6 +38,7 @@ internal static class DrillCommand
     {
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup");
+        TimeSpan timeout = Patience.LimitIn(arguments);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
@@ -41,12 +46,18 @@ internal static class DrillCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            return await RunAsync(site, arguments.Flag(Restore), host, signals.Token).ConfigureAwait(false);
+            var patience = new Patience(timeout, log);
+            return await patience.WithDatabasesAsync(
+                async () =>
+                {
+                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, arguments.Flag(Restore), host, patience, signals.Token).ConfigureAwait(false);
+                },
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
-            return CommandResult.Failed(e.Message, "check --metadata and --cluster: a failover needs this database, too");
+            return CommandResult.Failed($"{(e is MetadataUnavailableException ? SiteFails : DrillFails)}: {e.Message}", "check --metadata and --cluster: a failover needs this database, too");
         }
         catch (OperationCanceledException)
         {
@@ -54,14 +65,13 @@ internal static class DrillCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, Patience patience, CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
-        IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-        DateTimeOffset now = DateTimeOffset.UtcNow;
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(site, a => FailoverCommand.Obstacle(state, [], a), stop).ConfigureAwait(false);
+        if (obstacle is not null) { return CommandResult.Failed($"{(IsOfSite(state, answers) ? SiteFails : DrillFails)}: {obstacle.Errors[0].What}", obstacle.Errors[0].Remedy); }
         V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
-        if (FailoverCommand.Obstacle(state, [], answers, [.. streams.OfType<V1.StreamStatus>()]) is { } obstacle) { return obstacle; }
 
         // ---- What it would keep ----
         V1.StreamStatus least = streams.MinBy(s => SiteText.Of(s!.Held))!;
@@ -74,7 +84,7 @@ internal static class DrillCommand
         if (SiteText.TimeOf(least.HeldTime) is { } time)
         {
             DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
-            host.Output.WriteLine($"RPO (measured, if the clocks of both sites agree): at most {SiteText.Age(now - time)}, since that version ended at the primary at {SiteText.Time(time)} or later (empty versions are noted once a second); at most {SiteText.Age(newest - time)} before the last that has come here");
+            host.Output.WriteLine($"RPO (measured): {SiteText.Window(time, newest)} would be lost: that version ended at the primary at {SiteText.Time(time)}, the last that has come here at {SiteText.Time(newest)}. What the primary has done since is not known here");
         }
 
         // ---- How long it would take ----
@@ -85,34 +95,58 @@ internal static class DrillCommand
         // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard recovers, by what it reads of the database.
         TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
         TimeSpan rto = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
-        host.Output.WriteLine($"RTO (estimated from these, without the promotion of each Redis and without syncs of disks): {SiteText.Ms(rto)}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+        TakeoverTimes known = await site.Metadata.TakeoverTimesAsync(site.Cluster, stop).ConfigureAwait(false);
+        string basis = known.Failover == TimeSpan.Zero ? "from these alone, without the promotion of each Redis and without syncs of disks: no failover of this site has been measured yet"
+            : known.FailoverDrill == TimeSpan.Zero ? $"from these, and from the last failover here, which took {SiteText.Ms(known.Failover)}"
+            : $"{SiteText.Ms(rto)} from these, corrected by the last failover here, which took {SiteText.Ms(known.Failover)} where {SiteText.Ms(known.FailoverDrill)} had been estimated";
+        host.Output.WriteLine($"RTO (estimated, from the command's arrival at the site, {basis}): {SiteText.Ms(known.Correct(rto))}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+        await site.Metadata.NoteDrillAsync(site.Cluster, rto, stop).ConfigureAwait(false);
 
         // ---- That it would succeed ----
-        bool isWhole = true, isRestored = true;
+        string? drillFlaw = null, wrongShards = null;
+        bool isWhole = true;
         Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(stream =>
             SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = stream, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
         for (int stream = 0; stream < proofs.Length; stream++)
         {
-            string flaw = proofs[stream].Reply?.Flaw ?? proofs[stream].Problem;
-            isWhole &= flaw.Length == 0;
-            host.Output.WriteLine(flaw.Length > 0 ? $"shard {state.NameOf(stream)}: cannot be brought to {final}: {flaw}" : Whole(state.NameOf(stream), proofs[stream].Reply!, final));
+            string shard = state.NameOf(stream);
+            if (proofs[stream].Reply is not { } proof)
+            {
+                drillFlaw ??= $"shard {shard}: its log could not be looked at: {proofs[stream].Problem}";
+                host.Output.WriteLine($"shard {shard}: its log could not be looked at: {proofs[stream].Problem}");
+                continue;
+            }
+            isWhole &= proof.Flaw.Length == 0;
+            host.Output.WriteLine(proof.Flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {proof.Flaw}" : Whole(shard, proof, final));
         }
-        if (isWhole && restores)
+        if (isWhole && drillFlaw is null && restores)
         {
             Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(Enumerable.Range(0, state.Shards).Select(shard => state.StreamsOf(new(shard))[0]).Select(stream =>
                 SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.TryRestore, new V1.TryRestoreRequest { Shard = stream }, stop, RestoreLimit))).ConfigureAwait(false);
             for (int shard = 0; shard < trials.Length; shard++)
             {
                 string flaw = trials[shard].Reply?.Flaw ?? trials[shard].Problem;
-                isRestored &= flaw.Length == 0;
                 host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: the drill of a restore failed: {flaw}" : Restored(shard, trials[shard].Reply!));
+                if (flaw.Length == 0) { continue; }
+                // Whoever was compared says at which version.
+                if (SiteText.Of(trials[shard].Reply?.At) != default) { wrongShards = wrongShards is null ? $"{shard}" : $"{wrongShards}, {shard}"; }
+                else { drillFlaw ??= $"shard {shard}: a restore could not be tried: {flaw}"; }
             }
         }
-        if (!isRestored) { return CommandResult.Failed("a restore does not give what the stores hold, or could not be tried", "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives"); }
-        if (!isWhole) { return CommandResult.Failed("a failover would not succeed as it is", "slogger seed --shard N has a shard seeded anew while the primary lives"); }
+        if (!isWhole) { return CommandResult.Failed(SiteFails, "slogger seed --shard N has a shard seeded anew while the primary lives"); }
+        if (wrongShards is not null)
+        {
+            return CommandResult.Failed($"the site is not right: a restore of shard {wrongShards} does not give what its store holds", "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives");
+        }
+        if (drillFlaw is not null) { return CommandResult.Failed($"{DrillFails}: {drillFlaw}", "give the command again when that is over; slogger drill without --restore, and slogger status --site, show whether the site can take over"); }
         host.Output.WriteLine("a failover would succeed; nothing was changed");
         return CommandResult.Done;
     }
+
+    // Not of the site is what this command is not let in by, or not answered in time: a failover may well be.
+    private static bool IsOfSite(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers) =>
+        state.Take([]).Error is not null || answers.Any(a => a.Reply?.Streams.Any(s => s.Failure.Length > 0) ?? false)
+        || answers.All(a => a.Silence is not (Silence.Slow or Silence.LocksOut or Silence.Refuses)) || answers.Any(a => a.Silence is Silence.NotRunning);
 
     private static string Whole(string shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
         $"shard {shard}: whole up to {final}: {StatusReport.Bytes(reply.Bytes.ToString(CultureInfo.InvariantCulture))} of log behind offset {reply.FromOffset}, and the checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");

@@ -2,6 +2,7 @@
 // process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
 using System.Diagnostics;
 using Slogger.Core.Sites;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -26,13 +27,11 @@ internal static class FailoverCommand
 
     private static readonly TimeSpan NoteLimit = TimeSpan.FromSeconds(2), RehearsalLimit = TimeSpan.FromSeconds(1);
 
-    // Databases start, and machines are busy, just then when a site is lost.
-    private static readonly TimeSpan Patience = TimeSpan.FromSeconds(30), AskAgain = TimeSpan.FromMilliseconds(200);
-
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "", "") { Shape = OptionShape.Flag },
-        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated.", "none", "") { Shape = OptionShape.List },
+        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated. Refused while its process answers and could take over.", "none", "") { Shape = OptionShape.List },
+        Patience.Option("How"),
         .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
@@ -42,6 +41,7 @@ internal static class FailoverCommand
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup"), primary = arguments.Metadata("primary-metadata", null);
         int[] losing = arguments.Shards("lose-shard");
+        TimeSpan timeout = Patience.LimitIn(arguments);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
@@ -49,21 +49,15 @@ internal static class FailoverCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            long began = Stopwatch.GetTimestamp();
-            for (bool isTold = false; ; isTold = true)
-            {
-                try
+            var patience = new Patience(timeout, log);
+            // Whatever was begun is gone on with.
+            return await patience.WithDatabasesAsync(
+                async () =>
                 {
                     await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, began, signals.Token).ConfigureAwait(false);
-                }
-                // Whatever was begun is gone on with.
-                catch (MetadataUnavailableException e) when (Stopwatch.GetElapsedTime(began) < Patience)
-                {
-                    if (!isTold) { log.Warn($"{e.Message} Trying again for {Patience.TotalSeconds:0} s"); }
-                    await Task.Delay(AskAgain, signals.Token).ConfigureAwait(false);
-                }
-            }
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience, signals.Token).ConfigureAwait(false);
+                },
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -75,9 +69,11 @@ internal static class FailoverCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, long began, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, Patience patience, CancellationToken stop)
     {
+        var parts = new Parts(host.Began);
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+        parts.Passed("to start and to reach the database");
         if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
         if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
         {
@@ -90,17 +86,12 @@ internal static class FailoverCommand
         // A failover of which every stream is lost has nothing to go to.
         if (losing.Length == state.Shards) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
 
-        IReadOnlyList<Answered<V1.StatusReply>> answers;
-        V1.StreamStatus[] streams;
-        for (bool isTold = false; ; isTold = true)
-        {
-            answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-            streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
-            if (isUnderWay || Obstacle(state, losing, answers, streams) is not { } obstacle) { break; }
-            if (!answers.Any(a => a.MayPass) || Stopwatch.GetElapsedTime(began) >= Patience) { return obstacle; }
-            if (!isTold) { log.Warn($"{obstacle.Errors[0].What.TrimEnd('.')}. Asking again for {Patience.TotalSeconds:0} s"); }
-            await Task.Delay(AskAgain, stop).ConfigureAwait(false);
-        }
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) =
+            await patience.AskAsync(site, a => isUnderWay ? null : Obstacle(state, losing, a), stop).ConfigureAwait(false);
+        if (LivingAmong(state, losing, answers) is { } living) { return living; }
+        if (obstacle is not null) { return obstacle; }
+        parts.Passed("to see whether anything stands in the way");
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
         foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
         long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
@@ -114,34 +105,63 @@ internal static class FailoverCommand
             log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now on is lost. It ends when it hears of this");
         }
 
-        Task<string>? noting = null;
+        Task<Noted>? noting = null;
         void Taken(SiteEpoch number) => noting ??= primary is null ? null : NoteAsync(primary, site.Cluster, number);
         long leaseWaitUs = isAttested || leaseUs == 0 ? 0 : SiteLease.WaitUs(leaseUs, DriftPpm);
         Performed done;
-        if (await PerformedAsync(answers, losing, leaseWaitUs, log, Taken, stop).ConfigureAwait(false) is { } warm) { done = warm; }
+        if (await PerformedAsync(answers, losing, leaseWaitUs, log, Taken, parts, stop).ConfigureAwait(false) is { } warm) { done = warm; }
         else
         {
             log.Warn("no process of the backup performs it, so this command does, which takes longer");
             var manager = new FailoverManager(site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], leaseWaitUs, log, Taken);
             if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
+            parts.Passed("to rehearse it");
             log.Begin();
             FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
-            done = new(outcome.Error, log.Elapsed, outcome.FinalTime, [.. outcome.Silent ?? []], manager.Stages, "from the first change");
+            done = new(outcome.Error, log.Elapsed, outcome.FinalTime, [.. outcome.Silent ?? []], manager.Stages);
+            parts.Passed("to take over");
         }
         if (done.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
-        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, losing);
-        if (noting is not null) { host.Output.WriteLine(await noting.WaitAsync(NoteLimit, stop).ContinueWith(t => t.IsCompletedSuccessfully ? t.Result : "the primary's database does not answer: its site has yet to hear that it is deposed", TaskScheduler.Default).ConfigureAwait(false)); }
+        Noted? noted = noting is null ? null : await noting.WaitAsync(NoteLimit, stop).ContinueWith(
+            t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
+        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, losing, parts);
+        if (noted is { } text) { host.Output.WriteLine(text.Text); }
+        // Of a failover as a whole: the next drill is compared with it.
+        if (!isUnderWay && done.Silent.Count == 0) { await site.Metadata.NoteFailoverAsync(site.Cluster, Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false); }
         return CommandResult.Done;
     }
 
-    // Each of these would have the failover wait, when nothing is served any more.
-    public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers, V1.StreamStatus[] streams)
+    // What a shard that could take over holds would be lost for nothing. One that has failed, or is being seeded, may be given up; so may one that was given up before.
+    private static CommandResult? LivingAmong(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
     {
+        foreach (int shard in losing)
+        {
+            int[] numbers = [.. state.StreamsOf(new(shard))];
+            if (numbers.Any(n => state.Streams[n] is { IsLost: true } or not { Phase: StreamPhase.Counts })) { continue; }
+            V1.StreamStatus[] its = [.. answers.SelectMany(a => a.Reply?.Streams ?? Enumerable.Empty<V1.StreamStatus>()).Where(s => numbers.Contains(s.Shard))];
+            if (its.Length == numbers.Length && its.All(s => s.Failure.Length == 0))
+            {
+                return CommandResult.Failed($"shard {shard} is not to be given up: its process answers, and it can take over", $"give the command without --lose-shard {shard}");
+            }
+            if (its.Length == 0 && answers.FirstOrDefault(a => a.Process.Shards.Any(s => s.Number == shard)) is { Reply: null, IsThere: true } there)
+            {
+                return CommandResult.Failed($"shard {shard} is not to be given up: {there.Process} runs. {Sentence(there.Problem)}", there.Remedy);
+            }
+        }
+        return null;
+    }
+
+    private static string Sentence(string text) => text.Length == 0 ? text : char.ToUpperInvariant(text[0]) + text[1..];
+
+    // Each of these would have the failover wait, when nothing is served any more.
+    public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
+    {
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
         if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
         foreach (int number in Enumerable.Range(0, state.Streams.Length).Where(s => !losing.Contains(state.ShardOf(s))))
         {
             int shard = state.ShardOf(number);
-            string loses = $"if its disk is gone for good, give it up: --lose-shard {shard}";
+            string loses = $"only if its disk is gone for good, give it up: slogger failover --lose-shard {shard}";
             if (streams.FirstOrDefault(s => s.Shard == number) is { } stream)
             {
                 if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {state.NameOf(number)} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
@@ -149,17 +169,40 @@ internal static class FailoverCommand
             }
             Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
             return its is not { } known ? CommandResult.Failed($"no process has ever said that it receives shard {shard}", $"start its slogger backup; {loses}")
-                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", $"start its slogger backup, or let it be reached; {loses}")
-                : CommandResult.Failed($"{known.Process} does not receive shard {shard}", $"start the slogger backup of shard {shard}; {loses}");
+                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", known.Silence is Silence.NotRunning or Silence.NotReached ? $"start its slogger backup, or let it be reached, and give the command again; {loses}" : known.Remedy)
+                : CommandResult.Failed($"{known.Process} answers, and does not receive shard {shard}: it starts, or another process has taken the shard", $"start the slogger backup of shard {shard}, or wait until its log says that it receives its stream");
         }
         return null;
     }
 
-    private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages, string Since);
+    private static TimeSpan Longer(TimeSpan a, TimeSpan b) => a > b ? a : b;
+
+    private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages);
+
+    // What the primary's database says: whether it has noted that its site is deposed, and when the last version ended that it had recorded as committed.
+    private readonly record struct Noted(string Text, DateTimeOffset? Known);
+
+    /// <summary>What the time since the command's start went into.</summary>
+    /// <param name="began">A timestamp of <see cref="Stopwatch"/>.</param>
+    private sealed class Parts(long began)
+    {
+        private readonly List<string> _parts = [];
+
+        public TimeSpan Total { get; private set; }
+
+        public void Passed(string what)
+        {
+            TimeSpan now = Stopwatch.GetElapsedTime(began);
+            _parts.Add($"{SiteText.Ms(now - Total)} {what}");
+            Total = now;
+        }
+
+        public override string ToString() => string.Join(", ", _parts);
+    }
 
     // By the first process that does it to the end; whatever one has begun the next goes on with. Null: by none.
     private static async Task<Performed?> PerformedAsync(
-        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, CancellationToken stop)
+        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, Parts parts, CancellationToken stop)
     {
         var request = new V1.FailoverRequest { LeaseWaitUs = leaseWaitUs };
         request.Losing.AddRange(losing);
@@ -182,11 +225,13 @@ internal static class FailoverCommand
             {
                 stop.ThrowIfCancellationRequested();
             }
+            parts.Passed($"to rehearse it with {process}");
             try
             {
                 if (await AskAsync(process, request, new CallOptions { Cancellation = stop }, Heard).ConfigureAwait(false) is { } end)
                 {
-                    return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages, $"from the command's arrival at {process}");
+                    parts.Passed($"for {process} to take over");
+                    return new(end.Error.Length > 0 ? end.Error : null, elapsed, end.FinalTime, end.Silent, end.Stages);
                 }
             }
             catch (RpcException e)
@@ -195,6 +240,7 @@ internal static class FailoverCommand
                 log.Step(elapsed, LogLevel.Warn, $"{process} does not perform the failover: {e.Message}");
             }
             before = elapsed;
+            parts.Passed($"for {process}, which did not end it");
         }
         return null;
     }
@@ -211,22 +257,24 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, int[] losing)
+    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, DateTimeOffset? recorded, int[] losing, Parts parts)
     {
         WorldPoint final = after.Final!.Value;
         host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
         if (done.Silent.Count > 0) { host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process says; it recovers by itself, or when it is started again"); }
-        host.Output.WriteLine($"RTO: {SiteText.Ms(done.Took)}, {done.Since} until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        host.Output.WriteLine($"RTO: {SiteText.Ms(parts.Total)}, from the command's start until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
+        host.Output.WriteLine($"of these: {parts}");
         host.Output.WriteLine($"stages, ms: {done.Stages}");
         if (SiteText.TimeOf(done.FinalTime) is not { } time)
         {
-            host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept");
+            host.Output.WriteLine($"RPO: not known, since another run has decided: everything up to version {final.Version} is kept");
             return;
         }
-        // What the primary closed after that, as far as it came here: it was not durable at all shards' backups.
-        DateTimeOffset? newest = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max();
-        string heard = newest is { } last && last > time ? $"; the last that came from it ended {SiteText.Age(last - time)} later" : "";
-        host.Output.WriteLine($"RPO: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, {SiteText.Age(DateTimeOffset.UtcNow - time)} ago{heard}");
+        DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value : came;
+        string last = known <= time ? "nothing later is known of the primary"
+            : $"the last that is known of the primary ended at {SiteText.Time(known)} ({(recorded == known ? "recorded in its database" : "it had come to a shard here, and not to all")})";
+        host.Output.WriteLine($"RPO: {SiteText.Window(time, known)} are lost: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, and {last}");
+        if (recorded is null) { host.Output.WriteLine("what the primary has done since without its coming here is not known: with --primary-metadata its database is asked"); }
     }
 
     private static CommandResult Over(AppHost host, string text)
@@ -235,17 +283,20 @@ internal static class FailoverCommand
         return CommandResult.Done;
     }
 
-    private static async Task<string> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)
+    private static async Task<Noted> NoteAsync(MetadataSpec primary, string cluster, SiteEpoch number)
     {
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(primary, cluster, SiteCredentials.None, CancellationToken.None).ConfigureAwait(false);
             await site.ChangeAsync(s => new(s.DeposedBy(number), null), CancellationToken.None).ConfigureAwait(false);
-            return "the primary's database has noted that its site is deposed: what runs there ends, and nothing is served";
+            ClusterSettings settings = (await site.Metadata.FindClusterAsync(cluster).ConfigureAwait(false))!;
+            WorldPoint cut = (await site.Metadata.WatchAsync(cluster).ConfigureAwait(false)).Cut.Cut;
+            DateTimeOffset? end = cut.Version.Number == 0 ? null : DateTimeOffset.UnixEpoch.AddTicks(new VersionGrid(settings.Grid).StartOf(cut.Version.Next) * TimeSpan.TicksPerMicrosecond);
+            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end);
         }
         catch (MetadataException e)
         {
-            return $"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it";
+            return new($"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it", null);
         }
     }
 }

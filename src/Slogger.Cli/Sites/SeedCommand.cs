@@ -208,9 +208,9 @@ internal static class SeedCommand
 
     private static StreamProgress Progress(StreamState row, string shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
     {
-        if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
-        if (its.Status is not { } s) { return new(shard, false, 0, its.Of is null ? "waits for its slogger backup" : "its slogger backup does not answer"); }
+        if (its.Status is not { } s) { return new(shard, false, 0, its.Of is not { } known ? "waits for its slogger backup" : known.Reply is null ? $"its slogger backup does not answer: {known.Problem}" : "its slogger backup has yet to receive it"); }
         if (s.Failure.Length > 0) { return new(shard, false, 0, "has failed: " + s.Failure); }
+        if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
         if (row.Phase == StreamPhase.Follows) { return new(shard, false, 1, "the copy is here; the watermark has yet to come to it"); }
         if (s.SeedBytes == 0) { return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store" : "waits for the primary"); }
         return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}");

@@ -1,5 +1,6 @@
 // A site, as the commands reach it: its SQL, and through that its processes.
 using System.Net.Sockets;
+using System.Security.Authentication;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Grpc;
@@ -22,12 +23,45 @@ internal sealed record SiteProcess(string Address, IReadOnlyList<ShardId> Shards
     public override string ToString() => $"the process of shard {string.Join(", ", Shards)} ({Address})";
 }
 
+/// <summary>Why a process has not answered.</summary>
+internal enum Silence
+{
+    /// <summary>It has.</summary>
+    None,
+
+    /// <summary>Nothing listens at its address.</summary>
+    NotRunning,
+
+    /// <summary>No connection to its machine was made, or it broke.</summary>
+    NotReached,
+
+    /// <summary>Its machine takes connections, and it has not answered in time.</summary>
+    Slow,
+
+    /// <summary>It says itself that it cannot answer yet.</summary>
+    Starting,
+
+    /// <summary>It does not take our secret, or our certificate, or we do not take its.</summary>
+    LocksOut,
+
+    /// <summary>It has answered something else.</summary>
+    Refuses,
+}
+
 /// <summary>What a process has answered.</summary>
 /// <param name="Process">Which.</param>
 /// <param name="Reply">Null: it does not answer.</param>
 /// <param name="Problem">Why.</param>
-/// <param name="MayPass">Whether it is there, and may answer soon: it is busy, or its database starts.</param>
-internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem, bool MayPass = false);
+/// <param name="Silence">The kind of that.</param>
+/// <param name="Remedy">What a person can do about it.</param>
+internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem, Silence Silence = Silence.None, string Remedy = "")
+{
+    /// <summary>Whether it may answer soon: it is busy, starts, or its database does.</summary>
+    public bool MayPass => Silence is Silence.NotReached or Silence.Slow or Silence.Starting;
+
+    /// <summary>Whether the process runs, whatever it says.</summary>
+    public bool IsThere => Reply is not null || Silence is Silence.Starting or Silence.LocksOut or Silence.Refuses;
+}
 
 /// <summary>One site.</summary>
 internal sealed class SiteAccess : IAsyncDisposable
@@ -101,8 +135,61 @@ internal sealed class SiteAccess : IAsyncDisposable
         catch (RpcException e)
         {
             stop.ThrowIfCancellationRequested();
-            return new(process, null, e.Code == StatusCode.Unauthenticated ? "it does not let us in: give --site-secret-file, or the certificates, as it has them" : e.Message,
-                e.Code is StatusCode.DeadlineExceeded or StatusCode.Unavailable && e.GetBaseException() is not SocketException { SocketErrorCode: SocketError.ConnectionRefused });
+            return await UnansweredAsync<TReply>(process, e, limit ?? AskLimit, stop).ConfigureAwait(false);
+        }
+    }
+
+    // Each kind has its own name and its own remedy: whoever takes a busy process for a lost disk gives up what it holds.
+    private static async Task<Answered<TReply>> UnansweredAsync<TReply>(SiteProcess process, RpcException e, TimeSpan limit, CancellationToken stop) where TReply : class
+    {
+        const string start = "start it, and give the command again when its log says that it is ready";
+        Answered<TReply> Silent(Silence kind, string problem, string remedy) => new(process, null, problem, kind, remedy);
+        if (e.Code == StatusCode.Unauthenticated)
+        {
+            return Silent(Silence.LocksOut, $"it does not let us in: {e.Detail}", "give --site-secret-file, and the certificates (--site-cert-file, --site-ca-file), as the process has them");
+        }
+        if (Causes(e).OfType<AuthenticationException>().FirstOrDefault() is { } tls)
+        {
+            return Silent(Silence.LocksOut, $"no TLS connection comes about: {tls.Message}", "give --site-ca-file and --site-cert-file as the process has them");
+        }
+        if (e.Code == StatusCode.DeadlineExceeded)
+        {
+            return await TakesConnectionsAsync(process, stop).ConfigureAwait(false)
+                ? Silent(Silence.Slow, $"it has not answered within {limit.TotalSeconds:0} s, though it is there: it is busy, or has been stopped", "look at its log; where the machine is busy give a longer --timeout")
+                : Silent(Silence.NotReached, $"no connection is made within {limit.TotalSeconds:0} s: its machine is off, or the network to it is cut", start);
+        }
+        if (e.Code == StatusCode.Unavailable)
+        {
+            return Causes(e).OfType<SocketException>().FirstOrDefault() is { } socket
+                    ? socket.SocketErrorCode == SocketError.ConnectionRefused ? Silent(Silence.NotRunning, "nothing listens there: it does not run, or has only just been started", start)
+                        : Silent(Silence.NotReached, socket.Message, start)
+                : e.InnerException is null ? Silent(Silence.Starting, $"it is there, and cannot answer yet: {e.Detail}", "wait until its log says that it is ready; if its database is down start that")
+                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended while it was asked" : e.Detail, start);
+        }
+        return Silent(Silence.Refuses, e.Message, "look at its log; are the command and the process of the same release?");
+    }
+
+    private static IEnumerable<Exception> Causes(Exception e)
+    {
+        for (Exception? cause = e.InnerException; cause is not null; cause = cause.InnerException) { yield return cause; }
+    }
+
+    // A process that is stopped is connected to all the same.
+    private static async Task<bool> TakesConnectionsAsync(SiteProcess process, CancellationToken stop)
+    {
+        if (!ListenAddress.TryParse(process.Address, out ListenAddress? address, out _)) { return false; }
+        using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
+        limit.CancelAfter(AskLimit);
+        using var socket = new Socket(SocketType.Stream, ProtocolType.Tcp);
+        try
+        {
+            await socket.ConnectAsync(address.Host!, address.Port, limit.Token).ConfigureAwait(false);
+            return true;
+        }
+        catch (Exception e) when (e is SocketException or OperationCanceledException)
+        {
+            stop.ThrowIfCancellationRequested();
+            return false;
         }
     }
 

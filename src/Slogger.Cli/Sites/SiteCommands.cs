@@ -31,12 +31,12 @@ internal static class SiteCommands
             [$"switchover --metadata \"postgres:Host=db1;Database=slogger\" --backup-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", "switchover --call-off --metadata ... --backup-metadata ..."],
             "The primary holds all operations of its clients; when everything that was done is in a recorded cut that the backup holds, the backup takes over, and the primary's processes end. Clients connect to the backup then. "
             + "If that is not so in time it is called off, and clients of the primary go on with a delay behind them. If the command is interrupted, or killed, the clients wait: given again it goes on. "
-            + "Nothing is changed while a process of either site does not answer, or a stream is being seeded.",
+            + "Nothing is changed while a process of either site does not answer, or a stream is being seeded; one that is busy or starts is asked again (--timeout).",
             SwitchOverCommand.RunAsync),
         new(DrillCommand.Name, "show what a failover would come to, without one", DrillCommand.Options,
             [$"drill {Backup}", $"drill --restore {Backup}"],
-            "Says what a failover at this moment would keep, how old that is, how long it would take, and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
-            + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would. With --restore each log is also restored into a redis-server that is started for it, and what comes of it compared with the store that follows.",
+            "Says what a failover at this moment would keep and lose, how long it would take (corrected by what the site's last failover took), and whether anything stands in its way; every process reads its log from the newest checkpoint up to that version and checks all "
+            + "checksums. Nothing is changed, clients and the primary notice nothing but the reading. It fails if a failover would, and says so when only the drill itself could not be done. With --restore each log is also restored into a redis-server that is started for it, and what comes of it compared with the store that follows.",
             DrillCommand.RunAsync),
         new(SeedCommand.Name, "make a deposed site the backup, or seed a stream anew", SeedCommand.Options,
             [$"seed --metadata \"postgres:Host=db1;Database=slogger\" --primary-metadata \"postgres:Host=db2;Database=slogger\" {Secret}", $"seed --shard 2 {Backup}"],

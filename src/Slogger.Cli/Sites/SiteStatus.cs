@@ -17,7 +17,7 @@ namespace Slogger.Cli.Sites;
 /// <summary>Shows a site.</summary>
 internal static class SiteStatus
 {
-    public static readonly IReadOnlyList<OptionDefinition> Options = [.. SiteArguments.Common("With --site: its database, as given to its processes").Select(o => o with { Group = "A whole site" })];
+    public static readonly IReadOnlyList<OptionDefinition> Options = [Patience.Option("A whole site"), .. SiteArguments.Common("With --site: its database, as given to its processes").Select(o => o with { Group = "A whole site" })];
 
     private static readonly string[] OfOneProxy = ["data", "user", "password-file", "tls", "tls-ca", "tls-insecure"];
 
@@ -25,24 +25,65 @@ internal static class SiteStatus
     {
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "as for the site's processes");
+        TimeSpan timeout = Patience.LimitIn(arguments);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (addresses.Count > 0 || OfOneProxy.Any(texts.Values.ContainsKey)) { arguments.Fail("one proxy is named together with --site", "give --site and --metadata for a whole site, or ADDRESS or --data for one proxy"); }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
+        using LineLog log = new(host.Error, LogLevel.Info);
+        using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, CancellationToken.None).ConfigureAwait(false);
-            SiteState state = await site.StateAsync(CancellationToken.None).ConfigureAwait(false);
-            IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(CancellationToken.None).ConfigureAwait(false);
-            if (arguments.Flag("json")) { host.Output.WriteLine(ToJson(state, answers)); }
-            else { Print(state, answers, cluster, host); }
-            return CommandResult.Done;
+            var patience = new Patience(timeout, log);
+            return await patience.WithDatabasesAsync(
+                async () =>
+                {
+                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(site, arguments.Flag("json"), host, patience, signals.Token).ConfigureAwait(false);
+                },
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
             return CommandResult.Failed(e.Message, "check --metadata and --cluster");
         }
+        catch (OperationCanceledException)
+        {
+            return CommandResult.Failed("interrupted", "nothing was changed");
+        }
     }
+
+    private static async Task<CommandResult> RunAsync(SiteAccess site, bool asJson, AppHost host, Patience patience, CancellationToken stop)
+    {
+        SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
+        int shards = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(site, a => ObstacleOf(state, a, shards), stop).ConfigureAwait(false);
+        if (asJson) { host.Output.WriteLine(ToJson(state, answers, shards, obstacle)); }
+        else { Print(state, answers, shards, site.Cluster, host); }
+        return obstacle ?? CommandResult.Done;
+    }
+
+    // Why the site is not ready to do what it is for: a backup to take over now, a primary to serve. Null: it is.
+    private static CommandResult? ObstacleOf(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards)
+    {
+        const string whole = "the site could not take over now: ";
+        switch (state.Role)
+        {
+            case SiteRole.Backup:
+                return FailoverCommand.Obstacle(state, [], answers) is { } found ? CommandResult.Failed(whole + found.Errors[0].What, found.Errors[0].Remedy) : null;
+            case SiteRole.FailingOver:
+                return CommandResult.Failed($"the site is {RoleText(state)}, and serves nobody yet", "slogger failover goes on with it");
+            case SiteRole.HandingOver:
+                return CommandResult.Failed($"the site is {RoleText(state)}", "slogger switchover goes on with it, or calls it off (--call-off)");
+            case SiteRole.Deposed:
+                return CommandResult.Failed("the site was deposed: it neither serves nor could take over", "the other site serves; make this one its backup with slogger seed");
+            default:
+                int missing = Enumerable.Range(0, shards).FirstOrDefault(s => ShippedOf(answers, s).Status is null, -1);
+                return missing < 0 ? null : CommandResult.Failed($"of the primary's shard {missing} it is not known whether it serves: {Missing(ShippedOf(answers, missing).Of, ServeProcess)}", "see what is said of each shard");
+        }
+    }
+
+    private const string ServeProcess = "slogger serve (with --site-listen)", BackupProcess = "slogger backup", Unknown = "unknown";
 
     public static string RoleText(SiteState state) => state switch
     {
@@ -66,7 +107,16 @@ internal static class SiteStatus
         return (answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault(), null);
     }
 
-    private static void Print(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, string cluster, AppHost host)
+    private static (Answered<V1.StatusReply>? Of, V1.ShippedStatus? Status) ShippedOf(IReadOnlyList<Answered<V1.StatusReply>> answers, int shard)
+    {
+        foreach (Answered<V1.StatusReply> answer in answers)
+        {
+            if (answer.Reply?.Shipped.FirstOrDefault(s => s.Shard == shard) is { } status) { return (answer, status); }
+        }
+        return (answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault(), null);
+    }
+
+    private static void Print(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards, string cluster, AppHost host)
     {
         Table table = new Table { Border = TableBorder.Rounded, Title = new TableTitle(Markup.Escape($"cluster {cluster}, site epoch {state.Epoch}: {RoleText(state)}")) };
         bool isBackup = state.Role is SiteRole.Backup or SiteRole.FailingOver;
@@ -78,17 +128,23 @@ internal static class SiteStatus
             for (int s = 0; s < state.Streams.Length; s++)
             {
                 (Answered<V1.StatusReply>? of, V1.StreamStatus? status) = StreamOf(state, answers, s);
-                table.AddRow([.. Row(state.Streams[s], state.NameOf(s), of, status).Select(t => new Text(t))]);
-                string problem = status is null ? Missing(of) : Problem(status);
+                table.AddRow([.. Row(state.NameOf(s), of, status).Select(t => new Text(t))]);
+                string problem = status is null ? Missing(of, BackupProcess) : Problem(status);
                 if (problem.Length > 0) { problems.Add($"shard {state.NameOf(s)}: {problem}"); }
             }
         }
         else
         {
-            foreach (Answered<V1.StatusReply> answer in answers)
+            for (int shard = 0; shard < shards; shard++)
             {
-                foreach (V1.ShippedStatus s in answer.Reply?.Shipped.ToArray() ?? []) { table.AddRow(Number(s.Shard), answer.Process.Address, Markup.Escape(s.State), $"{SiteText.Of(s.Cut)}", Version(SiteText.Of(s.Watermark))); }
-                if (answer.Reply is null) { problems.Add($"shard {string.Join(", ", answer.Process.Shards)}: {Missing(answer)}"); }
+                (Answered<V1.StatusReply>? of, V1.ShippedStatus? s) = ShippedOf(answers, shard);
+                string address = of?.Process.Address ?? "none";
+                if (s is not null) { table.AddRow(Number(shard), address, Markup.Escape(s.State), $"{SiteText.Of(s.Cut)}", Version(SiteText.Of(s.Watermark))); }
+                else
+                {
+                    table.AddRow(Number(shard), address, Unknown, "", "");
+                    problems.Add($"shard {shard}: {Missing(of, ServeProcess)}");
+                }
             }
         }
         StatusReport.ConsoleOf(host).Write(table);
@@ -97,9 +153,10 @@ internal static class SiteStatus
 
     private static string Problem(V1.StreamStatus status) => status.Failure.Length > 0 ? status.Failure : status.Refusal;
 
-    private static string[] Row(StreamState row, string name, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
+    private static string[] Row(string name, Answered<V1.StatusReply>? of, V1.StreamStatus? s)
     {
-        if (s is null) { return [name, of?.Process.Address ?? "none", PhaseOf(row), "", "", "", "", ""]; }
+        // What SQL says of it was so when somebody was there.
+        if (s is null) { return [name, of?.Process.Address ?? "none", Unknown, "", "", "", "", ""]; }
         string age = SiteText.TimeOf(s.WatermarkTime) is { } time ? SiteText.Age(DateTimeOffset.UtcNow - time) : "";
         return
         [
@@ -108,10 +165,8 @@ internal static class SiteStatus
         ];
     }
 
-    private static string Missing(Answered<V1.StatusReply>? of) => of is not { } known ? "no process has ever received it: start its slogger backup"
-        : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}" : $"{known.Process.Address} does not receive it: start its slogger backup";
-
-    private static string PhaseOf(StreamState row) => row.Phase switch { StreamPhase.Counts => "follows", StreamPhase.Follows => "seeded", _ => "being seeded" };
+    private static string Missing(Answered<V1.StatusReply>? of, string process) => of is not { } known ? $"no process has ever said that it has it: start its {process}"
+        : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}: {known.Remedy}" : $"{known.Process.Address} answers, and does not have it: start its {process}";
 
     private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}";
 
@@ -120,7 +175,7 @@ internal static class SiteStatus
     private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);
 
     // Names are those of the messages between processes.
-    private static string ToJson(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers)
+    private static string ToJson(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers, int shards, CommandResult? obstacle)
     {
         using MemoryStream text = new();
         using (Utf8JsonWriter writer = new(text, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
@@ -128,6 +183,7 @@ internal static class SiteStatus
             writer.WriteStartObject();
             writer.WriteNumber("site_epoch", state.Epoch.Number);
             writer.WriteString("role", state.Role.ToString());
+            writer.WriteString("obstacle", obstacle?.Errors[0].What);
             Point(writer, "final", state.Final ?? default);
             writer.WriteStartArray("streams");
             for (int stream = 0; stream < state.Streams.Length; stream++)
@@ -137,9 +193,9 @@ internal static class SiteStatus
                 writer.WriteNumber("shard", state.ShardOf(stream));
                 if (!state.Layout.IsPlain) { writer.WriteNumber("primary_shard", state.Layout[stream].Source); }
                 writer.WriteString("process", of?.Process.Address);
-                writer.WriteString("phase", state.Streams[stream].Phase.ToString());
+                writer.WriteString("phase", s is null ? "Unknown" : state.Streams[stream].Phase.ToString());
                 writer.WriteNumber("generation", state.Streams[stream].Generation);
-                if (s is null) { writer.WriteString("problem", Missing(of)); }
+                if (s is null) { writer.WriteString("problem", Missing(of, BackupProcess)); }
                 else
                 {
                     Point(writer, "held", SiteText.Of(s.Held));
@@ -156,18 +212,20 @@ internal static class SiteStatus
             }
             writer.WriteEndArray();
             writer.WriteStartArray("shipped");
-            foreach (Answered<V1.StatusReply> answer in answers)
+            for (int shard = 0; state.Role is SiteRole.Primary or SiteRole.HandingOver && shard < shards; shard++)
             {
-                foreach (V1.ShippedStatus s in answer.Reply?.Shipped.ToArray() ?? [])
+                (Answered<V1.StatusReply>? of, V1.ShippedStatus? s) = ShippedOf(answers, shard);
+                writer.WriteStartObject();
+                writer.WriteNumber("shard", shard);
+                writer.WriteString("process", of?.Process.Address);
+                writer.WriteString("state", s?.State ?? Unknown);
+                if (s is null) { writer.WriteString("problem", Missing(of, ServeProcess)); }
+                else
                 {
-                    writer.WriteStartObject();
-                    writer.WriteNumber("shard", s.Shard);
-                    writer.WriteString("process", answer.Process.Address);
-                    writer.WriteString("state", s.State);
                     Point(writer, "cut", SiteText.Of(s.Cut));
                     Point(writer, "watermark", SiteText.Of(s.Watermark));
-                    writer.WriteEndObject();
                 }
+                writer.WriteEndObject();
             }
             writer.WriteEndArray();
             writer.WriteEndObject();

@@ -32,7 +32,7 @@ internal sealed class StepLog(AppHost host) : ILogSink
         lock (_lock)
         {
             string time = elapsed is { } at ? string.Create(CultureInfo.InvariantCulture, $"{at.TotalMilliseconds,9:0.0} ms  ") : "";
-            host.Output.WriteLine($"{time}{(level == LogLevel.Info ? "" : "warning: ")}{message}");
+            host.Output.WriteLine($"{time}{(level == LogLevel.Info ? "" : "warning: ")}{LogText.Bounded(message)}");
             host.Output.Flush();
         }
     }

@@ -19,6 +19,7 @@ internal static class SwitchOverCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("within", How, "DURATION", "So long clients of the primary wait at most, 1s to 10m: if the backup could not be offered to take over by then, the switch-over is called off and they go on.", "10s", ""),
+        Patience.Option(How),
         new("call-off", How, "", "Call off one that was begun and interrupted: the primary goes on, unless the backup has taken over already.", "", "") { Shape = OptionShape.Flag },
         .. SiteArguments.Database("backup-metadata", "The backup's database, as given to slogger backup"),
         .. SiteArguments.Common("The primary's database, as given to slogger serve"),
@@ -29,6 +30,7 @@ internal static class SwitchOverCommand
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "the primary's, as for slogger serve"), backupSpec = arguments.Metadata("backup-metadata", "the backup's, as for slogger backup");
         TimeSpan limit = arguments.Value("within", OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
+        TimeSpan timeout = Patience.LimitIn(arguments);
         bool callsOff = arguments.Flag("call-off");
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
@@ -38,15 +40,16 @@ internal static class SwitchOverCommand
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
-            await using SiteAccess primary = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            await using SiteAccess backup = await SiteAccess.OpenAsync(backupSpec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            SiteState before = await primary.StateAsync(signals.Token).ConfigureAwait(false), other = await backup.StateAsync(signals.Token).ConfigureAwait(false);
-            int shards = (await primary.Metadata.FindClusterAsync(cluster, signals.Token).ConfigureAwait(false))!.ShardCount;
-            // One that is under way is gone on with, whatever stands in its way: only its end lets clients go on.
-            if (before.Role == SiteRole.Primary && !callsOff && await ObstacleAsync(primary, backup, before, other, shards, signals.Token).ConfigureAwait(false) is { } obstacle) { return obstacle; }
-            if (before.Role is SiteRole.Backup or SiteRole.FailingOver) { return CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the backup's --backup-metadata"); }
-            if (callsOff) { limit = TimeSpan.Zero; }
-            return await new SwitchOverRun(primary, backup, shards, limit, host, log).RunAsync(signals.Token).ConfigureAwait(false);
+            var patience = new Patience(timeout, log);
+            // Whatever was begun is gone on with.
+            return await patience.WithDatabasesAsync(
+                async () =>
+                {
+                    await using SiteAccess primary = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    await using SiteAccess backup = await SiteAccess.OpenAsync(backupSpec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    return await RunAsync(primary, backup, callsOff ? TimeSpan.Zero : limit, host, log, patience, signals.Token).ConfigureAwait(false);
+                },
+                signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -58,7 +61,17 @@ internal static class SwitchOverCommand
         }
     }
 
-    private static async Task<CommandResult?> ObstacleAsync(SiteAccess primary, SiteAccess backup, SiteState before, SiteState other, int shards, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess primary, SiteAccess backup, TimeSpan limit, AppHost host, StepLog log, Patience patience, CancellationToken stop)
+    {
+        SiteState before = await primary.StateAsync(stop).ConfigureAwait(false), other = await backup.StateAsync(stop).ConfigureAwait(false);
+        int shards = (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount;
+        // One that is under way is gone on with, whatever stands in its way: only its end lets clients go on.
+        if (before.Role == SiteRole.Primary && limit > TimeSpan.Zero && await ObstacleAsync(primary, backup, before, other, shards, patience, stop).ConfigureAwait(false) is { } obstacle) { return obstacle; }
+        if (before.Role is SiteRole.Backup or SiteRole.FailingOver) { return CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the backup's --backup-metadata"); }
+        return await new SwitchOverRun(primary, backup, shards, limit, host, log).RunAsync(stop).ConfigureAwait(false);
+    }
+
+    private static async Task<CommandResult?> ObstacleAsync(SiteAccess primary, SiteAccess backup, SiteState before, SiteState other, int shards, Patience patience, CancellationToken stop)
     {
         if (other.Role != SiteRole.Backup)
         {
@@ -69,18 +82,24 @@ internal static class SwitchOverCommand
         if (other.Take([]).Error is { } seeding) { return CommandResult.Failed(seeding, "slogger status --site shows how far the seeding is"); }
         foreach ((SiteAccess site, string what, string start) in new[] { (primary, "primary", "slogger serve with --site-listen"), (backup, "backup", "slogger backup") })
         {
-            IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-            foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null))
-            {
-                return CommandResult.Failed($"at the {what}, {silent.Process} does not answer: {silent.Problem}", $"start it ({start}), or let it be reached");
-            }
-            int[] there = [.. answers.SelectMany(a => a.Reply!.Streams.Select(s => other.ShardOf(s.Shard)).Concat(a.Reply.Shipped.Select(s => s.Shard)))];
-            if (Enumerable.Range(0, site == primary ? shards : other.Shards).Except(there).Select(s => (int?)s).FirstOrDefault() is { } missing)
-            {
-                return CommandResult.Failed($"at the {what}, no process has shard {missing}", $"start it with {start}");
-            }
-            if (answers.SelectMany(a => a.Reply!.Streams).FirstOrDefault(s => s.Failure.Length > 0) is { } failed) { return CommandResult.Failed($"the stream of shard {other.NameOf(failed.Shard)} has failed: {failed.Failure}", "start its slogger backup again"); }
+            int count = site == primary ? shards : other.Shards;
+            if ((await patience.AskAsync(site, a => ObstacleOf(a, other, count, what, start), stop).ConfigureAwait(false)).Obstacle is { } obstacle) { return obstacle; }
         }
         return null;
+    }
+
+    private static CommandResult? ObstacleOf(IReadOnlyList<Answered<V1.StatusReply>> answers, SiteState other, int shards, string what, string start)
+    {
+        foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null))
+        {
+            return CommandResult.Failed($"at the {what}, {silent.Process} does not answer: {silent.Problem}", silent.Silence is Silence.NotRunning ? $"start it ({start}), and give the command again" : silent.Remedy);
+        }
+        int[] there = [.. answers.SelectMany(a => a.Reply!.Streams.Select(s => other.ShardOf(s.Shard)).Concat(a.Reply.Shipped.Select(s => s.Shard)))];
+        if (Enumerable.Range(0, shards).Except(there).Select(s => (int?)s).FirstOrDefault() is { } missing)
+        {
+            return CommandResult.Failed($"at the {what}, no process has shard {missing}", $"start it with {start}");
+        }
+        return answers.SelectMany(a => a.Reply!.Streams).FirstOrDefault(s => s.Failure.Length > 0) is { } failed
+            ? CommandResult.Failed($"the stream of shard {other.NameOf(failed.Shard)} has failed: {failed.Failure}", "start its slogger backup again") : null;
     }
 }

@@ -129,8 +129,7 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
             case FailureKind.ConnectionLost:
                 await DropAsync().ConfigureAwait(false);
                 MetadataUnavailableException unavailable = new(
-                    $"The metadata database {dialect.Description} cannot be used: {reason}{advice} "
-                    + "Commits wait for its return; it is tried again in the background.", inner);
+                    $"The metadata database {dialect.Description} cannot be used: {reason}{advice}", inner);
                 down = unavailable;
                 reconnecting = Task.Run(ReconnectAsync);
                 return unavailable;
@@ -183,8 +182,7 @@ internal sealed class ConnectionKeeper(SqlDialect dialect, MetadataStoreOptions 
                 // Of any kind: what worked once is worth trying for as long as someone wants it, and callers see the reason.
                 string reason = exception is MetadataException ? exception.Message : Describe(exception);
                 down = new MetadataUnavailableException(
-                    $"The metadata database {dialect.Description} cannot be used: {reason} "
-                    + "Commits wait for its return; it is tried again in the background.", dialect.Inner(exception));
+                    $"The metadata database {dialect.Description} cannot be used: {reason}", dialect.Inner(exception));
                 delay = delay * 2 < options.ReconnectDelayMax ? delay * 2 : options.ReconnectDelayMax;
             }
         }

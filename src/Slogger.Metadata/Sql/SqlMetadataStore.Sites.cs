@@ -186,6 +186,34 @@ internal sealed partial class SqlMetadataStore
     }
 
     /// <inheritdoc />
+    public Task<TakeoverTimes> TakeoverTimesAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session => (await session.QueryAsync(
+                "SELECT drill_us, failover_us, failover_drill_us FROM slogger_sites WHERE cluster = @cluster",
+                r => new TakeoverTimes(TimeSpan.FromMicroseconds(r.GetInt64(0)), TimeSpan.FromMicroseconds(r.GetInt64(1)), TimeSpan.FromMicroseconds(r.GetInt64(2))),
+                cancellation,
+                ("@cluster", cluster))).FirstOrDefault(),
+            cancellation);
+    }
+
+    /// <inheritdoc />
+    public Task NoteDrillAsync(string cluster, TimeSpan estimate, CancellationToken cancellation = default) =>
+        NoteTimesAsync("UPDATE slogger_sites SET drill_us = @us WHERE cluster = @cluster", cluster, estimate, cancellation);
+
+    /// <inheritdoc />
+    public Task NoteFailoverAsync(string cluster, TimeSpan took, CancellationToken cancellation = default) =>
+        NoteTimesAsync("UPDATE slogger_sites SET failover_us = @us, failover_drill_us = drill_us WHERE cluster = @cluster", cluster, took, cancellation);
+
+    private Task NoteTimesAsync(string statement, string cluster, TimeSpan time, CancellationToken cancellation)
+    {
+        CheckedCluster(cluster);
+        ArgumentOutOfRangeException.ThrowIfLessThan(time, TimeSpan.Zero);
+        return connection.RunAsync(session => session.ExecuteAsync(statement, cancellation, ("@us", (long)time.TotalMicroseconds), ("@cluster", cluster)), cancellation);
+    }
+
+    /// <inheritdoc />
     public Task<IReadOnlyDictionary<ShardId, string>> SiteAddressesAsync(string cluster, CancellationToken cancellation = default)
     {
         CheckedCluster(cluster);

@@ -65,4 +65,14 @@ internal static partial class SqlSchema
         "ALTER TABLE slogger_sites ADD sources BIGINT DEFAULT 0 NOT NULL",
         "ALTER TABLE slogger_sites ADD shards BIGINT DEFAULT 0 NOT NULL",
     ];
+
+    private static readonly string[] TakeoverTimesShape = ["SELECT drill_us, failover_us, failover_drill_us FROM slogger_sites WHERE 1 = 0"];
+
+    // drill_us, failover_us, failover_drill_us: TakeoverTimes; 0: there was none.
+    private static IReadOnlyList<string> TakeoverTimes(SqlDialect dialect) =>
+    [
+        "ALTER TABLE slogger_sites ADD drill_us BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_sites ADD failover_us BIGINT DEFAULT 0 NOT NULL",
+        "ALTER TABLE slogger_sites ADD failover_drill_us BIGINT DEFAULT 0 NOT NULL",
+    ];
 }

@@ -1,5 +1,6 @@
 // A shard's connection to the coordinator of cuts, wherever that is: what the shard has durable goes there as soon as it is, and the
 // cut comes back. While there is none (nobody has the role, or it cannot be reached in clear text) SQL is the way, and slower.
+using System.Diagnostics;
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
 using Slogger.Metadata;
@@ -28,7 +29,10 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
     private readonly SemaphoreSlim _signal = new(0, 1);
     private volatile Target? _target;
     private volatile PeerQueue? _connection;
-    private string _warnedOf = "";
+    // A coordinator that has died, or has only just been started, is no news: another takes over, or it listens soon.
+    private static readonly TimeSpan WarnAfter = TimeSpan.FromSeconds(5);
+    private string _failedAt = "", _warnedOf = "";
+    private long _failing;
 
     private sealed record Target(string Address, long Epoch);
 
@@ -98,7 +102,7 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
         Task pump = connection.PumpAsync(stop);
         try
         {
-            _warnedOf = "";
+            _failedAt = _warnedOf = "";
             if (_target != target) { return; }
             _connection = connection;
             // Aimed elsewhere before that could be seen.
@@ -127,10 +131,11 @@ internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordi
     // Closing a socket does not wait.
     private void HangUp() => _ = _connection?.DisposeAsync().AsTask();
 
-    // Once for each: a coordinator that has died is no news while another takes over.
+    // Once for each.
     private void Warn(Target target, string why)
     {
-        if (_warnedOf == target.Address) { return; }
+        if (_failedAt != target.Address) { (_failedAt, _failing) = (target.Address, Stopwatch.GetTimestamp()); }
+        if (_warnedOf == target.Address || Stopwatch.GetElapsedTime(_failing) < WarnAfter) { return; }
         _warnedOf = target.Address;
         report.Warn($"shard {seat.Shard}: the coordinator at {target.Address} cannot be spoken with ({why}): what is durable is recorded in SQL until it can. Its --announce must name an address in clear text that the other proxies reach");
     }

@@ -176,7 +176,7 @@ internal sealed partial class LogShard
         }
         if (Fail(ProxyExit.Failed($"the version log cannot be written: {e.Message}", "free space on the disk of --data, or repair it, and start again")))
         {
-            _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message}. The proxy stops; give it room or another disk, and start it again: nothing that was committed is lost.");
+            _report.Error($"shard {_options.Shard}: the version log cannot be written: {e.Message} The proxy stops; give it room or another disk, and start it again: nothing that was committed is lost.");
         }
     }
 }

@@ -68,7 +68,7 @@ internal abstract partial class VersionedShard
         }
         catch (MetadataException e)
         {
-            return ProxyExit.Failed($"the metadata cannot be used: {e.Message}", "check --metadata");
+            return ProxyExit.Failed($"the metadata cannot be used: {e.Message} The proxy does not start", "put that right, or check --metadata, and start again: nothing that was committed is lost");
         }
         OnTaken();
         bool follows = _seat.FollowedSite is not null;
@@ -89,6 +89,14 @@ internal abstract partial class VersionedShard
             }
             await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
             if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
+        }
+        catch (LogFencedException e) when (e.NewestEpoch > 0)
+        {
+            // It has just been given its epoch, above all that the metadata knows of: unless another process was faster, the metadata is not what the log was written with.
+            return ProxyExit.Failed(
+                $"{KeptName} was written under epoch {e.NewestEpoch}, and {_options.Metadata} gave this process only epoch {_seat.Epoch}: the metadata was deleted, or replaced by another or an older one, or another process has just taken the shard",
+                "start with the metadata that this data directory was used with. If its file is gone for good, bring it back from a copy; without one move the data directory away, "
+                + "and start with an empty one: with --seed from-redis what Redis holds goes on, else the shard begins empty");
         }
         catch (LogException e)
         {

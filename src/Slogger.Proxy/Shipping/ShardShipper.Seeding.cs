@@ -24,7 +24,7 @@ internal sealed partial class ShardShipper
     private void Asked(SeedAsk ask)
     {
         SeedCopy? copy = _listener.CopyOf(ask.Generation);
-        string why = copy is null ? "there is no copy of the store for it yet"
+        string why = copy is null ? NoCopy
             : !copy.IsPartOf(_log) ? "a world-line keeps less than the copy held, or the log has begun anew"
             : ask.Bad == copy.Seed.Id ? "the copy did not arrive as it was made: its file may be damaged" : "";
         if (why.Length > 0) { copy = null; }
@@ -92,11 +92,14 @@ internal sealed partial class ShardShipper
         Volatile.Write(ref _seeding, null);
     }
 
+    private const string NoCopy = "there is no copy of the store for it yet";
+
     private void SayWhy(string why)
     {
         if (why == _saidWhy) { return; }
         _saidWhy = why;
-        _report.Warn($"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
+        // Without a copy it is a backup's first seeding, or one that somebody has asked for.
+        _report.Write(why == NoCopy ? LogLevel.Info : LogLevel.Warn, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
     }
 
     private bool IsToBeSaid()

@@ -83,7 +83,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
     private const string NotYet = "not connected yet";
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50), WarnAfter = TimeSpan.FromSeconds(5);
 
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;
@@ -99,7 +99,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly WakeSignal _wanted = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
-    private long _bytesSent;
+    private long _bytesSent, _lostAt;
+    private bool _hasWarned;
     private volatile string? _problem = NotYet;
     private volatile bool _hasAnswered;
 
@@ -193,8 +194,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             }
             catch (ShipLinkException e)
             {
-                if (_problem is null) { _report.Warn($"shard {_stream}: shipping to {_connector.Target} has stopped, and is tried again: {e.Message}"); }
-                else if (_problem == NotYet) { _report.Warn($"shard {_stream}: the backup at {_connector.Target} cannot be reached, and is tried again: {e.Message}"); }
+                SayLost(e);
                 _problem = e.Message;
             }
             catch (OperationCanceledException) when (_stop.IsCancellationRequested)
@@ -213,6 +213,19 @@ internal sealed partial class ShardShipper : IAsyncDisposable
             await Task.Delay(pause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, ReconnectMax.Ticks));
         }
+    }
+
+    // A seeding, a takeover and a start end the way for a moment: that is told, and only what lasts is a warning.
+    private void SayLost(ShipLinkException e)
+    {
+        if (_problem is null or NotYet)
+        {
+            (_lostAt, _hasWarned) = (Stopwatch.GetTimestamp(), false);
+            if (!e.NeedsPerson) { _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}"); }
+        }
+        if (_hasWarned || (!e.NeedsPerson && Stopwatch.GetElapsedTime(_lostAt) < WarnAfter)) { return; }
+        _hasWarned = true;
+        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
     }
 
     private ShipperState State

@@ -83,4 +83,8 @@ internal interface IShipConnector
 }
 
 /// <summary>A link to a receiver cannot be had, or is broken. The message is for a person.</summary>
-internal sealed class ShipLinkException(string message, Exception? inner = null) : Exception(message, inner);
+internal sealed class ShipLinkException(string message, Exception? inner = null) : Exception(message, inner)
+{
+    /// <summary>Whether it stays so until a person acts: a wrong secret, settings that do not fit.</summary>
+    public bool NeedsPerson { get; init; }
+}

@@ -128,7 +128,7 @@ internal sealed class FailoverManager(
         if (isNews) { return; }
         // Said when it changes: it is asked again and again.
         string missing = ShardsOf(ask.Of.Select(s => s.Number));
-        if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: are all processes of the backup running? One whose disk is gone can be given up: --lose-shard"); }
+        if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: {(replies.Any(r => r is null) ? $"a process of the backup does not answer. Start it; only if its disk is gone for good, give it up: slogger failover --lose-shard {_site.ShardOf(ask.Of[0].Number)}" : "all processes of the backup answer, and have yet to finish what they write")}"); }
         _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
         machine.Read(_site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));

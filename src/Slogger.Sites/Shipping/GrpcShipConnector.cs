@@ -63,7 +63,7 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
             catch (RpcException e)
             {
                 stop.ThrowIfCancellationRequested();
-                throw new ShipLinkException(e.Message, e);
+                throw new ShipLinkException(Explained(e), e) { NeedsPerson = e.Code is StatusCode.Unauthenticated or StatusCode.PermissionDenied or StatusCode.FailedPrecondition };
             }
         }
 
@@ -72,6 +72,10 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
             await call.DisposeAsync().ConfigureAwait(false);
             over.Dispose();
         }
+
+        // What a person has to put right is said as such.
+        private static string Explained(RpcException e) =>
+            e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret at both sites, and certificates must come from authorities that both know" : e.Message;
 
         private CancellationTokenRegistration EndsWith(CancellationToken stop) => stop.UnsafeRegister(static o => ((CancellationTokenSource)o!).Cancel(), over);
     }

@@ -1,5 +1,6 @@
 // A backup process's connection to the watermark service: says what its streams hold, and hears how far the stores may go.
 using System.Collections.Concurrent;
+using System.Diagnostics;
 using Slogger.Core.Shards;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
@@ -16,7 +17,7 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Follows the watermark.</summary>
 internal sealed class WatermarkFollower : IAsyncDisposable
 {
-    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), WarnAfter = TimeSpan.FromSeconds(5);
 
     private readonly GrpcChannel _channel;
     private readonly string _target, _cluster;
@@ -27,6 +28,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private volatile bool _isToSayAgain;
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
+    private long _lostAt;
     private bool _isTold;
 
     /// <summary>Begins to follow.</summary>
@@ -70,19 +72,29 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
                 {
                     if (notice.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"it is of cluster \"{notice.Cluster}\", and this process of \"{_cluster}\": check --watermark"); }
-                    _isTold = false;
+                    (_lostAt, _isTold) = (0, false);
                     if (notice.Watermark is { } watermark) { _onWatermark(ShipWire.FromWire(watermark)); }
                 }
             }
             catch (RpcException e)
             {
-                if (!_isTold && !_stop.IsCancellationRequested) { _report.Warn($"the watermark service at {_target} cannot be reached, and is tried again; the stores stay where they are: {e.Message}"); }
-                _isTold = true;
+                SayLost(e);
             }
             await over.CancelAsync().ConfigureAwait(false);
             await reporting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             await Task.Delay(ReconnectPause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
         }
+    }
+
+    // A process that starts, or ends since the site takes over, is away for a moment: only what lasts is a warning, or what a person has to put right.
+    private void SayLost(RpcException e)
+    {
+        if (_lostAt == 0) { _lostAt = Stopwatch.GetTimestamp(); }
+        bool needsPerson = e.Code is StatusCode.Unauthenticated or StatusCode.FailedPrecondition;
+        if (_isTold || _stop.IsCancellationRequested || (!needsPerson && Stopwatch.GetElapsedTime(_lostAt) < WarnAfter)) { return; }
+        _isTold = true;
+        string why = e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret in all processes" : e.Message;
+        _report.Warn($"the watermark service at {_target} cannot be reached, and is tried again; the stores stay where they are: {why}");
     }
 
     // All at first, since the service may be another one; then what is new.
