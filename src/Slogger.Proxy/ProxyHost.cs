@@ -199,6 +199,7 @@ public static class ProxyHost
                 socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
                 if (File.Exists(path) && IsDead(path)) { File.Delete(path); }
                 socket.Bind(new UnixDomainSocketEndPoint(path));
+                FileModes.OpenToClients(path);
             }
             else
             {

@@ -148,8 +148,10 @@ public static class OptionCatalog
     /// <summary>The restore-only options; they have no environment variable and no place in the configuration file.</summary>
     public static readonly IReadOnlyList<OptionDefinition> RestoreOnly =
     [
-        new("version", "What to restore (one of the two)", "V", "The version to restore, as shown by slogger status or DPR.INFO.", "none", nameof(RestoreOptions.Version)) { Commands = OptionCommands.Restore },
-        new("latest", "What to restore (one of the two)", "", "The newest durable version.", "none", nameof(RestoreOptions.Version)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("version", "What to restore (one of the three)", "V", "The version to restore, as shown by slogger status or DPR.INFO.", "none", nameof(RestoreOptions.Version)) { Commands = OptionCommands.Restore },
+        new("latest", "What to restore (one of the three)", "", "The newest durable version. The shard goes on from it.", "none", nameof(RestoreOptions.Version)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("list", "What to restore (one of the three)", "", "Nothing: show the versions that can be restored, oldest first, with the time at which each was closed.", "none", nameof(RestoreOptions.List)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("keep", "What to restore (one of the three)", "", "With --version: the shard goes on from that version. The next slogger serve makes its content the next version, in a new world-line; what was done after it is undone then. Of several shards, stop all first, and give the command with the same version for each.", "none, and slogger serve asks", nameof(RestoreOptions.Keep)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
     ];
 
     private static readonly Dictionary<string, OptionDefinition> ByName = All.ToDictionary(option => option.Name);
