@@ -81,13 +81,14 @@ internal sealed unsafe partial class Client
             return;
         }
         _input.Commit(got);
-        ProcessInput();
+        if (IsInputTaken()) { ProcessInput(); }
     }
 
     // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
     private void ProcessInput()
     {
         if (_quits) { _input.Free(); }
+        if (IsStillIncomplete()) { return; }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
         {
             if (_streaming)

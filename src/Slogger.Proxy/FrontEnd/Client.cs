@@ -152,7 +152,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             ReadAhead();
             return;
         }
-        bool special = IsHeldUp || _quits;
+        bool special = IsHeldUp || _quits || IsInputLong;
         if (_streaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
