@@ -87,7 +87,7 @@ public static class OptionCatalog
         new("announce", Clients, "HOST:PORT", "Where clients and other proxies reach this one: what a cluster of several shards tells its clients. Needed there when it listens on every interface.", "the first TCP address of --listen, else of --tls-listen", nameof(ServeOptions.Announce)),
         new("max-clients", Clients, "NUMBER", "Most clients at a time; further ones get an error and are closed.", "10000", nameof(ServeOptions.MaxClients)),
         new("client-output-limit", Clients, "SIZE", "Unread replies that one client may leave before it is disconnected.", "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)),
-        new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is disconnected first.", "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),
+        new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is disconnected first. The same limit, counted apart, holds for requests that have not come whole.", "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),
         new("on-rollback", Clients, "close|error", "What plain clients see after a recovery lost a suffix: their connection closes, or their next command is answered with an error and then it closes. Nothing sent before that is read is done.", "close", nameof(ServeOptions.OnRollback)),
 
         new("redis", Store, "ADDRESS", "Attach to a Redis (7.0 or later, not a replica, not in cluster mode) that others run: HOST:PORT or a Unix socket.", "none", nameof(ServeOptions.Redis)) { Commands = Both },
