@@ -111,6 +111,8 @@ internal sealed unsafe partial class Client
         {
             case GateVerdict.Execute:
                 port.OnLetThrough(header, new Version(open));
+                // Whoever names the new world-line has heard of it.
+                _refusalBehindNotice = null;
                 BeginBatch(header);
                 return true;
             case GateVerdict.Rollback:
@@ -235,16 +237,23 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
+        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
+        if (!IsClosed) { EndWhenRead(); }
+        return false;
+    }
+
+    // What the client has sent meanwhile is dropped.
+    private void EndWhenRead()
+    {
         _lingerUntil = _loop.Now + LingerMicroseconds;
         _input.Free();
-        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
-        if (!IsClosed && _output.Count == 0) { EndSending(); }
+        if (_output.Count == 0) { EndSending(); }
         UpdateWatch();
-        return false;
     }
 
     private void EndSending()
     {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
         try
         {
             _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);

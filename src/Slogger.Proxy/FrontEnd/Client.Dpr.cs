@@ -9,7 +9,7 @@ namespace Slogger.Proxy.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello, Partitions }
+    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello, Partitions, Resume }
 
     private Question _question;
     private long _waitSequence;
@@ -31,6 +31,7 @@ internal sealed unsafe partial class Client
             "DPR.WAIT" => (Question.Wait, 3),
             "DPR.HELLO" => (Question.Hello, 3),
             "DPR.PARTITIONS" => (Question.Partitions, 1),
+            "DPR.RESUME" => (Question.Resume, 2),
             _ => (Question.Committed, 1),
         };
         if ((_pins & Pins.Multi) != 0) { return RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
@@ -45,6 +46,7 @@ internal sealed unsafe partial class Client
             return RefuseCommand($"ERR wrong number of arguments for '{name.ToLowerInvariant()}' command");
         }
         if (_question == Question.Hello && HelloRefusal() is { } refusal) { return RefuseCommand(refusal); }
+        if (_question == Question.Resume && ResumeRefusal() is { } wrong) { return RefuseCommand(wrong); }
         if (_question == Question.Wait)
         {
             if (!_loop.Gate.IsVersioned) { return RefuseCommand("ERR SLOGGER nothing is committed with --commit none"); }
@@ -142,6 +144,9 @@ internal sealed unsafe partial class Client
                 break;
             case Question.Hello:
                 AnswerHello();
+                break;
+            case Question.Resume:
+                AnswerResume();
                 break;
             case Question.Partitions:
                 AnswerPartitions(shard.Batches?.Partitions ?? Partitioning.Hash);

@@ -57,6 +57,7 @@ internal sealed unsafe partial class Client
         if (got > 0)
         {
             _input.Commit(got);
+            if (!IsInputTaken()) { return; }
         }
         else if (got == Channel.Broken)
         {

@@ -33,7 +33,7 @@ internal sealed unsafe partial class Client
         if (length == 0)
         {
             // Among several shards its keys must be seen first.
-            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartStream(); }
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartDropping() ?? StartStream(); }
             if (_input.Count > SpecialRequestBytes)
             {
                 return Refuse("ERR Protocol error: request too large for this command", thenClose: true);
@@ -52,7 +52,7 @@ internal sealed unsafe partial class Client
         if (kind == CommandKind.Batch) { return HandleBatch(); }
         if (kind == CommandKind.Peer) { return HandlePeer(); }
         // What speaks of sequence numbers must not speak of those after the rollback to one who has not heard of it.
-        bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8);
+        bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8) && !ArgumentIs(0, "DPR.RESUME"u8);
         if (!asksOfShard && AnswerWithNotice((nint)length, kind)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }

@@ -152,7 +152,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             ReadAhead();
             return;
         }
-        bool special = _notice is not null || _losesTransaction || _quits;
+        bool special = IsHeldUp || _quits || IsInputLong;
         if (_streaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
@@ -427,7 +427,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
-        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil))
+        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil && _output.Count == 0))
         {
             Close();
             return;
