@@ -100,6 +100,10 @@ internal sealed unsafe partial class Client
                 if (!failed) { _loop.Unpause(); }
                 Answer(reply);
                 break;
+            case ReplyKind.Multi:
+                OnTransactionAnswered(failed);
+                Pass(reply);
+                break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
                 if (_transactionTouchesRights)

@@ -231,15 +231,18 @@ internal sealed unsafe partial class Upstream
                 return;
             case ReplyKind.Answers:
                 _loop.OnUpstreamAnswers(this);
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);
                 return;
             case ReplyKind.OwnId:
                 _loop.OnId(this, reply);
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnLogin:
                 if (failed) { Exclusive?.OnRefused("-ERR SLOGGER Redis does not take the proxy's login any more: log in again\r\n"u8); }
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnInfo:
                 _loop.OnOwnInfo(this, reply);
