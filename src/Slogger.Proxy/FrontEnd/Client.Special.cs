@@ -252,7 +252,8 @@ internal sealed unsafe partial class Client
         if (!touches) { return true; }
         // What the transaction has changed of the connection is asked for.
         Upstream upstream = Dedicated!;
-        upstream.Write("*2\r\n$6\r\nCLIENT\r\n$4\r\nINFO\r\n"u8);
+        upstream.Write(InternalRequest.ClientInfo);
+        _loop.CountInternal("client|info");
         upstream.Expect(this, 1, ReplyKind.Exec);
         Wait(Waiting.Reply);
         return false;
