@@ -36,7 +36,7 @@ public static class ProxyHost
             endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port),
             options.RedisTls is { } tls ? TlsBridge.ClientOptions(tls, options.Redis!.Host ?? "localhost") : null,
             log.Warn)
-        { Login = StoreEndpoint.LoginOf(endpoint), LoginUser = endpoint.User ?? FrontEndLoop.DefaultUser };
+        { Login = StoreEndpoint.LoginOf(endpoint), LoginUser = endpoint.User ?? FrontEndLoop.DefaultUser, Password = endpoint.Password };
         try
         {
             var bound = new List<ListenAddress>();

@@ -103,8 +103,18 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
+        if (Shared is null && (_pins & Pins.Auth) == 0)
+        {
+            // Who is not let in needs no connection of its own to hear of it.
+            if (!_loop.IsSharingKnown)
+            {
+                Wait(Waiting.Store);
+                return false;
+            }
+            Decide();
+            if (Shared is null && _loop.NeedsPassword) { return RefuseBatch("NOAUTH Authentication required."); }
+        }
         if (Route(needsDedicated: false, viewMatters: false) is null) { return false; }
-        if (Shared is null && _loop.NeedsPassword && (_pins & Pins.Auth) == 0) { return RefuseBatch("NOAUTH Authentication required."); }
         long open = _loop.Gate.Open;
         GateDecision decision = port.Decide(header, new Version(open));
         switch (decision.Verdict)

@@ -254,7 +254,8 @@ internal sealed unsafe partial class Client
     {
         if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
-            WriteRequest(upstream, "CLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            _loop.CountInternal("client|setname");
+            WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
             // No effect on data: no version boundary waits for it, nor it for one.
             upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
             upstream.Name = Name;

@@ -20,6 +20,15 @@ internal interface IStoreConnector
     /// <summary>The user whom <see cref="Login"/> makes the proxy.</summary>
     string LoginUser => FrontEndLoop.DefaultUser;
 
+    /// <summary>The password in <see cref="Login"/>; <c>null</c> where it has none. Never to be shown.</summary>
+    string? Password => null;
+
+    /// <summary>Where Redis is; <c>null</c> where the store is in the process.</summary>
+    Configuration.ListenAddress? Address => null;
+
+    /// <summary>Whether TLS is spoken to it.</summary>
+    bool SpeaksTls => false;
+
     /// <summary>A connection attempt over a socket has succeeded: sets options.</summary>
     void Connected(Socket socket)
     {
