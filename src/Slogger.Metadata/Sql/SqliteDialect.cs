@@ -119,7 +119,7 @@ internal sealed class SqliteDialect : SqlDialect
             Busy or Locked or Protocol => new(FailureKind.Unavailable, "Another process holds its write lock."),
             Full => new(FailureKind.Unavailable, "Free space on its disk."),
             Interrupt or Abort => new(FailureKind.Unavailable, string.Empty),
-            InputOutput => new(FailureKind.ConnectionLost, "Check its disk."),
+            InputOutput => new(FailureKind.ConnectionLost, "Check its disk, and whether it is full."),
             NoMemory => new(FailureKind.ConnectionLost, "The machine is out of memory."),
             CantOpen => new(FailureKind.ConnectionLost, "Check that this user may write to its directory."),
             Permission or ReadOnly => new(FailureKind.Permanent, "Make the file and its directory writable for this user."),
