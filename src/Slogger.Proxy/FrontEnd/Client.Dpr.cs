@@ -84,12 +84,14 @@ internal sealed unsafe partial class Client
     {
         int shards = _loop.Shard.Batches?.ShardCount ?? 1;
         WorldPoint cut = SessionCut;
-        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedByShard : "";
+        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate && MayTell ? port.CommittedByShard : "";
         long[] numbers = text.Length > 0
             ? [.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]
             : [cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, shards)];
         AnswerIntegers(numbers);
     }
+
+    private void AnswerCut(WorldPoint cut) => AnswerIntegers(cut.WorldLine.Number, cut.Version.Number);
 
     private void AnswerPartitions(Partitioning partitions)
     {
@@ -134,11 +136,11 @@ internal sealed unsafe partial class Client
         switch (_question)
         {
             case Question.Info:
-                AnswerBulk(shard.InfoText(_loop));
+                AnswerBulk(InfoText());
                 break;
             case Question.Cut:
                 if (_ofShards) { AnswerCutOfShards(); }
-                else { AnswerIntegers(SessionCut.WorldLine.Number, SessionCut.Version.Number); }
+                else { AnswerCut(SessionCut); }
                 break;
             case Question.Hello:
                 AnswerHello();
@@ -150,7 +152,7 @@ internal sealed unsafe partial class Client
                 Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{shard.WorldLine}\r\n")));
                 break;
             case Question.Committed:
-                AnswerIntegers(shard.WorldLine, CommittedSequence, Sequence, shard.CommittedVersion);
+                AnswerIntegers(shard.WorldLine, TellSequence(), Sequence, Told(Cut).Version.Number);
                 break;
             default:
                 _waitVersion = VersionOf(_waitSequence);
@@ -171,13 +173,15 @@ internal sealed unsafe partial class Client
 
     private void AnswerWait(bool reached)
     {
+        // What the backup holds it holds whoever serves.
+        if (reached && !_ofBackup && _waitSequence > 0) { Tells(); }
         if (_question == Question.WaitAof)
         {
             AnswerIntegers(reached ? 1 : 0, 0);
         }
         else
         {
-            AnswerIntegers(_loop.Shard.WorldLine, CommittedSequence, reached ? 1 : 0);
+            AnswerIntegers(_loop.Shard.WorldLine, TellSequence(), reached ? 1 : 0);
         }
     }
 
@@ -193,7 +197,7 @@ internal sealed unsafe partial class Client
 
     private bool HasCome(long version) => _ofBackup && _question == Question.Wait
         ? _loop.Shard.Watermark is { } at && at.WorldLine == _progress!.WorldLine && version <= at.Version.Number
-        : IsCommitted(version);
+        : _waitSequence == 0 || IsCommitted(version);
 
     private void AnswerIntegers(params ReadOnlySpan<long> numbers)
     {
