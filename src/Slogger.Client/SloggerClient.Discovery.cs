@@ -109,7 +109,7 @@ public sealed partial class SloggerClient
         return first as Task<RespChannel>;
     }
 
-    internal static bool IsNoProxy(Exception e) =>
+    private static bool IsNoProxy(Exception e) =>
         e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException or System.Security.Authentication.AuthenticationException;
 
     // A connection to a proxy that serves sessions: that of a backup does not.
@@ -147,7 +147,7 @@ public sealed partial class SloggerClient
             _keys = KeyFinder.FromCommandReply(await channel.ReadRawAsync(cancellation).ConfigureAwait(false));
         }
 
-        if (_partitions is null) { _partitions = hello.HasRanges ? await PartitionsAsync(channel, cancellation).ConfigureAwait(false) : Partitioning.Hash; }
+        if (_partitions is null) { _partitions = hello.HasRanges ? await RangesAsync(channel, cancellation).ConfigureAwait(false) : Partitioning.Hash; }
         RespValue slots = await channel.CallAsync(cancellation, "CLUSTER", "SLOTS").ConfigureAwait(false);
         if (slots.Kind == RespKind.Error)
         {
@@ -166,12 +166,11 @@ public sealed partial class SloggerClient
         if (_links.IsEmpty) { throw new SloggerException("no shard owns slots yet"); }
     }
 
-    /// <summary>How keys fall into partitions. Of a cluster that never changes.</summary>
-    internal static async Task<Partitioning> PartitionsAsync(RespChannel channel, CancellationToken cancellation)
+    // Of a cluster they never change.
+    private static async Task<Partitioning> RangesAsync(RespChannel channel, CancellationToken cancellation)
     {
         RespValue reply = await channel.CallAsync(cancellation, "DPR.PARTITIONS").ConfigureAwait(false);
         if (reply.Kind != RespKind.Array || reply.Items.Length < 2) { throw new InvalidDataException($"DPR.PARTITIONS of {channel.Address} is {reply}"); }
-        if (reply.Items[0].ToString() == "hash") { return Partitioning.Hash; }
         return Partitioning.ByRange(reply.Items[1].Items.Select(i => i.Bytes), out string problem)
             ?? throw new InvalidDataException($"what DPR.PARTITIONS of {channel.Address} says {problem}");
     }

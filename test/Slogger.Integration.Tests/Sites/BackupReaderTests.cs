@@ -1,7 +1,6 @@
-// Readers of a backup of two shards while clients write at the primary, and while a drill runs: a reader that asks one shard after the other sees no effect without its cause, and plain clients can read both as of one version.
+// Readers of a backup of two shards while clients write at the primary: plain clients can read both as of one version.
 using System.Globalization;
 using Slogger.Client;
-using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using RespValue = Slogger.Integration.Tests.Wire.RespValue;
@@ -10,55 +9,7 @@ namespace Slogger.Integration.Tests.Sites;
 
 public sealed class BackupReaderTests(ITestOutputHelper output)
 {
-    private const int Pairs = 300, NewPairs = 100;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
-
-    [Fact]
-    public async Task Reader_OfOneShardAfterTheOther_SeesNoEffectWithoutItsCause_AlsoInADrill()
-    {
-        using var workspace = new Workspace();
-        await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1));
-        await sites.StartAsync();
-        string x = sites.Primary.Key(0, "x"), y = sites.Primary.Key(1, "y");
-        using var stop = new CancellationTokenSource();
-        Task<Core.Versions.Version> writing = WriteAsync(sites.Primary, x, y, stop.Token);
-        Task drilling = DrillAsync(sites.Backup, stop.Token);
-        try
-        {
-            using BackupReader reader = await BackupReader.ConnectAsync(OptionsFor(sites.Backup));
-            int moved = 0, pairs = 0;
-            long before = 0;
-            for (DateTime limit = DateTime.UtcNow + Generous; moved < NewPairs && DateTime.UtcNow < limit; pairs++)
-            {
-                Reading effect = await reader.ReadAsync(CancellationToken.None, "GET", y);
-                Assert.True(reader.AtLeast >= effect.Latest.Version);
-                Reading cause = await reader.ReadAsync(CancellationToken.None, "GET", x);
-                Assert.True(cause.Earliest.Version >= effect.Latest.Version, $"asked for {effect.Latest} at least, the shard stood at {cause.Earliest}");
-                Assert.True(NumberOf(cause.Value) >= NumberOf(effect.Value), $"y is {effect.Value} and x is {cause.Value}");
-                Assert.True(NumberOf(effect.Value) >= before);
-                moved += NumberOf(effect.Value) > before ? 1 : 0;
-                before = NumberOf(effect.Value);
-            }
-            output.WriteLine($"of {pairs} pairs {moved} were newer than the one before; without a bound y without x was seen {await AnomaliesAsync(sites.Backup, x, y)} times in {Pairs}");
-            Assert.True(moved > 10, $"only {moved} different values were seen");
-
-            // What a session has done at the primary is seen here by who has heard of its version.
-            await stop.CancelAsync();
-            reader.Observe(await writing);
-            long last = NumberOf((await reader.ReadAsync(CancellationToken.None, "GET", y)).Value);
-            using RespClient primary = await sites.Primary.ConnectAsync(1);
-            Assert.Equal(last, (await primary.DoAsync("GET", y)).AsInteger());
-        }
-        finally
-        {
-            await stop.CancelAsync();
-            await Task.WhenAll(writing, drilling).WaitAsync(Generous);
-        }
-        using RespClient notAtAPrimary = await sites.Primary.ConnectAsync(0);
-        Assert.Contains("no backup", (await notAtAPrimary.CallAsync("DPR.REACH", "1", "0")).Text, StringComparison.Ordinal);
-        SloggerException refused = await Assert.ThrowsAsync<SloggerException>(() => BackupReader.ConnectAsync(OptionsFor(sites.Primary)));
-        Assert.Contains("no backup", refused.Message, StringComparison.Ordinal);
-    }
 
     [Fact]
     public async Task PlainClients_ReadBothShardsAsOfOneVersion()
@@ -117,8 +68,6 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
 
     private static SloggerClientOptions OptionsFor(Site site) => new() { Endpoints = [.. Enumerable.Range(0, 2).Select(s => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}"))], GiveUpAfter = Generous };
 
-    private static long NumberOf(global::Slogger.Client.RespValue value) => value.IsNull ? 0 : long.Parse(value.ToString(), CultureInfo.InvariantCulture);
-
     // x before y, of which the session knows: the version of y is no lower than that of x. Returns the version of the last y.
     private static async Task<Core.Versions.Version> WriteAsync(Site primary, string x, string y, CancellationToken stop)
     {
@@ -131,22 +80,5 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
             last = (await session.IncrementAsync(y)).Version;
         }
         return last;
-    }
-
-    private static async Task DrillAsync(Site backup, CancellationToken stop)
-    {
-        while (!stop.IsCancellationRequested) { _ = await backup.CommandAsync("drill"); }
-    }
-
-    private static async Task<int> AnomaliesAsync(Site backup, string x, string y)
-    {
-        using RespClient effects = await backup.ConnectAsync(1), causes = await backup.ConnectAsync(0);
-        int seen = 0;
-        for (int i = 0; i < Pairs; i++)
-        {
-            long effect = long.Parse((await effects.DoAsync("GET", y)).Text, CultureInfo.InvariantCulture);
-            if (long.Parse((await causes.DoAsync("GET", x)).Text, CultureInfo.InvariantCulture) < effect) { seen++; }
-        }
-        return seen;
     }
 }
