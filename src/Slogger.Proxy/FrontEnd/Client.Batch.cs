@@ -125,8 +125,8 @@ internal sealed unsafe partial class Client
                 _refusalBehindNotice = null;
                 BeginBatch(header);
                 return true;
-            case GateVerdict.Rollback:
-                return RefuseBatch(RollbackText(port, header, decision));
+            case GateVerdict.Rollback when MayTell:
+                return RefuseBatch(RollbackText(port, header, decision), tells: true);
             case GateVerdict.RefuseAhead:
                 return RefuseBatch(AheadText(header, open));
             default:
@@ -174,7 +174,7 @@ internal sealed unsafe partial class Client
     private Dependency[] _dependencies = [];
 
     // What sessions are told: committed at every shard.
-    private WorldPoint SessionCut => _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut;
+    private WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
 
     /// <summary>What a session of an older world-line is told.</summary>
     internal static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
@@ -213,6 +213,7 @@ internal sealed unsafe partial class Client
         if (_holdDeadline == 0) { _holdDeadline = _loop.Now + HoldMicroseconds; }
         if (_loop.Now >= _holdDeadline)
         {
+            if (decision.Verdict == GateVerdict.Rollback) { return RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived of world-line {header.WorldLine}: try again"); }
             return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
                 $"ERR SLOGGER shard {port.Shard} is at version {_loop.Gate.Open} of world-line {_loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }
@@ -228,7 +229,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed || _waiting != Waiting.Batch) { return true; }
         GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
-        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid && _loop.Now < _holdDeadline)
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid or GateVerdict.Rollback && _loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && MayTell))
         {
             // It may have come to that only now: the world-line was waited for before.
             if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
@@ -240,13 +241,14 @@ internal sealed unsafe partial class Client
 
     // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
     // with requests of the batch still coming, it might be lost on the way.
-    private bool RefuseBatch(string error)
+    private bool RefuseBatch(string error, bool tells = false)
     {
         if (!IsDrained)
         {
             Wait(Waiting.Drain);
             return false;
         }
+        if (tells) { Tells(); }
         DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
         if (!IsClosed) { EndWhenRead(); }
         return false;
@@ -422,6 +424,7 @@ internal sealed unsafe partial class Client
         if (IsClosed || !IsOutputHeld) { return true; }
         if (!IsCommitted(_outputHeldFor)) { return false; }
         _outputHeldFor = 0;
+        Tells();
         FlushOutput();
         return true;
     }

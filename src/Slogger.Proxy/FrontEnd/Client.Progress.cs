@@ -75,7 +75,27 @@ internal sealed unsafe partial class Client
 
     private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
 
-    // Both parts as of one moment: a version of the next world-line says nothing of this one.
+    // What is said of it in the reply that is being made; 0 says nothing.
+    private long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
+
+    // What is said of a recorded cut in the reply that is being made; version 0 says nothing.
+    private WorldPoint Told(WorldPoint cut)
+    {
+        if (!MayTell) { return cut with { Version = Version.Zero }; }
+        Tells();
+        return cut;
+    }
+
+    // The status says what is committed, too.
+    private string InfoText()
+    {
+        bool mayTell = MayTell;
+        string text = _loop.Shard.InfoText(_loop);
+        if (mayTell || MayTell) { Tells(); }
+        return text;
+    }
+
+    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of this one.
     private WorldPoint Cut
     {
         get
@@ -89,7 +109,7 @@ internal sealed unsafe partial class Client
     }
 
     // In another world-line nothing can be said before the rollback has been looked at.
-    private bool IsCommitted(long version) => Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
+    private bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     private long VersionOf(long sequence)
     {

@@ -58,8 +58,10 @@ internal sealed unsafe partial class Client
         }
     }
 
+    // It says what has survived: without the right to say so the connection ends.
     private void GiveNotice()
     {
+        Tells();
         Deliver(Encoding.ASCII.GetBytes(_notice!));
         _notice = null;
         _losesTransaction = false;

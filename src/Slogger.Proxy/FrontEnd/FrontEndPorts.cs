@@ -51,8 +51,12 @@ internal interface IShardPort : IVersionSource
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 
-    /// <summary>The last version that is committed: in the recorded cut.</summary>
+    /// <summary>The last version that is committed: in the recorded cut. Nobody is told without <see cref="MayTell"/>.</summary>
     long CommittedVersion { get; }
+
+    /// <summary>Whether clients may be told at this moment what is committed, and what has survived a recovery: with a site lease, while it holds. It is asked
+    /// again right before what tells it is sent. Any thread.</summary>
+    bool MayTell => true;
 
     /// <summary>Which requests of clients are held. When less is, <see cref="FrontEndLoop.OnHoldEnded"/> is called.</summary>
     Hold Hold => Hold.None;

@@ -338,7 +338,7 @@ internal abstract partial class VersionedShard
                 GridView grid = _seat.GridView;
                 _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
                 RecordedCut = new(start.WorldLine, _cut.Version);
-                TellCommitted();
+                PublishCut();
             }
             else if (start.WorldLine > _machine.WorldLine)
             {
