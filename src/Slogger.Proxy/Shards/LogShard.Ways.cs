@@ -8,6 +8,7 @@ using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
@@ -201,7 +202,7 @@ internal sealed partial class LogShard
                 lock (_seedLock)
                 {
                     DropCopy();
-                    Directory.CreateDirectory(copies);
+                    SystemFileLayer.Instance.CreateDirectory(copies);
                     string file = CopyRecord.PathOf(copies, id);
                     File.Move(temporary, file);
                     CopyRecord.Write(copies, seed);
