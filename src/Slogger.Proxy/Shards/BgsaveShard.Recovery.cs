@@ -4,6 +4,7 @@
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
@@ -174,7 +175,7 @@ internal sealed partial class BgsaveShard
         if (!probe.IsUsable || probe.Facts!.SecondReplicationId != replid) { return false; }
         // The branch in its own world-line: from it that one is recovered until it has closed a version.
         string file = _snapshots.NewTemporaryPath();
-        FileLink.LinkOrCopy(_snapshots.PathOf(snapshot), file);
+        SystemFileLayer.Instance.LinkOrCopy(_snapshots.PathOf(snapshot), file);
         _snapshots.Add(file, snapshot with
         {
             WorldLine = start.WorldLine.Number,

@@ -46,7 +46,10 @@ internal static class FailPoint
 
     public const string JoinBegun = "join-begun";
     public const string JoinAdmitted = "join-admitted";
+    public const string LeaveBegun = "leave-begun";
+    public const string LeaveAllowed = "leave-allowed";
     public const string LeaveClosed = "leave-closed";
+    public const string LeaveTold = "leave-told";
 
     // "name", or "name+milliseconds".
     private static readonly string[]? s_given = Environment.GetEnvironmentVariable(Variable)?.Split('+');

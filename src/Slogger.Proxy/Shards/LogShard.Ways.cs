@@ -7,6 +7,7 @@ using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
@@ -192,7 +193,7 @@ internal sealed partial class LogShard
                 lock (_seedLock)
                 {
                     DropCopy();
-                    Directory.CreateDirectory(copies);
+                    SystemFileLayer.Instance.CreateDirectory(copies);
                     string file = CopyRecord.PathOf(copies, id);
                     File.Move(temporary, file);
                     CopyRecord.Write(copies, seed);

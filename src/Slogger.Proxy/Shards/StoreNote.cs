@@ -2,6 +2,7 @@
 // restarted proxy knows whether it stands before the same one, that has lost nothing.
 using System.Text.Json;
 using System.Text.Json.Serialization;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Shards;
@@ -47,7 +48,7 @@ internal sealed record StoreNote
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory) =>
-        DurableFile.WriteJson(Path.Combine(dataDirectory, FileName), this, StoreNoteJson.Default.StoreNote);
+        DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this, StoreNoteJson.Default.StoreNote);
 }
 
 [JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower)]
