@@ -1,6 +1,7 @@
 // Which stores slogger restore has brought to an older version of this shard, and whether the shard is to go on from one: noted before a store is touched,
 // forgotten when it was decided and done. While a store is noted no start brings another version back into it by itself.
 using System.Text.Json.Serialization;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Restoring;
@@ -41,18 +42,18 @@ internal sealed record RestoredNote
     /// <summary>What was noted.</summary>
     /// <exception cref="InvalidDataException">It is damaged.</exception>
     public static RestoredNote Read(string dataDirectory) =>
-        DurableFile.ReadJson(Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote) ?? None;
+        DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), RestoredNoteJson.Default.RestoredNote) ?? None;
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string dataDirectory)
     {
         if (Stores.Count > 0 || GoesOn is not null)
         {
-            DurableFile.WriteJson(Path.Combine(dataDirectory, FileName), this, RestoredNoteJson.Default.RestoredNote);
+            DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this, RestoredNoteJson.Default.RestoredNote);
             return;
         }
         // A crash may bring it back: then it is decided once more.
-        File.Delete(Path.Combine(dataDirectory, FileName));
+        DurableFile.Delete(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName));
     }
 
     /// <summary>The noted store that this one is; null: it is none of them.</summary>
