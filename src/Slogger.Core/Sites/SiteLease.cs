@@ -12,7 +12,6 @@ public sealed class SiteLease
 {
     private readonly long _termUs;
     private readonly ShipMutation _mutation;
-    private long _untilUs = long.MinValue;
 
     /// <summary>A shard that has heard nothing from the backup.</summary>
     /// <param name="termUs">How long a grant holds. Microseconds.</param>
@@ -33,11 +32,12 @@ public sealed class SiteLease
     public void Granted(long echoUs, long nowUs)
     {
         if (echoUs == 0) return;
-        Volatile.Write(ref _untilUs, Math.Max(_untilUs, (_mutation == ShipMutation.LeaseFromArrival ? nowUs : echoUs) + _termUs));
+        // It only grows: a thread that reads an older value tells less, not more.
+        UntilUs = Math.Max(UntilUs, (_mutation == ShipMutation.LeaseFromArrival ? nowUs : echoUs) + _termUs);
     }
 
     /// <summary>When it runs out, by the shard's clock. Commits may be told before that moment.</summary>
-    public long UntilUs => Volatile.Read(ref _untilUs);
+    public long UntilUs { get; private set; } = long.MinValue;
 
     /// <summary>Whether commits may be told now.</summary>
     public bool Holds(long nowUs) => nowUs < UntilUs;

@@ -325,9 +325,9 @@ public class ServeOptionsTests
     }
 
     [Fact]
-    public void Restore_NeitherOrBothOfVersionAndLatest_IsAnError()
+    public void Restore_NoneOrBothOfVersionAndLatest_IsAnError()
     {
-        Assert.Contains("neither", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(), new OptionLayer()).Errors).What);
+        Assert.Contains("none of --version, --latest and --list", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(), new OptionLayer()).Errors).What);
         Assert.Contains("both", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(("version", "1"), ("latest", "true")), new OptionLayer()).Errors).What);
         RestoreOptions latest = ServeOptionsReader.ReadRestore(Layers.CommandLine(("latest", "true")), new OptionLayer()).Options!;
         Assert.Null(latest.Version);
