@@ -173,7 +173,14 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         Assert.Equal(1, (await client.ReadAsync(Generous)).Items[2].AsInteger());
         foreach (string kept in Directory.EnumerateFiles(Path.Combine(deployment.DataDirectory, "bgsave"), "*.rdb"))
         {
-            Assert.Equal(Slogger.Redis.Rdb.RdbIntegrity.Good, Slogger.Redis.Rdb.RdbFile.Verify(kept));
+            try
+            {
+                Assert.Equal(Slogger.Redis.Rdb.RdbIntegrity.Good, Slogger.Redis.Rdb.RdbFile.Verify(kept));
+            }
+            catch (Slogger.Redis.Connections.RedisException) when (!File.Exists(kept))
+            {
+                // Later snapshots are in the cut: nobody needs this one any more.
+            }
         }
         await deployment.KillRedisAsync();
         await deployment.RecoverAsync();
