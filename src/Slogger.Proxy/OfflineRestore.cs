@@ -19,7 +19,7 @@ namespace Slogger.Proxy;
 public static class OfflineRestore
 {
     /// <summary>Restores and returns. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned, not thrown.</summary>
-    public static async Task<ProxyExit> RunAsync(RestoreOptions options, ILogSink log, CancellationToken stop)
+    public static async Task<ProxyExit> RunAsync(RestoreOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -69,7 +69,7 @@ public static class OfflineRestore
     }
 
     private static async Task<ProxyExit> FromLogAsync(
-        RestoreOptions options, ILogSink report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
+        RestoreOptions options, ILogger report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
     {
         string directory = Path.Combine(options.DataDirectory, "log");
         if (!Directory.Exists(directory))
@@ -94,7 +94,7 @@ public static class OfflineRestore
     }
 
     private static async Task<ProxyExit> FromSnapshotsAsync(
-        RestoreOptions options, ILogSink report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
+        RestoreOptions options, ILogger report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
     {
         string directory = Path.Combine(options.DataDirectory, "bgsave");
         if (!Directory.Exists(directory))
@@ -109,7 +109,7 @@ public static class OfflineRestore
     }
 
     private static async Task<ProxyExit> RestoreAsync(
-        RestoreOptions options, ILogSink log, FoundPoint found, HashSet<string> known, long logEnd, CancellationToken stop)
+        RestoreOptions options, ILogger log, FoundPoint found, HashSet<string> known, long logEnd, CancellationToken stop)
     {
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
         string closed = point.Time.Bits == 0 ? "" : string.Create(CultureInfo.InvariantCulture,

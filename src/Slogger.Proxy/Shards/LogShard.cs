@@ -26,7 +26,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
 
-    public LogShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store, connectors)
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));
