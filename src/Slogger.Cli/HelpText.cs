@@ -18,8 +18,9 @@ internal static class HelpText
     private const string RestoreText = "Without --redis and --redis-server the store that the data directory remembers is restored. "
         + "A Redis that runs is restored in place; it must be empty or this shard's own, unless --seed from-log is given. "
         + "A redis-server is started if it does not run (a supervised shard's own, else one in DATA/restored), restored and left running: "
-        + "the last lines say how to reach and how to end it. The version log is not changed: a later serve goes on from the newest "
-        + "version, and brings the restored Redis to it; what was written to it meanwhile is then lost.";
+        + "the last lines say how to reach and how to end it. What is kept is not changed. A Redis that was brought to an older version "
+        + "is noted: slogger serve refuses to start on it until you have chosen. --version V --keep goes on from V; --latest returns to the newest version. What was written to "
+        + "the Redis meanwhile is lost in both cases.";
 
     private const string RecoverText = "For a shard whose machine is gone for longer than the others are to wait. The command watches the shard's lease for some "
         + "seconds, and refuses if the shard lives. It then takes the shard, so that its old proxy can commit nothing any more, and begins a "
@@ -77,7 +78,9 @@ internal static class HelpText
                 output.WriteLine("slogger restore: put a Redis into the state of one version, while no proxy runs.");
                 output.WriteLine();
                 output.WriteLine("  slogger restore --data /var/lib/slogger --latest");
+                output.WriteLine("  slogger restore --data /var/lib/slogger --list");
                 output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --redis 127.0.0.1:6379");
+                output.WriteLine("  slogger restore --data /var/lib/slogger --version 123456 --keep");
                 output.WriteLine();
                 foreach (string line in Wrap(RestoreText, width))
                 {

@@ -1,4 +1,5 @@
 // slogger restore: options, the existing data directory (so no proxy may run on it), and then the restore.
+using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;
@@ -20,12 +21,6 @@ internal static class RestoreCommand
             return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
         }
 
-        if (data.Store.Store == StoreKind.Faster)
-        {
-            data.Dispose();
-            return CommandResult.Failed($"{data.Path} belongs to an embedded store, which slogger restore cannot put into a Redis", "start slogger serve with it: it opens at the newest version");
-        }
-
         using (data)
         using (AppLog log = new(host, options.LogLevel, options.LogFormat))
         using (StopSignals signals = new(log, host.HandlesSignals))
@@ -35,8 +30,14 @@ internal static class RestoreCommand
                 log.Warn(warning);
             }
 
+            if (data.Store.Store == StoreKind.Faster && (options.Redis is not null || options.RedisServerPath is not null))
+            {
+                return CommandResult.Failed($"{data.Path} belongs to an embedded store, which slogger restore cannot put into a Redis", "leave --redis and --redis-server out: --version V --keep has the next slogger serve go on from that version");
+            }
+
             options = WithStore(options, data.Store);
-            ProxyExit exit = await host.Restore(options, log, signals.Token).ConfigureAwait(false);
+            ProxyExit exit = options.List ? await OfflineRestore.ListAsync(options, host.Output, signals.Token).ConfigureAwait(false)
+                : await host.Restore(options, log, signals.Token).ConfigureAwait(false);
             return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);
         }
     }
@@ -50,7 +51,8 @@ internal static class RestoreCommand
             return options;
         }
 
-        return store.Store == StoreKind.RedisServer
+        return store.Store == StoreKind.Faster ? options
+            : store.Store == StoreKind.RedisServer
             ? options with { RedisServerPath = store.Address }
             : options with { Redis = ListenAddress.TryParse(store.Address, out ListenAddress? address, out _) ? address : null };
     }

@@ -29,6 +29,11 @@ internal static class ServeCommand
             log.Warn(warning);
         }
 
+        foreach (string readable in FileModes.ReadableMetadata(options.Metadata))
+        {
+            log.Warn(readable);
+        }
+
         DataDirectoryResult opened = DataDirectory.OpenForServe(options);
         if (opened.Opened is not { } data)
         {

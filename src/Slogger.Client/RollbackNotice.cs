@@ -7,8 +7,9 @@ using Slogger.Core.WorldLines;
 namespace Slogger.Client;
 
 /// <summary>"ROLLBACK worldline=... survived=... uncertain=...": what became of the operations of one plain connection. They are
-/// counted by the connection, from 1; a client that shares connections among its callers cannot tell whose they are.</summary>
-/// <param name="WorldLine">The timeline in which the connection goes on.</param>
+/// counted by the connection, from 1; a client that shares connections among its callers cannot tell whose they are. What was sent behind
+/// the notice is not done: the connection is closed, or goes on when the client sends DPR.RESUME with <paramref name="WorldLine"/>.</summary>
+/// <param name="WorldLine">The timeline in which the connection can go on.</param>
 /// <param name="Survived">All operations up to here survived.</param>
 /// <param name="Uncertain">Operations whose fate cannot be told. All behind are lost, the one that was answered with the notice too.</param>
 public sealed record RollbackNotice(WorldLine WorldLine, Sequence Survived, ImmutableArray<SequenceRange> Uncertain)

@@ -20,6 +20,14 @@ public sealed partial class FasterStore
         return damaged < 0 ? commits : commits[..damaged];
     }
 
+    /// <summary>As <see cref="CommitsIn(FasterOptions)"/>, with the sizes that the store was made with.</summary>
+    public static IReadOnlyList<CommitRecord> CommitsIn(string directory)
+    {
+        FasterOptions options = new() { Directory = directory };
+        List<CommitRecord> commits = new CommitFiles(options.Files, Path.Combine(directory, CommitsDirectory)).Load();
+        return commits is [.., var last] ? CommitsIn(options with { PageBits = last.PageBits, SegmentBits = last.SegmentBits }) : commits;
+    }
+
     /// <summary>Copies a commit into another directory, so that a store can be opened there. The one that has made it may be open, if it keeps the commit meanwhile.</summary>
     /// <param name="options">The store's.</param>
     /// <param name="commit">The commit.</param>

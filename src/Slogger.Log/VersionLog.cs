@@ -76,6 +76,9 @@ public sealed partial class VersionLog : IDisposable
     /// <summary>The shard whose log this is.</summary>
     public ShardId Shard => _options.Shard;
 
+    /// <summary>The disk that it is on.</summary>
+    public IFileLayer Files => _files;
+
     /// <summary>Whether no history has begun: call <see cref="Begin"/>.</summary>
     public bool IsEmpty => _view.Head is null;
 

@@ -32,6 +32,10 @@ public interface IMetadataStore : IAsyncDisposable
     /// <exception cref="MetadataException">The tables were made by a newer program, or not by Slogger, or are damaged.</exception>
     Task InitializeAsync(CancellationToken cancellation = default);
 
+    /// <summary>By which settings of its own the database may lose what it has confirmed: for people, each with what to do. Empty: none was seen, which proves nothing.
+    /// Such a database may give out epochs and cuts twice.</summary>
+    Task<IReadOnlyList<string>> DoubtsAsync(CancellationToken cancellation = default);
+
     /// <summary>The settings of a cluster; when it does not exist it is created with <paramref name="proposal"/>, in world-line
     /// 1 with every shard at version 0. Of several proposals made at once exactly one wins, and all callers get that one.</summary>
     Task<ClusterSettings> GetOrCreateClusterAsync(

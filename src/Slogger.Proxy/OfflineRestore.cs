@@ -1,15 +1,23 @@
-// The entry point of `slogger restore`: puts a Redis into the state of one version while no proxy runs. Neither the log nor
-// the recorded cut is changed, so a later `slogger serve` stands where it stood. The Redis that was restored is on the log's own
-// history: serve recognises it, continues it if it holds all of the log, and else brings it to the newest version again.
+// The entry point of `slogger restore`: puts a Redis into the state of one version while no proxy runs, and lists the versions that can be had. Neither what
+// is kept nor the recorded cut is changed. A store that was brought to an older version is noted (RestoredNote): no start brings it to the newest one
+// unasked. To go on from the older version is the next start's work, and a write like any other: its content becomes the next version, in a new
+// world-line. Nothing committed is taken back below the recorded cut (I2, I3), and a backup never has to undo what it holds (I4).
 using System.Globalization;
+using Slogger.Core.Leases;
+using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
+using Slogger.Core.Sites;
+using Slogger.Core.Time;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Coordination;
 using Slogger.Proxy.Restoring;
+using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
 using Version = Slogger.Core.Versions.Version;
 
@@ -19,10 +27,35 @@ namespace Slogger.Proxy;
 public static class OfflineRestore
 {
     /// <summary>Restores and returns. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned, not thrown.</summary>
-    public static async Task<ProxyExit> RunAsync(RestoreOptions options, ILogger log, CancellationToken stop)
+    public static Task<ProxyExit> RunAsync(RestoreOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
+        return UseAsync(options, (past, points) => RestoreAsync(options, log, past, points, stop), stop);
+    }
+
+    /// <summary>Writes a line for each version that can be restored, oldest first. Else as <see cref="RunAsync"/>.</summary>
+    public static Task<ProxyExit> ListAsync(RestoreOptions options, TextWriter output, CancellationToken stop)
+    {
+        ArgumentNullException.ThrowIfNull(options);
+        ArgumentNullException.ThrowIfNull(output);
+        return UseAsync(options, (past, points) =>
+        {
+            foreach (ListedVersions listed in points.All())
+            {
+                stop.ThrowIfCancellationRequested();
+                string versions = listed.First == listed.Last ? $"{listed.Last}" : $"{listed.First} to {listed.Last}";
+                output.WriteLine($"{versions}{Closed(listed.Time)}{(listed.First > past.Cut.Version ? ", not committed" : "")}");
+            }
+            return Task.FromResult(ProxyExit.Done);
+        }, stop);
+    }
+
+    // What the metadata knows.
+    private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known, bool IsPrimary);
+
+    private static async Task<ProxyExit> UseAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
+    {
         try
         {
             if (options.Metadata.Kind == MetadataKind.Sqlite && !File.Exists(options.Metadata.Target))
@@ -31,20 +64,39 @@ public static class OfflineRestore
             }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
-            IReadOnlyList<ShardRecord> shards = await metadata.FindClusterAsync(options.Cluster, stop).ConfigureAwait(false) is null
-                ? [] : await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false);
-            if (shards.FirstOrDefault(s => s.Shard == options.Shard) is not { } record)
-            {
-                return ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
-            }
+            if (await metadata.FindClusterAsync(options.Cluster, stop).ConfigureAwait(false) is not { } settings) { return Unknown(options); }
+            IReadOnlyList<ShardRecord> shards = await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false);
+            if (shards.FirstOrDefault(s => s.Shard == options.Shard) is not { } record) { return Unknown(options); }
             WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
             IReadOnlyList<WorldLineRecord> lines = await metadata.WorldLinesAsync(options.Cluster, stop).ConfigureAwait(false);
             IReadOnlyList<StreamOriginRecord> origins = await metadata.OriginsAsync(options.Cluster, options.Shard, stop).ConfigureAwait(false);
-            var known = origins.Select(o => o.ReplicationId).ToHashSet();
+            SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
+            var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
             Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
-            return StoreRecord.Read(options.DataDirectory)?.Commit == CommitMode.Bgsave
-                ? await FromSnapshotsAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false)
-                : await FromLogAsync(options, log, record, cut, known, LastValid, stop).ConfigureAwait(false);
+            StoreRecord? store = StoreRecord.Read(options.DataDirectory);
+            string kept = store is { Store: StoreKind.Faster } ? FasterShard.DirectoryName : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
+            string directory = Path.Combine(options.DataDirectory, kept);
+            if (!Directory.Exists(directory))
+            {
+                return ProxyExit.Failed($"the data directory {options.DataDirectory} holds no {kept}/: there is nothing to restore", "give the right one with --data");
+            }
+            if (store is { Store: StoreKind.Faster })
+            {
+                VersionGrid grid = new(settings.Grid);
+                return await use(past, new CommitPoints(directory, cut, LastValid, version => HybridTimestamp.Of(grid.StartOf(version.Next), 0))).ConfigureAwait(false);
+            }
+            if (kept == "bgsave") { return await use(past, new SnapshotPoints(SnapshotStore.Open(directory), cut, LastValid)).ConfigureAwait(false); }
+            // The epoch that was last taken: nobody is deposed by reading.
+            using VersionLog log = VersionLog.Open(new VersionLogOptions { Directory = directory, Shard = options.Shard, Epoch = Math.Max(1, record.Epoch) });
+            if (log.IsEmpty)
+            {
+                return ProxyExit.Failed($"the version log in {directory} is empty: there is nothing to restore", "give the right directory with --data");
+            }
+            if (log.WorldLine > record.WorldLine)
+            {
+                return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", "give the --metadata that the proxy was started with");
+            }
+            return await use(past, new LogPoints(log, CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints")), cut, LastValid)).ConfigureAwait(false);
         }
         catch (OperationCanceledException) when (stop.IsCancellationRequested)
         {
@@ -68,56 +120,91 @@ public static class OfflineRestore
         }
     }
 
-    private static async Task<ProxyExit> FromLogAsync(
-        RestoreOptions options, ILogger report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
-    {
-        string directory = Path.Combine(options.DataDirectory, "log");
-        if (!Directory.Exists(directory))
-        {
-            return ProxyExit.Failed($"the data directory {options.DataDirectory} holds no version log: there is nothing to restore", "give the right one with --data");
-        }
-        // The epoch that was last taken: nobody is deposed by reading.
-        using VersionLog log = VersionLog.Open(new VersionLogOptions { Directory = directory, Shard = options.Shard, Epoch = Math.Max(1, record.Epoch) });
-        if (log.IsEmpty)
-        {
-            return ProxyExit.Failed($"the version log in {directory} is empty: there is nothing to restore", "give the right directory with --data");
-        }
-        if (log.WorldLine > record.WorldLine)
-        {
-            return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", "give the --metadata that the proxy was started with");
-        }
-        CheckpointStore checkpoints = CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints"));
-        var points = new LogPoints(log, checkpoints);
-        FoundPoint found = options.Version is { } version ? points.At(version, cut, lastValid) : points.Latest(cut, lastValid);
-        known.Add(log.ReplicationId);
-        return await RestoreAsync(options, report, found, known, log.EndOffset, stop).ConfigureAwait(false);
-    }
+    private static ProxyExit Unknown(RestoreOptions options) =>
+        ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
 
-    private static async Task<ProxyExit> FromSnapshotsAsync(
-        RestoreOptions options, ILogger report, ShardRecord record, WorldPoint cut, HashSet<string> known, Func<WorldLine, Version> lastValid, CancellationToken stop)
+    private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points, CancellationToken stop)
     {
-        string directory = Path.Combine(options.DataDirectory, "bgsave");
-        if (!Directory.Exists(directory))
-        {
-            return ProxyExit.Failed($"the data directory {options.DataDirectory} holds no snapshots: there is nothing to restore", "give the right one with --data");
-        }
-        SnapshotStore snapshots = SnapshotStore.Open(directory);
-        var points = new SnapshotPoints(snapshots);
-        FoundPoint found = options.Version is { } version ? points.At(version, cut, lastValid) : points.Latest(cut, lastValid);
-        known.UnionWith(snapshots.All.Select(s => s.ReplicationId ?? ""));
-        return await RestoreAsync(options, report, found, known, long.MaxValue, stop).ConfigureAwait(false);
-    }
-
-    private static async Task<ProxyExit> RestoreAsync(
-        RestoreOptions options, ILogger log, FoundPoint found, HashSet<string> known, long logEnd, CancellationToken stop)
-    {
+        FoundPoint found = options.Version is { } version ? points.At(version) : points.Latest();
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
-        string closed = point.Time.Bits == 0 ? "" : string.Create(CultureInfo.InvariantCulture,
-            $", closed {DateTime.UnixEpoch.AddMicroseconds(point.Time.Microseconds):yyyy-MM-dd HH:mm:ss.fff} UTC");
+        bool isNewest = point.Point.Version == points.Newest;
+        if (options.Keep && await WhyNotKeepAsync(options, past, point, stop).ConfigureAwait(false) is { } notKept) { return notKept; }
+        if (point.BaseFile.Length == 0)
+        {
+            if (!isNewest && !options.Keep)
+            {
+                return ProxyExit.Failed($"shard {options.Shard} has an embedded store, which slogger restore cannot put into a Redis",
+                    $"slogger restore --version {point.Point.Version} --keep has the next slogger serve go on from that version");
+            }
+            Note(options, "", "", isOwn: true, point.Point.Version, isNewest);
+            Tell(options, log, point.Point.Version, isNewest);
+            return ProxyExit.Done;
+        }
         log.Info(string.Create(CultureInfo.InvariantCulture,
-            $"restoring version {point.Point.Version} of world-line {point.Point.WorldLine}{closed}: {new FileInfo(point.BaseFile).Length} bytes of {Path.GetFileName(point.BaseFile)} and {point.TargetOffset - point.BaseOffset} bytes of log"));
+            $"restoring version {point.Point.Version} of world-line {point.Point.WorldLine}{Closed(point.Time)}: {new FileInfo(point.BaseFile).Length} bytes of {Path.GetFileName(point.BaseFile)} and {point.TargetOffset - point.BaseOffset} bytes of log"));
         await using var target = new RestoreTarget(options, log);
-        if (await target.OpenAsync(known, logEnd, stop).ConfigureAwait(false) is { } refused) { return refused; }
-        return await target.RestoreAsync(point, stop).ConfigureAwait(false);
+        past.Known.UnionWith(points.Identities);
+        StoreNote? store = points is SnapshotPoints ? StoreNote.Read(options.DataDirectory) ?? StoreNote.Unknown : null;
+        past.Known.UnionWith(store?.ReplicationIds ?? []);
+        if (await target.OpenAsync(past.Known, points.End, stop).ConfigureAwait(false) is { } refused) { return refused; }
+        // The run that was known to have lost nothing has lost what it held; and by the feed's identity the shard's Redis is known again.
+        store?.Replaced(target.IsOwn ? null : target.RunId, point.ReplicationId!).Write(options.DataDirectory);
+        // Before the store is touched: a start that finds it half restored asks, too. What returns to the newest version is forgotten when it is there.
+        if (past.IsPrimary && !isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
+        ProxyExit exit = await target.RestoreAsync(point, stop).ConfigureAwait(false);
+        if (!exit.IsDone) { return exit; }
+        if (isNewest) { Note(options, target.Address, target.RunId, target.IsOwn, point.Point.Version, isNewest); }
+        Tell(options, log, point.Point.Version, isNewest || !past.IsPrimary || (target.Address is null && !options.Keep));
+        return exit;
     }
+
+    // Null: the shard can go on from it.
+    private static async Task<ProxyExit?> WhyNotKeepAsync(RestoreOptions options, Past past, RestorePoint point, CancellationToken stop)
+    {
+        if (!past.IsPrimary)
+        {
+            return ProxyExit.Failed($"cluster \"{options.Cluster}\" is no primary here, and follows or has handed over to another site: it cannot go on from a version of its own; nothing was changed", "go back at the primary, or restore without --keep to look at the version");
+        }
+        if (point.Point.Version > past.Cut.Version)
+        {
+            return ProxyExit.Failed($"shard {options.Shard}: version {point.Point.Version} was not committed (the last that was is {past.Cut.Version}); nothing was changed", "give a committed version; or start slogger serve, which commits the newest");
+        }
+        int[] others = [.. past.Shards.Where(s => s.Shard != options.Shard && Members.Counts(s.State)).Select(s => s.Shard.Number)];
+        if (others.Length == 0) { return null; }
+        IReadOnlyList<LeaseState> before = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
+        await Task.Delay(ClusterPulse.Term, stop).ConfigureAwait(false);
+        IReadOnlyList<LeaseState> after = (await past.Metadata.WatchAsync(options.Cluster, stop).ConfigureAwait(false)).Leases;
+        int[] alive = [.. others.Where(o => before[o] != after[o])];
+        return alive.Length == 0 ? null : ProxyExit.Failed(
+            $"shard {string.Join(", ", alive)} of cluster \"{options.Cluster}\" runs: what its clients did may rest on what is to be undone here; nothing was changed",
+            "stop the proxies of all shards, give this command with the same --version for each, and start them again");
+    }
+
+    private static void Note(RestoreOptions options, string? address, string runId, bool isOwn, Version version, bool isNewest)
+    {
+        RestoredNote note = RestoredNote.Read(options.DataDirectory);
+        if (address is not null) { note = note.Without(address, runId); }
+        if (isNewest)
+        {
+            if (isOwn) { note = note with { GoesOn = null }; }
+        }
+        else
+        {
+            if (address is not null) { note = note with { Stores = [.. note.Stores, new RestoredStore(address, runId, version.Number)] }; }
+            // What was decided before is void when the shard's own store is brought to another version; what a start has begun goes on.
+            if (options.Keep) { note = note with { GoesOn = new GoingOn { Version = version.Number, Feeds = note.GoesOn?.Feeds ?? [] } }; }
+            else if (isOwn) { note = note with { GoesOn = null }; }
+        }
+        note.Write(options.DataDirectory);
+    }
+
+    private static void Tell(RestoreOptions options, ILogger log, Version version, bool goesOnFromNewest)
+    {
+        log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
+            : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. slogger restore --latest returns to the newest version before that"
+            : $"what is kept is as it was. slogger serve does not start on this Redis before you have chosen: slogger restore --version {version} --keep goes on from version {version}, slogger restore --latest returns to the newest");
+    }
+
+    private static string Closed(HybridTimestamp time) => time.Bits == 0 ? "" : string.Create(CultureInfo.InvariantCulture,
+        $", closed {DateTime.UnixEpoch.AddMicroseconds(time.Microseconds):yyyy-MM-dd HH:mm:ss.fff} UTC");
 }

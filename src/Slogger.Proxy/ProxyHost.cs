@@ -36,7 +36,7 @@ public static class ProxyHost
             endpoint.UnixSocketPath is { } path ? ListenAddress.Unix(path) : ListenAddress.Tcp(endpoint.Host, endpoint.Port),
             options.RedisTls is { } tls ? TlsBridge.ClientOptions(tls, options.Redis!.Host ?? "localhost") : null,
             log.Warn)
-        { Login = StoreEndpoint.LoginOf(endpoint), LoginUser = endpoint.User ?? FrontEndLoop.DefaultUser };
+        { Login = StoreEndpoint.LoginOf(endpoint), LoginUser = endpoint.User ?? FrontEndLoop.DefaultUser, Password = endpoint.Password };
         try
         {
             var bound = new List<ListenAddress>();
@@ -116,7 +116,7 @@ public static class ProxyHost
             await using var running = new RunningLoop(loop, ended.Task);
             versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
-                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), log.Warn)
+                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), givenOutUs => versioned?.MayPass(givenOutUs) != false, log.Warn)
                 : null;
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");
@@ -199,6 +199,7 @@ public static class ProxyHost
                 socket = new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
                 if (File.Exists(path) && IsDead(path)) { File.Delete(path); }
                 socket.Bind(new UnixDomainSocketEndPoint(path));
+                FileModes.OpenToClients(path);
             }
             else
             {

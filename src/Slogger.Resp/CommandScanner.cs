@@ -280,7 +280,7 @@ public static unsafe class CommandScanner
     }
 
     // A line that is no length: only whether it is all there.
-    private static long ReadOtherLine(byte* p, byte* end)
+    internal static long ReadOtherLine(byte* p, byte* end)
     {
         byte* cr = FindLineEnd(p, end);
         if (cr == null) { return end - p <= MaxLineBytes ? Incomplete : TooLong; }

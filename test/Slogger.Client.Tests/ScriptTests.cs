@@ -59,6 +59,46 @@ public sealed class ScriptTests
         Assert.Equal(1, (await session.GetAsync("k").AsTask().WaitAsync(Generous)).Shard.Number);
     }
 
+    // A moved operation has no number while it is on its way to its new shard: all numbers that were given out are committed then.
+    [Fact]
+    public async Task WaitForCommit_OfAnOperationThatIsBetweenTwoShards_WaitsForIt()
+    {
+        using var mayGreet = new ManualResetEventSlim();
+        var greeted = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
+        await using var target = new ScriptedProxy(1, _ => "$1\r\n1\r\n")
+        {
+            Version = 20,
+            Executed = _ =>
+            {
+                greeted.TrySetResult();
+                Assert.True(mayGreet.Wait(Generous));
+                return null;
+            },
+        };
+        await using var source = new ScriptedProxy(0, _ => $"-MOVED 7 127.0.0.1:{target.Port}\r\n") { Cut = 10 };
+        await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [source.Endpoint], ConnectTimeout = Generous });
+        await using SloggerSession session = client.OpenSession();
+        Task<Result<string?>> moved = session.GetAsync("k").AsTask();
+        try
+        {
+            await greeted.Task.WaitAsync(Generous);
+            await session.WaitForCommitAsync(session.LastSent).WaitAsync(Generous);
+            Assert.Equal(1, session.CommittedUpTo.Number);
+            Task wait = session.WaitForCommitAsync();
+            Assert.False(wait.IsCompleted, "the operation is not answered");
+            Assert.False(moved.IsCompleted);
+            mayGreet.Set();
+            Assert.Equal(2, (await moved.WaitAsync(Generous)).Sequence.Number);
+            (source.Cut, target.Cut) = (20, 20);
+            await wait.WaitAsync(Generous);
+            Assert.Equal(2, session.CommittedUpTo.Number);
+        }
+        finally
+        {
+            mayGreet.Set();
+        }
+    }
+
     [Fact]
     public async Task Batches_GatherWhileOneIsUnderWayAndCarryWhatWasSeen()
     {

@@ -52,6 +52,8 @@ internal sealed class WatchedFiles : IFileLayer
 
     public void Rename(string from, string to) => _real.Rename(from, to);
 
+    public void LinkOrCopy(string from, string to) => _real.LinkOrCopy(from, to);
+
     public void Delete(string path)
     {
         _real.Delete(path);

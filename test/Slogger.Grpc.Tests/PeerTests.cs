@@ -210,7 +210,7 @@ public sealed class PeerTests(ITestOutputHelper output)
     }
 
     /// <summary>Whether the end of the first stream is among these frames.</summary>
-    private static bool IsAsked(ReadOnlySpan<byte> said)
+    internal static bool IsAsked(ReadOnlySpan<byte> said)
     {
         for (int at = 24; at + 9 <= said.Length; at += 9 + (said[at] << 16 | said[at + 1] << 8 | said[at + 2]))
         {

@@ -116,6 +116,31 @@ public abstract partial class ConformanceTests
         Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 5, 5, 5), role, view.Owners));
     }
 
+    // The same of one who has recorded a cut already and goes by that, and of one who has recorded none.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task RecordCut_AShardOrTheRoleChangedHandsAfterAnother_IsRefusedToBoth(bool isRole)
+    {
+        string spec = await FreshSpecAsync();
+        (IMetadataStore store, _) = await ClusterAsync(spec, FinderKind.Approximate);
+        await using IMetadataStore used = store;
+        long role = (await store.TakeCoordinatorAsync("c", default, "h:1"))!.Value;
+        long owners = (await store.CoordinatorViewAsync("c")).Owners;
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 5, 5, 5), role, owners));
+        Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 6, 6, 6), role, owners));
+        await using IMetadataStore other = await StoreOfAsync(spec);
+        if (isRole) { Assert.NotNull(await other.TakeCoordinatorAsync("c", new(role, 0), "h:2")); }
+        else { await other.TakeShardEpochAsync("c", new(2), "another"); }
+        foreach (IMetadataStore late in (IMetadataStore[])[store, other])
+        {
+            Assert.Equal(isRole ? CutOutcome.Deposed : CutOutcome.OwnersChanged, await late.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, owners));
+        }
+        Assert.Equal(Point("1:6"), (await other.AdvanceCutAsync("c")).Cut);
+        CoordinatorView view = await other.CoordinatorViewAsync("c");
+        if (!isRole) { Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, view.Owners)); }
+    }
+
     [Fact]
     public async Task RecordCut_AfterAWorldLineHasBegun_IsStale()
     {

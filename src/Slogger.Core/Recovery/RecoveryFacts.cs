@@ -82,7 +82,16 @@ public sealed record RecoveryFacts
 
     /// <summary>How many keys the store holds, as far as it can be asked.</summary>
     public long KeyCount { get; init; }
+
+    /// <summary>What an offline restore has left for this start; null: nothing.</summary>
+    public RestoredState? Restored { get; init; }
 }
+
+/// <summary>An older version that an offline restore has put into the store.</summary>
+/// <param name="Version">Which one.</param>
+/// <param name="GoesOn">Whether the administrator has said that the shard goes on from it. Otherwise that is still to be decided.</param>
+/// <param name="Begun">The world-line that an earlier start was about to begin with it; number 0: none was.</param>
+public readonly record struct RestoredState(Version Version, bool GoesOn, WorldLine Begun);
 
 /// <summary>Where a world-line branched off the one before.</summary>
 /// <param name="WorldLine">Its number.</param>
@@ -123,6 +132,14 @@ public abstract record RecoveryDecision
     /// <summary>Adopt the store's data by a checkpoint while it serves; the log begins there. If a world-line is given it has
     /// to be started first, at the branch: the data is not the history that the cluster had.</summary>
     public sealed record TakeOverByCheckpoint(WorldLine? NewWorldLine, Version Branch) : RecoveryDecision;
+
+    /// <summary>Write the content of an older version as the next one: bring the store to that content, begin a world-line at the branch, and let
+    /// what is kept begin anew with it. Nothing is taken back: version numbers and cuts go on from where they were.</summary>
+    /// <param name="WorldLine">The world-line that begins.</param>
+    /// <param name="Version">Whose content it is.</param>
+    /// <param name="Branch">The last version that is proved. The branch is there, or where the other shards have it.</param>
+    /// <param name="Begins">Whether the world-line has to be started first; if not, it branches there.</param>
+    public sealed record GoOnFrom(WorldLine WorldLine, Version Version, Version Branch, bool Begins) : RecoveryDecision;
 
     /// <summary>Bring the store back to a boundary of the log, in another world-line.</summary>
     /// <param name="WorldLine">The world-line that begins there.</param>

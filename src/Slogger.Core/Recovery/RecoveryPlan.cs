@@ -71,6 +71,7 @@ public static class RecoveryPlan
         }
 
         if (last.Version < facts.Recorded.Version) return BelowCut(facts, $"its version log ends at version {last.Version}");
+        if (facts.Restored is { } restored) return AfterRestore(facts, restored, last);
         RecoveryDecision restore = new RecoveryDecision.RestoreFromLog(abandoned ? current : current.Next, last, !abandoned);
         return facts.Situation switch
         {
@@ -84,6 +85,35 @@ public static class RecoveryPlan
             },
             _ => restore,
         };
+    }
+
+    // An administrator has put an older version into the store. Neither the newest version nor the older one may win without a word: --seed stays in
+    // unit files, so it is no such word. To go on from the older one is a write like any other, so the cut need not go back (I2, I3).
+    private static RecoveryDecision AfterRestore(RecoveryFacts facts, RestoredState restored, Boundary last)
+    {
+        if (!restored.GoesOn)
+        {
+            return new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: slogger restore has put version {restored.Version} into {facts.Store}, and the history goes up to version {last.Version}. "
+                + "Nothing was changed. Choose how to go on, with the --data and --metadata of this shard: "
+                + $"slogger restore --version {restored.Version} --keep goes on from version {restored.Version}, in a new world-line (what was done after it is undone); "
+                + "slogger restore --latest returns to the newest version. Then start again.");
+        }
+
+        if (restored.Version > last.Version)
+        {
+            return new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: it is to go on from version {restored.Version}, but a recovery of the cluster has gone back to version {last.Version} since. "
+                + "Choose another version (slogger restore --list shows them), or return to the newest by slogger restore --latest.");
+        }
+
+        return facts.Situation == StoreSituation.Foreign && !facts.Supervised && facts.Seed != SeedChoice.FromLog
+            ? new RecoveryDecision.Refuse(
+                $"Shard {facts.Shard}: it is to go on from version {restored.Version}, but {facts.Store} holds data of unknown origin. "
+                + "Nothing was changed. Give the Redis that was restored, or an empty one; --seed from-log replaces the data of this one.")
+            // Nothing of this shard is in a world-line that it has not entered: whoever has begun it, this content can stand at its branch.
+            : restored.Begun == facts.Recorded.WorldLine ? new RecoveryDecision.GoOnFrom(restored.Begun, restored.Version, facts.Recorded.Version, Begins: false)
+            : new RecoveryDecision.GoOnFrom(facts.Recorded.WorldLine.Next, restored.Version, last.Version, Begins: true);
     }
 
     private static RecoveryDecision BelowCut(RecoveryFacts facts, string how)

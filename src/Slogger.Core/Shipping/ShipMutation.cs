@@ -90,6 +90,9 @@ internal enum ShipMutation
     /// <summary>Lease: counted from when the grant arrives.</summary>
     LeaseFromArrival,
 
+    /// <summary>Lease: what could be told once is told from then on.</summary>
+    ToldForEver,
+
     /// <summary>Seeds: a chunk of another seed is taken for one of this.</summary>
     SeedsMixed,
 }

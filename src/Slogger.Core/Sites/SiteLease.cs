@@ -7,7 +7,7 @@ using Slogger.Core.Shipping;
 
 namespace Slogger.Core.Sites;
 
-/// <summary>One shard's lease. Not thread-safe.</summary>
+/// <summary>One shard's lease, by one way to the backup. One thread at a time grants; any thread asks.</summary>
 public sealed class SiteLease
 {
     private readonly long _termUs;
@@ -29,18 +29,25 @@ public sealed class SiteLease
 
     /// <summary>A reply came.</summary>
     /// <param name="echoUs"><see cref="ShipReply.EchoUs"/>; 0: it grants nothing.</param>
-    /// <param name="nowUs">The shard's monotonic clock.</param>
+    /// <param name="nowUs">The shard's clock, which counts the time in which the machine sleeps.</param>
     public void Granted(long echoUs, long nowUs)
     {
         if (echoUs == 0) return;
-        _untilUs = Math.Max(_untilUs, (_mutation == ShipMutation.LeaseFromArrival ? nowUs : echoUs) + _termUs);
+        Volatile.Write(ref _untilUs, Math.Max(_untilUs, (_mutation == ShipMutation.LeaseFromArrival ? nowUs : echoUs) + _termUs));
     }
 
-    /// <summary>Whether commits may be reported now.</summary>
-    public bool Holds(long nowUs) => nowUs < _untilUs;
+    /// <summary>When it runs out, by the shard's clock. Commits may be told before that moment.</summary>
+    public long UntilUs => Volatile.Read(ref _untilUs);
 
-    /// <summary>How long a failover waits after the last receiver was frozen, so that no lease is left: the term, by a clock that may run faster.</summary>
+    /// <summary>Whether commits may be told now.</summary>
+    public bool Holds(long nowUs) => nowUs < UntilUs;
+
+    /// <summary>How long a failover waits after the last receiver was frozen, so that no lease is left: the term, by a clock that may run faster, and a quarter of
+    /// it more. A process that has seen its lease hold, and is stopped for less than that before it sends, has sent in time.</summary>
     /// <param name="termUs">The term.</param>
     /// <param name="driftPpm">By how much two clocks may run apart, in millionths.</param>
-    public static long WaitUs(long termUs, long driftPpm) => termUs + (termUs * driftPpm / 1_000_000) + 1;
+    public static long WaitUs(long termUs, long driftPpm) => termUs + (termUs * driftPpm / 1_000_000) + MarginUs(termUs) + 1;
+
+    /// <summary>For how long a process may be stopped between its look at the lease and its send.</summary>
+    public static long MarginUs(long termUs) => termUs / 4;
 }

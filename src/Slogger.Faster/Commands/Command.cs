@@ -67,6 +67,9 @@ internal sealed record Command(string Name, int Arity, string Flags, int FirstKe
 
     public bool Takes(int arguments) => Arity < 0 ? arguments >= -Arity : arguments == Arity;
 
+    /// <summary>How many keys it names with so many arguments.</summary>
+    public int KeyCountOf(int arguments) => FirstKey == 0 ? 0 : Math.Max(0, (LastKeyOf(arguments) - FirstKey) / KeyStep) + 1;
+
     /// <summary>Where the last key is among so many arguments.</summary>
     public int LastKeyOf(int arguments) => LastKey < 0 ? arguments + LastKey : LastKey;
 

@@ -1,4 +1,5 @@
-// Subcommands of CLIENT, ACL, CONFIG and MEMORY that have one answer here: nobody tracks, is blocked, or may be anything but the default user.
+// Subcommands of CLIENT, ACL, CONFIG and MEMORY that have one answer here: nobody tracks, is blocked, or may be anything but the
+// default user.
 using System.Security.Cryptography;
 
 namespace Slogger.Faster.Commands;

@@ -14,7 +14,8 @@ public sealed unsafe partial class CommandConnection
     private volatile bool _isOverrun;
     private bool _isInExec;
 
-    /// <summary>Called when messages wait that were none before, or when so many wait that the connection is to be closed; on the thread that published.</summary>
+    /// <summary>Called when messages wait and none did before, or when so many wait that the connection is to be closed; on the thread that
+    /// published.</summary>
     public Action? OnPush { get; set; }
 
     /// <summary>Whether messages wait.</summary>

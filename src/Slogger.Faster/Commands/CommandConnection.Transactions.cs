@@ -123,6 +123,13 @@ public sealed unsafe partial class CommandConnection
             return;
         }
 
+        transaction.Keys += command.KeyCountOf(_count);
+        if (transaction.Keys > CommandEngine.KeysMax && !_isFeed)
+        {
+            RejectForKeys(transaction.Keys);
+            return;
+        }
+
         if (!transaction.IsSpoilt)
         {
             transaction.Commands.Add((command, transaction.Arguments.Count, _count));
@@ -246,6 +253,9 @@ public sealed unsafe partial class CommandConnection
 
         /// <summary>A request of it was not understood, or refused.</summary>
         public bool IsSpoilt { get; set; }
+
+        /// <summary>How many keys its commands name.</summary>
+        public int Keys { get; set; }
 
         public bool NeedsMemory { get; set; }
 

@@ -158,6 +158,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         _command = command;
         if (command.IsWrite && _mayPause && _engine.Store.IsPressed) Pause();
         if (!command.Takes(_count)) RejectArguments(command);
+        else if (_count > CommandEngine.KeysMax && !_isFeed && command.KeyCountOf(_count) is > CommandEngine.KeysMax and int keys) RejectForKeys(keys);
         else if (command.IsWrite && _engine.IsFollowing && !_isFeed) Reject(ReadOnly);
         else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
         else if (_protocol == 2 && (command.Traits & CommandTraits.Subscriber) == 0 && IsSubscribed) RejectForSubscription(command);
@@ -329,6 +330,10 @@ public sealed unsafe partial class CommandConnection : IDisposable
         if (command.Name == "exec") Abort(why);
         else Reject($"ERR {why}");
     }
+
+    // On the thread that executes it everybody waits for it, and what is atomic cannot be cut into slices.
+    private void RejectForKeys(int keys) =>
+        Reject($"ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, not {keys}: give them in several");
 
     private void RejectForMemory() => Reject(OutOfMemory);
 

@@ -1,4 +1,5 @@
-// What Redis 7.0 can do and this store cannot: its error says so, and what to do about it. What Redis does not know either gets Redis's error.
+// What Redis 7.0 can do and this store cannot: its error says so, and what to do about it. What Redis does not know either gets
+// Redis's error.
 using System.Collections.Frozen;
 using System.Text;
 

@@ -67,17 +67,24 @@ public abstract class KeptFiles<T> where T : KeptFile
     {
         lock (Gate)
         {
-            T added = described;
-            Attempt("add a file to", _directory, () =>
+            T added = described with { FileName = string.Create(CultureInfo.InvariantCulture, $"{StemOf(described)}-{++_lastId:D8}{DataExtension}") };
+            try
             {
-                (long bytes, uint checksum) = SyncAndMeasure(temporaryPath);
-                string name = string.Create(CultureInfo.InvariantCulture, $"{StemOf(described)}-{++_lastId:D8}{DataExtension}");
-                added = described with { FileName = name, Bytes = bytes, Checksum = checksum };
-                _files.Rename(temporaryPath, PathOf(added));
-                // The data's name must be durable before the manifest's.
-                _files.SyncDirectory(_directory);
-                WriteManifest(added);
-            });
+                Attempt("add a file to", _directory, () =>
+                {
+                    (long bytes, uint checksum) = SyncAndMeasure(temporaryPath);
+                    added = added with { Bytes = bytes, Checksum = checksum };
+                    _files.Rename(temporaryPath, PathOf(added));
+                    // The data's name must be durable before the manifest's.
+                    _files.SyncDirectory(_directory);
+                    WriteManifest(added);
+                });
+            }
+            catch (LogIOException)
+            {
+                TryForget(added);
+                throw;
+            }
             _all.Add(added);
             _all.Sort(_order);
             return added;
@@ -101,9 +108,9 @@ public abstract class KeptFiles<T> where T : KeptFile
     }
 
     /// <summary>The checksum of a file, as it stands in manifests: CRC-32C. Throws IOException.</summary>
-    public static uint ChecksumOf(string path)
+    public static uint ChecksumOf(string path, IFileLayer? files = null)
     {
-        using ILogFile file = SystemFileLayer.Instance.Open(path, writable: false);
+        using ILogFile file = (files ?? SystemFileLayer.Instance).Open(path, writable: false);
         return Measure(file).Checksum;
     }
 
@@ -130,6 +137,21 @@ public abstract class KeptFiles<T> where T : KeptFile
             _files.Delete(PathOf(kept));
         });
         _all.Remove(kept);
+    }
+
+    // The manifest may have its name, and only the sync of that failed: the next opening would take the file for kept.
+    private void TryForget(T added)
+    {
+        try
+        {
+            _files.Delete(ManifestOf(added));
+            _files.SyncDirectory(_directory);
+            _files.Delete(PathOf(added));
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // What is left is whole.
+        }
     }
 
     private string ManifestOf(T kept) => Path.ChangeExtension(PathOf(kept), ManifestExtension);
@@ -181,17 +203,7 @@ public abstract class KeptFiles<T> where T : KeptFile
         }
     }
 
-    private void WriteManifest(T kept)
-    {
-        string manifest = ManifestOf(kept);
-        using (ILogFile file = _files.Create(manifest + TemporaryExtension))
-        {
-            file.Write(JsonSerializer.SerializeToUtf8Bytes(kept, _json), 0);
-            file.SyncData();
-        }
-        _files.Rename(manifest + TemporaryExtension, manifest);
-        _files.SyncDirectory(_directory);
-    }
+    private void WriteManifest(T kept) => DurableFile.WriteJson(_files, ManifestOf(kept), kept, _json);
 
     private (long Bytes, uint Checksum) SyncAndMeasure(string path)
     {

@@ -27,6 +27,11 @@ public interface IFileLayer
     /// <summary>Renames a file atomically, replacing a file of the new name.</summary>
     void Rename(string from, string to);
 
+    /// <summary>Makes <paramref name="to"/> hold what <paramref name="from"/> holds now, also when another file is renamed over that: a
+    /// second name where the file system allows one, else a copy, which
+    /// is to be synced.</summary>
+    void LinkOrCopy(string from, string to);
+
     /// <summary>Deletes a file; nothing happens if there is none.</summary>
     void Delete(string path);
 

@@ -71,6 +71,15 @@ public sealed partial class SystemFileLayer : IFileLayer
     public void Rename(string from, string to) => File.Move(from, to, overwrite: true);
 
     /// <inheritdoc />
+    public void LinkOrCopy(string from, string to)
+    {
+        File.Delete(to);
+        if (!OperatingSystem.IsWindows() && NativeLink(from, to) == 0) { return; }
+        // Another file system, or a file of another user.
+        File.Copy(from, to, overwrite: true);
+    }
+
+    /// <inheritdoc />
     public void Delete(string path) => File.Delete(path);
 
     /// <inheritdoc />
@@ -157,6 +166,9 @@ public sealed partial class SystemFileLayer : IFileLayer
 
     [LibraryImport("libc", EntryPoint = "open", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     private static partial int NativeOpen(string path, int flags);
+
+    [LibraryImport("libc", EntryPoint = "link", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
+    private static partial int NativeLink(string from, string to);
 
     [LibraryImport("libc", EntryPoint = "fsync", SetLastError = true)]
     private static partial int NativeFsync(SafeFileHandle handle);

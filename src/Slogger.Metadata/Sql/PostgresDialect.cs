@@ -86,6 +86,47 @@ internal sealed class PostgresDialect : SqlDialect
             cancellation);
     }
 
+    public override async Task<IReadOnlyList<string>> DoubtsAsync(SqlSession session, CancellationToken cancellation)
+    {
+        // Of other users' connections anybody sees that they are there.
+        List<(string Fsync, string Pages, string Commit, string Names, long Standbys)> all = await session.QueryAsync(
+            "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), "
+            + "current_setting('synchronous_standby_names'), (SELECT COUNT(*) FROM pg_stat_replication)",
+            r => (r.GetString(0), r.GetString(1), r.GetString(2), r.GetString(3), r.GetInt64(4)),
+            cancellation);
+        (string fsync, string pages, string commit, string names, long standbys) = all[0];
+        List<string> doubts = [];
+        if (fsync == "off")
+        {
+            doubts.Add("fsync is off: the metadata is lost or damaged when its machine fails. Set fsync = on");
+        }
+
+        if (pages == "off")
+        {
+            doubts.Add("full_page_writes is off: the metadata may be damaged when its machine fails. Set full_page_writes = on");
+        }
+
+        if (commit == "off")
+        {
+            doubts.Add("synchronous_commit is off, also on Slogger's own connection: what was confirmed may be lost. Set synchronous_commit = on");
+        }
+
+        if (standbys > 0 && string.IsNullOrWhiteSpace(names))
+        {
+            doubts.Add(string.Create(
+                CultureInfo.InvariantCulture,
+                $"{standbys} standby(s) follow this server and none is synchronous: one that takes over may lack what was confirmed, and give out epochs and cuts twice. "
+                + $"Set synchronous_standby_names, or let none of them take over"));
+        }
+
+        if (!string.IsNullOrWhiteSpace(names) && commit == "local")
+        {
+            doubts.Add("synchronous_commit is local: no standby is waited for, and one that takes over may give out epochs and cuts twice. Set synchronous_commit = on for Slogger's user");
+        }
+
+        return doubts;
+    }
+
     public override Task LockSchemaAsync(SqlSession session, CancellationToken cancellation) =>
         session.ExecuteOnceAsync(
             string.Create(CultureInfo.InvariantCulture, $"SELECT pg_advisory_xact_lock({SchemaLockKey})"), cancellation);

@@ -27,6 +27,10 @@ internal sealed partial class SqlMetadataStore(
             cancellation);
 
     /// <inheritdoc />
+    public Task<IReadOnlyList<string>> DoubtsAsync(CancellationToken cancellation = default) =>
+        connection.RunAsync(session => dialect.DoubtsAsync(session, cancellation), cancellation);
+
+    /// <inheritdoc />
     public ValueTask DisposeAsync() => connection.DisposeAsync();
 
     private long NowMicroseconds => (clock.GetUtcNow() - DateTimeOffset.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;

@@ -58,6 +58,26 @@ internal sealed class SqliteDialect : SqlDialect
         {
             throw new MetadataException($"The directory of {Description} does not exist. Create it, or name another file.");
         }
+
+        MakePrivate();
+    }
+
+    // It holds the secret by which proxies know each other. SQLite would make it with the mode that the process's mask allows, and gives the files beside it the mode of this one. An empty
+    // file is an empty database. What cannot be made here SQLite cannot make, and says why.
+    private void MakePrivate()
+    {
+        if (OperatingSystem.IsWindows() || File.Exists(path))
+        {
+            return;
+        }
+
+        try
+        {
+            new FileStream(path, new FileStreamOptions { Mode = FileMode.CreateNew, Access = FileAccess.Write, UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite }).Dispose();
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+        }
     }
 
     public override async Task SetUpAsync(SqlSession session, CancellationToken cancellation)
@@ -99,7 +119,7 @@ internal sealed class SqliteDialect : SqlDialect
             Busy or Locked or Protocol => new(FailureKind.Unavailable, "Another process holds its write lock."),
             Full => new(FailureKind.Unavailable, "Free space on its disk."),
             Interrupt or Abort => new(FailureKind.Unavailable, string.Empty),
-            InputOutput => new(FailureKind.ConnectionLost, "Check its disk."),
+            InputOutput => new(FailureKind.ConnectionLost, "Check its disk, and whether it is full."),
             NoMemory => new(FailureKind.ConnectionLost, "The machine is out of memory."),
             CantOpen => new(FailureKind.ConnectionLost, "Check that this user may write to its directory."),
             Permission or ReadOnly => new(FailureKind.Permanent, "Make the file and its directory writable for this user."),

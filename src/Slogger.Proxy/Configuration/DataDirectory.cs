@@ -3,6 +3,7 @@
 // (flock), so it goes away with the process, also by kill -9; children do not inherit it.
 using System.Globalization;
 using Slogger.Core.Shards;
+using Slogger.Log.Files;
 using Slogger.Proxy.Shards;
 
 namespace Slogger.Proxy.Configuration;
@@ -44,7 +45,8 @@ public sealed class DataDirectory : IDisposable
     public static DataDirectoryResult OpenForServe(ServeOptions options) => Guard(options.DataDirectory, () =>
     {
         string path = options.DataDirectory;
-        CreatePrivate(path);
+        // Its own name has to survive what the log in it promises to.
+        SystemFileLayer.Instance.CreateDirectory(path);
         return WithLock(path, held =>
         {
             StoreRecord? found = StoreRecord.Read(path);
@@ -191,18 +193,6 @@ public sealed class DataDirectory : IDisposable
     // .NET reports a lost flock as a sharing violation: EWOULDBLOCK on Unix, ERROR_SHARING_VIOLATION on Windows.
     private static bool IsLockViolation(IOException e) => e is not (FileNotFoundException or DirectoryNotFoundException or PathTooLongException)
         && (e.HResult is 11 or 35 or unchecked((int)0x80070020) || e.Message.Contains("being used by another process", StringComparison.Ordinal));
-
-    private static void CreatePrivate(string path)
-    {
-        if (OperatingSystem.IsWindows())
-        {
-            Directory.CreateDirectory(path);
-        }
-        else if (!Directory.Exists(path))
-        {
-            Directory.CreateDirectory(path, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute);
-        }
-    }
 
     private static DataDirectoryResult Opened(string path, FileStream held, StoreRecord store, CommitMode? previous)
         => new(new DataDirectory(path, held, store, previous), "", "", false);

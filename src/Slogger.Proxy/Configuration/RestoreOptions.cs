@@ -17,8 +17,14 @@ public sealed record RestoreOptions
     /// <summary>The data directory (absolute path). Default: slogger-data in the current directory. Its proxy must be stopped.</summary>
     public required string DataDirectory { get; init; }
 
-    /// <summary>The version to restore; null for the newest durable one. One of --version and --latest is required.</summary>
+    /// <summary>The version to restore; null for the newest durable one. One of --version, --latest and --list is required.</summary>
     public Version? Version { get; init; }
+
+    /// <summary>The shard goes on from that version: the next start makes its content the next version. Default: false, a start then asks.</summary>
+    public bool Keep { get; init; }
+
+    /// <summary>Nothing is restored: the versions that can be are listed. Default: false.</summary>
+    public bool List { get; init; }
 
     /// <summary>The running Redis to restore into; its data is replaced. Default: the directory's store.</summary>
     public ListenAddress? Redis { get; init; }

@@ -125,7 +125,7 @@ public static class ServeOptionsReader
         return Result(reader, options);
     }
 
-    /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version" and "latest".</summary>
+    /// <summary>Reads restore's options; <paramref name="commandLine"/> also holds "version", "latest", "list" and "keep".</summary>
     public static OptionsResult<RestoreOptions> ReadRestore(OptionLayer commandLine, OptionLayer environment)
     {
         OptionReader reader = Open(commandLine, environment);
@@ -133,10 +133,17 @@ public static class ServeOptionsReader
         string data = reader.Value<string>("data", OptionText.DirectoryPath, Path.GetFullPath(DefaultDataDirectory));
         bool latest = reader.Value("latest", OptionText.Flag, false);
         long? version = reader.Value<long?>("version", ReadVersion, null);
-        if (latest == reader.IsGiven("version"))
+        bool list = reader.Value("list", OptionText.Flag, false);
+        bool keep = reader.Value("keep", OptionText.Flag, false);
+        string[] given = [.. new[] { reader.IsGiven("version") ? "--version" : "", latest ? "--latest" : "", list ? "--list" : "" }.Where(o => o.Length > 0)];
+        if (given.Length != 1)
         {
-            string what = latest ? "--version and --latest are both given" : "neither --version nor --latest is given";
-            reader.Errors.Add(new OptionError(what, latest ? "the command line" : "", "give one of them"));
+            string what = given.Length > 1 ? $"{string.Join(" and ", given)} are both given" : "none of --version, --latest and --list is given";
+            reader.Errors.Add(new OptionError(what, given.Length > 1 ? "the command line" : "", "give one of them"));
+        }
+        if (keep && !reader.IsGiven("version"))
+        {
+            reader.Errors.Add(new OptionError("--keep is given without --version", "the command line", "give the version to go on from; slogger restore --list shows what there is. Without --keep, --latest goes on from the newest"));
         }
 
         RestoreOptions options = new()
@@ -144,6 +151,8 @@ public static class ServeOptionsReader
             ConfigFile = reader.Optional<string>("config", OptionText.ExistingFile),
             DataDirectory = data,
             Version = version is { } number ? new Version(number) : null,
+            Keep = keep,
+            List = list,
             Redis = redis,
             RedisServerPath = server,
             RedisConfigFile = reader.Optional<string>("redis-config", OptionText.ExistingFile),

@@ -4,6 +4,7 @@
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Shards;
+using Slogger.Log.Files;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -97,7 +98,7 @@ public sealed record StoreRecord
 
     /// <summary>Writes the record, atomically and durably. Throws IOException.</summary>
     public void Write(string dataDirectory)
-        => DurableFile.WriteJson(Path.Combine(dataDirectory, FileName), this, ConfigurationJson.Default.StoreRecord);
+        => DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(dataDirectory, FileName), this, ConfigurationJson.Default.StoreRecord);
 
     private static string Describe(StoreKind store) => store switch
     {

@@ -6,6 +6,7 @@
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commits;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Version = Slogger.Core.Versions.Version;
 
@@ -35,7 +36,7 @@ internal sealed class CommitHistory
     {
         _path = Path.Combine(directory, FileName);
         _commits = commits;
-        _notes = DurableFile.ReadJson(_path, StateNoteJson.Default.ListStateNote) ?? [];
+        _notes = DurableFile.ReadJson(SystemFileLayer.Instance, _path, StateNoteJson.Default.ListStateNote) ?? [];
     }
 
     /// <summary>All states whose commits are on disk, by rising world-line and version.</summary>
@@ -123,7 +124,7 @@ internal sealed class CommitHistory
     {
         HashSet<WorldPoint> kept = [.. _commits().Select(c => c.Point)];
         List<StateNote> needed = [.. notes.Where(n => kept.Contains(n.Commit))];
-        DurableFile.WriteJson(_path, needed, StateNoteJson.Default.ListStateNote);
+        DurableFile.WriteJson(SystemFileLayer.Instance, _path, needed, StateNoteJson.Default.ListStateNote);
         _notes = needed;
     }
 }

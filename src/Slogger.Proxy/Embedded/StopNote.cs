@@ -4,6 +4,7 @@ using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Version = Slogger.Core.Versions.Version;
 
@@ -50,7 +51,7 @@ internal sealed record StopNote
 
     /// <summary>Durable when it returns. Throws IOException.</summary>
     public void Write(string directory) =>
-        DurableFile.WriteJson(Path.Combine(directory, FileName), this, StopNoteJson.Default.StopNote);
+        DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), this, StopNoteJson.Default.StopNote);
 }
 
 [JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]

@@ -1,6 +1,7 @@
 // Which places in a stream the commits of a store that follows stand for: a file beside them. A commit counts only with its note, which is made behind it; so none is ever taken for another one's.
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Version = Slogger.Core.Versions.Version;
 
@@ -35,7 +36,7 @@ internal sealed class FollowNotes(string directory)
     private const string FileName = "followed.json";
     private readonly Lock _lock = new();
     private readonly string _path = Path.Combine(directory, FileName);
-    private List<FollowNote> _notes = DurableFile.ReadJson(Path.Combine(directory, FileName), FollowNoteJson.Default.ListFollowNote) ?? [];
+    private List<FollowNote> _notes = DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), FollowNoteJson.Default.ListFollowNote) ?? [];
 
     /// <summary>The notes, oldest first.</summary>
     public IReadOnlyList<FollowNote> All
@@ -54,7 +55,7 @@ internal sealed class FollowNotes(string directory)
         lock (_lock)
         {
             List<FollowNote> notes = [.. _notes.Where(n => n.Point != note.Point && kept.Contains(n.Point)), note];
-            DurableFile.WriteJson(_path, notes, FollowNoteJson.Default.ListFollowNote);
+            DurableFile.WriteJson(SystemFileLayer.Instance, _path, notes, FollowNoteJson.Default.ListFollowNote);
             _notes = notes;
         }
     }
@@ -65,7 +66,7 @@ internal sealed class FollowNotes(string directory)
         lock (_lock) { _notes = []; }
     }
 
-    /// <summary>The store is a primary's: it stands for nothing of any stream.</summary>
+    /// <summary>The store is a primary's: it stands for nothing of any stream. Not synced: what a crash brings back is of a life that is over.</summary>
     public static void Delete(string directory) => File.Delete(Path.Combine(directory, FileName));
 }
 

@@ -100,6 +100,10 @@ internal sealed unsafe partial class Client
                 if (!failed) { _loop.Unpause(); }
                 Answer(reply);
                 break;
+            case ReplyKind.Multi:
+                OnTransactionAnswered(failed);
+                Pass(reply);
+                break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
                 if (_transactionTouchesRights)
@@ -258,7 +262,7 @@ internal sealed unsafe partial class Client
             return line[at..(end < 0 ? line.Length : end)];
         }
         if (int.TryParse(Field("db"), out int db)) { Db = upstream.Db = db; }
-        if (int.TryParse(Field("resp"), out int protocol)) { Protocol = upstream.Protocol = protocol; }
+        if (int.TryParse(Field("resp"), out int protocol)) { Protocol = upstream.Protocol = upstream.ReplyProtocol = protocol; }
         string name = Field("name");
         Name = upstream.Name = name.Length == 0 ? null : Encoding.UTF8.GetBytes(name);
         _pins &= ~(Pins.Multi | Pins.Watch);

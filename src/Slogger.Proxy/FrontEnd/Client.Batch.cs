@@ -103,18 +103,30 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
+        if (Shared is null && (_pins & Pins.Auth) == 0)
+        {
+            // Who is not let in needs no connection of its own to hear of it.
+            if (!_loop.IsSharingKnown)
+            {
+                Wait(Waiting.Store);
+                return false;
+            }
+            Decide();
+            if (Shared is null && _loop.NeedsPassword) { return RefuseBatch("NOAUTH Authentication required."); }
+        }
         if (Route(needsDedicated: false, viewMatters: false) is null) { return false; }
-        if (Shared is null && _loop.NeedsPassword && (_pins & Pins.Auth) == 0) { return RefuseBatch("NOAUTH Authentication required."); }
         long open = _loop.Gate.Open;
         GateDecision decision = port.Decide(header, new Version(open));
         switch (decision.Verdict)
         {
             case GateVerdict.Execute:
                 port.OnLetThrough(header, new Version(open));
+                // Whoever names the new world-line has heard of it.
+                _refusalBehindNotice = null;
                 BeginBatch(header);
                 return true;
-            case GateVerdict.Rollback:
-                return RefuseBatch(RollbackText(port, header, decision));
+            case GateVerdict.Rollback when MayTell:
+                return RefuseBatch(RollbackText(port, header, decision), tells: true);
             case GateVerdict.RefuseAhead:
                 return RefuseBatch(AheadText(header, open));
             default:
@@ -162,7 +174,7 @@ internal sealed unsafe partial class Client
     private Dependency[] _dependencies = [];
 
     // What sessions are told: committed at every shard.
-    private WorldPoint SessionCut => _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut;
+    private WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
 
     /// <summary>What a session of an older world-line is told.</summary>
     internal static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
@@ -201,6 +213,7 @@ internal sealed unsafe partial class Client
         if (_holdDeadline == 0) { _holdDeadline = _loop.Now + HoldMicroseconds; }
         if (_loop.Now >= _holdDeadline)
         {
+            if (decision.Verdict == GateVerdict.Rollback) { return RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived of world-line {header.WorldLine}: try again"); }
             return RefuseBatch(string.Create(CultureInfo.InvariantCulture,
                 $"ERR SLOGGER shard {port.Shard} is at version {_loop.Gate.Open} of world-line {_loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }
@@ -216,7 +229,7 @@ internal sealed unsafe partial class Client
     {
         if (IsClosed || _waiting != Waiting.Batch) { return true; }
         GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
-        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid && _loop.Now < _holdDeadline)
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid or GateVerdict.Rollback && _loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && MayTell))
         {
             // It may have come to that only now: the world-line was waited for before.
             if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
@@ -228,23 +241,31 @@ internal sealed unsafe partial class Client
 
     // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
     // with requests of the batch still coming, it might be lost on the way.
-    private bool RefuseBatch(string error)
+    private bool RefuseBatch(string error, bool tells = false)
     {
         if (!IsDrained)
         {
             Wait(Waiting.Drain);
             return false;
         }
+        if (tells) { Tells(); }
+        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
+        if (!IsClosed) { EndWhenRead(); }
+        return false;
+    }
+
+    // What the client has sent meanwhile is dropped.
+    private void EndWhenRead()
+    {
         _lingerUntil = _loop.Now + LingerMicroseconds;
         _input.Free();
-        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
-        if (!IsClosed && _output.Count == 0) { EndSending(); }
+        if (_output.Count == 0) { EndSending(); }
         UpdateWatch();
-        return false;
     }
 
     private void EndSending()
     {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
         try
         {
             _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);
@@ -403,6 +424,7 @@ internal sealed unsafe partial class Client
         if (IsClosed || !IsOutputHeld) { return true; }
         if (!IsCommitted(_outputHeldFor)) { return false; }
         _outputHeldFor = 0;
+        Tells();
         FlushOutput();
         return true;
     }

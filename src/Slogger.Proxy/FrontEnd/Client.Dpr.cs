@@ -9,7 +9,7 @@ namespace Slogger.Proxy.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello, Partitions }
+    private enum Question : byte { Info, Cut, WorldLine, Wait, Committed, WaitAof, Hello, Partitions, Resume, Reach }
 
     private Question _question;
     private long _waitSequence;
@@ -31,6 +31,8 @@ internal sealed unsafe partial class Client
             "DPR.WAIT" => (Question.Wait, 3),
             "DPR.HELLO" => (Question.Hello, 3),
             "DPR.PARTITIONS" => (Question.Partitions, 1),
+            "DPR.RESUME" => (Question.Resume, 2),
+            "DPR.REACH" => (Question.Reach, 3),
             _ => (Question.Committed, 1),
         };
         if ((_pins & Pins.Multi) != 0) { return RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
@@ -44,7 +46,14 @@ internal sealed unsafe partial class Client
         {
             return RefuseCommand($"ERR wrong number of arguments for '{name.ToLowerInvariant()}' command");
         }
+        if (_question == Question.Reach)
+        {
+            if (!_loop.Shard.IsFollowing) { return RefuseCommand("ERR SLOGGER this site is no backup: what is read here is the newest, and a session's DPR.BATCH says at least which"); }
+            if (!ArgumentNumber(1, out _waitVersion) || _waitVersion < 0) { return RefuseCommand("ERR SLOGGER the version must be a number of 0 or more"); }
+            if (!ArgumentNumber(2, out _waitMilliseconds) || _waitMilliseconds < 0) { return RefuseCommand("ERR timeout is not an integer or out of range"); }
+        }
         if (_question == Question.Hello && HelloRefusal() is { } refusal) { return RefuseCommand(refusal); }
+        if (_question == Question.Resume && ResumeRefusal() is { } wrong) { return RefuseCommand(wrong); }
         if (_question == Question.Wait)
         {
             if (!_loop.Gate.IsVersioned) { return RefuseCommand("ERR SLOGGER nothing is committed with --commit none"); }
@@ -64,7 +73,7 @@ internal sealed unsafe partial class Client
                 return RefuseCommand("ERR timeout is not an integer or out of range");
             }
         }
-        if ((!_loop.Shard.IsOpen || _loop.Shard.Hold == Hold.All) && !_loop.NeedsPassword && _question != Question.Wait && IsDrained)
+        if ((!_loop.Shard.IsOpen || _loop.Shard.Hold == Hold.All) && !_loop.NeedsPassword && _question is not (Question.Wait or Question.Reach) && IsDrained)
         {
             // While the store is being recovered, or nothing may be under way there, people want to know how it goes; nobody's rights can be asked for then.
             _input.Consume((nint)_requestBytes);
@@ -84,12 +93,14 @@ internal sealed unsafe partial class Client
     {
         int shards = _loop.Shard.Batches?.ShardCount ?? 1;
         WorldPoint cut = SessionCut;
-        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedByShard : "";
+        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate && MayTell ? port.CommittedByShard : "";
         long[] numbers = text.Length > 0
             ? [.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]
             : [cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, shards)];
         AnswerIntegers(numbers);
     }
+
+    private void AnswerCut(WorldPoint cut) => AnswerIntegers(cut.WorldLine.Number, cut.Version.Number);
 
     private void AnswerPartitions(Partitioning partitions)
     {
@@ -134,14 +145,17 @@ internal sealed unsafe partial class Client
         switch (_question)
         {
             case Question.Info:
-                AnswerBulk(shard.InfoText(_loop));
+                AnswerBulk(InfoText());
                 break;
             case Question.Cut:
                 if (_ofShards) { AnswerCutOfShards(); }
-                else { AnswerIntegers(SessionCut.WorldLine.Number, SessionCut.Version.Number); }
+                else { AnswerCut(SessionCut); }
                 break;
             case Question.Hello:
                 AnswerHello();
+                break;
+            case Question.Resume:
+                AnswerResume();
                 break;
             case Question.Partitions:
                 AnswerPartitions(shard.Batches?.Partitions ?? Partitioning.Hash);
@@ -150,7 +164,11 @@ internal sealed unsafe partial class Client
                 Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{shard.WorldLine}\r\n")));
                 break;
             case Question.Committed:
-                AnswerIntegers(shard.WorldLine, CommittedSequence, Sequence, shard.CommittedVersion);
+                AnswerIntegers(shard.WorldLine, TellSequence(), Sequence, Told(Cut).Version.Number);
+                break;
+            case Question.Reach:
+                if (HasCome(_waitVersion)) { AnswerWait(reached: true); }
+                else { BeginWait(); }
                 break;
             default:
                 _waitVersion = VersionOf(_waitSequence);
@@ -161,23 +179,36 @@ internal sealed unsafe partial class Client
                     AnswerWait(reached: true);
                     break;
                 }
-                WaitDeadline = _waitMilliseconds == 0 ? 0 : _loop.Now + (_waitMilliseconds * 1000);
-                _waiting = Waiting.Commit;
-                UpdateWatch();
-                _loop.WaitForCommit(this, _waitVersion);
+                BeginWait();
                 break;
         }
     }
 
+    private void BeginWait()
+    {
+        WaitDeadline = _waitMilliseconds == 0 ? 0 : _loop.Now + (_waitMilliseconds * 1000);
+        _waiting = Waiting.Commit;
+        UpdateWatch();
+        // At a backup nobody can be hurried.
+        _loop.WaitForCommit(this, _question == Question.Reach ? 0 : _waitVersion);
+    }
+
     private void AnswerWait(bool reached)
     {
-        if (_question == Question.WaitAof)
+        // What the backup holds it holds whoever serves.
+        if (reached && !_ofBackup && _waitSequence > 0 && _question != Question.Reach) { Tells(); }
+        if (_question == Question.Reach)
+        {
+            WorldPoint stands = Told(Cut);
+            AnswerIntegers(stands.WorldLine.Number, stands.Version.Number, reached ? 1 : 0);
+        }
+        else if (_question == Question.WaitAof)
         {
             AnswerIntegers(reached ? 1 : 0, 0);
         }
         else
         {
-            AnswerIntegers(_loop.Shard.WorldLine, CommittedSequence, reached ? 1 : 0);
+            AnswerIntegers(_loop.Shard.WorldLine, TellSequence(), reached ? 1 : 0);
         }
     }
 
@@ -191,9 +222,10 @@ internal sealed unsafe partial class Client
         return true;
     }
 
-    private bool HasCome(long version) => _ofBackup && _question == Question.Wait
+    private bool HasCome(long version) => _question == Question.Reach ? version <= Cut.Version.Number
+        : _ofBackup && _question == Question.Wait
         ? _loop.Shard.Watermark is { } at && at.WorldLine == _progress!.WorldLine && version <= at.Version.Number
-        : IsCommitted(version);
+        : _waitSequence == 0 || IsCommitted(version);
 
     private void AnswerIntegers(params ReadOnlySpan<long> numbers)
     {

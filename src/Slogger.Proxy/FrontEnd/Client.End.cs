@@ -57,6 +57,7 @@ internal sealed unsafe partial class Client
         if (got > 0)
         {
             _input.Commit(got);
+            if (!IsInputTaken()) { return; }
         }
         else if (got == Channel.Broken)
         {
@@ -110,6 +111,7 @@ internal sealed unsafe partial class Client
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
+        _transactionsUnanswered = 0;
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
         bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);

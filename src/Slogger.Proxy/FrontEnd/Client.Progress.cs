@@ -17,8 +17,6 @@ internal sealed unsafe partial class Client
     // there, died alone.
     private const long VerdictMicroseconds = 200_000;
     private long _verdictDue;
-    private string? _notice;
-    private RollbackOutcome _rolledBack;
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
@@ -77,7 +75,27 @@ internal sealed unsafe partial class Client
 
     private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
 
-    // Both parts as of one moment: a version of the next world-line says nothing of this one.
+    // What is said of it in the reply that is being made; 0 says nothing.
+    private long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
+
+    // What is said of a recorded cut in the reply that is being made; version 0 says nothing.
+    private WorldPoint Told(WorldPoint cut)
+    {
+        if (!MayTell) { return cut with { Version = Version.Zero }; }
+        Tells();
+        return cut;
+    }
+
+    // The status says what is committed, too.
+    private string InfoText()
+    {
+        bool mayTell = MayTell;
+        string text = _loop.Shard.InfoText(_loop);
+        if (mayTell || MayTell) { Tells(); }
+        return text;
+    }
+
+    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of this one.
     private WorldPoint Cut
     {
         get
@@ -91,7 +109,7 @@ internal sealed unsafe partial class Client
     }
 
     // In another world-line nothing can be said before the rollback has been looked at.
-    private bool IsCommitted(long version) => Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
+    private bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     private long VersionOf(long sequence)
     {
@@ -102,8 +120,9 @@ internal sealed unsafe partial class Client
     // ---- Losing the store ----
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
-    // again at another connection ends all the same.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits && !_streaming
+    // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
+        && (!_streaming || _dropsStream) && _replyMode == ReplyMode.On && _lingerUntil == 0
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
@@ -161,76 +180,4 @@ internal sealed unsafe partial class Client
         SequenceRange uncertain = _progress!.OnUpstreamLost();
         GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }
-
-    /// <summary>A new world-line has begun: tells what survived.</summary>
-    public void OnRolledBack(WorldLine next, Version branch)
-    {
-        // Who came while the store was being restored may be of the new world-line already.
-        if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }
-        _lostLogin = false;
-        bool tell = !HasDoneNothing;
-        RollbackOutcome outcome = _progress.OnRollback(next, branch);
-        if (!tell) { return; }
-        // Rolled back twice before it has asked anything: nothing was done in between, and the first time still holds.
-        if (_notice is null) { _rolledBack = outcome; }
-        string uncertain = _rolledBack.Uncertain.IsEmpty ? "" : _rolledBack.Uncertain.ToString();
-        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={_rolledBack.Survived} uncertain={uncertain}\r\n");
-        if (_waiting is Waiting.Commit)
-        {
-            // What was waited for is lost, or is of the past: the notice is the answer.
-            GiveNotice();
-            EndWait();
-        }
-        else if (_owed > 0)
-        {
-            GiveOwed("-ERR SLOGGER lost: see the ROLLBACK error before\r\n");
-        }
-        else if (_waiting is Waiting.Verdict)
-        {
-            EndWait();
-        }
-    }
-
-    private void GiveNotice()
-    {
-        Deliver(Encoding.ASCII.GetBytes(_notice!));
-        _notice = null;
-    }
-
-    // Every request that was under way gets an answer, the first of them the notice if there is one.
-    private void GiveOwed(string error)
-    {
-        if (_notice is not null && _owed > 0)
-        {
-            GiveNotice();
-            _owed--;
-        }
-        for (; _owed > 0 && !IsClosed; _owed--) { Deliver(Encoding.ASCII.GetBytes(error)); }
-        _owed = 0;
-        if (!IsClosed) { EndWait(); }
-    }
-
-    // The first request after a rollback is not done: its answer is the notice. True when that has happened.
-    private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
-    {
-        if ((_notice is null && !_losesTransaction) || _batchLeft > 0) { return false; }
-        _input.Consume(requestBytes);
-        if (kind != CommandKind.Dpr) { CountLocal(); }
-        if (_notice is not null)
-        {
-            GiveNotice();
-        }
-        else
-        {
-            Deliver(kind == CommandKind.Exec
-                ? "-EXECABORT SLOGGER Transaction discarded because the connection to Redis broke\r\n"u8
-                : "-ERR SLOGGER lost: the connection to Redis broke during its transaction\r\n"u8);
-        }
-        if (kind is CommandKind.Exec or CommandKind.Discard or CommandKind.Reset) { _losesTransaction = false; }
-        else { _losesTransaction |= kind == CommandKind.Multi; }
-        return true;
-    }
-
-    // What is left of a transaction whose connection broke, up to its EXEC, must not run as commands of their own.
-    private bool _losesTransaction;
 }

@@ -35,12 +35,24 @@ internal sealed unsafe partial class Client
                     {
                         return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
                     }
+                    if (i + 1 < ArgumentCount && Way.OfSetting(name, TextOf(i + 1), _loop.UpstreamCount) is { } lockOut) { return lockOut; }
                 }
                 return null;
+            case CommandKind.Acl when ArgumentIs(1, "SETUSER"u8) && ArgumentCount > 3:
+                string user = TextOf(2);
+                return Enumerable.Range(3, ArgumentCount - 3).Select(i => Way.OfRule(user, TextOf(i))).FirstOrDefault(why => why is not null);
+            case CommandKind.Acl when ArgumentIs(1, "DELUSER"u8):
+                return Enumerable.Range(2, ArgumentCount - 2).Select(i => Way.OfRemoval(TextOf(i))).FirstOrDefault(why => why is not null);
+            case CommandKind.Acl when ArgumentIs(1, "LOAD"u8):
+                return Way.OfLoading();
             default:
                 return null;
         }
     }
+
+    private LockOut Way => new(_loop.Store, _loop.NeedsPassword);
+
+    private string TextOf(int index) => Encoding.UTF8.GetString(Argument(index));
 
     // A backup's store is read at the ends of versions: whoever waits there, or holds it up, would keep it from the next one.
     private string? BackupRefusalOf(CommandKind kind) => kind switch
@@ -49,7 +61,7 @@ internal sealed unsafe partial class Client
         CommandKind.BlockingStream when HasArgument("BLOCK"u8) => "ERR SLOGGER nobody waits for new entries at a backup, which would hold up the next version: read without BLOCK, or wait at the primary",
         CommandKind.Batch => "ERR SLOGGER this site is a backup: sessions work at the primary",
         CommandKind.Peer => "ERR SLOGGER this site is a backup, and has no coordinator of cuts",
-        CommandKind.Dpr when !ArgumentIs(0, "DPR.INFO"u8) && !ArgumentIs(0, "DPR.CUT"u8) && !ArgumentIs(0, "DPR.WORLDLINE"u8) && !ArgumentIs(0, "DPR.PARTITIONS"u8) =>
+        CommandKind.Dpr when !ArgumentIs(0, "DPR.INFO"u8) && !ArgumentIs(0, "DPR.CUT"u8) && !ArgumentIs(0, "DPR.WORLDLINE"u8) && !ArgumentIs(0, "DPR.PARTITIONS"u8) && !ArgumentIs(0, "DPR.REACH"u8) =>
             "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
         CommandKind.WaitAof => "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
         CommandKind.Debug => "ERR SLOGGER DEBUG is not for a backup's Redis, which follows the primary's log",

@@ -81,13 +81,14 @@ internal sealed unsafe partial class Client
             return;
         }
         _input.Commit(got);
-        ProcessInput();
+        if (IsInputTaken()) { ProcessInput(); }
     }
 
     // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
     private void ProcessInput()
     {
         if (_quits) { _input.Free(); }
+        if (IsStillIncomplete()) { return; }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
         {
             if (_streaming)
@@ -104,6 +105,7 @@ internal sealed unsafe partial class Client
             byte* p = _input.Head;
             // In a transaction the last request of its batch is looked at by itself.
             int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft;
+            if (IsHeldUp) { limit = 1; }
             if (_loop.Shard.Hold != Hold.None)
             {
                 if (IsHeld(p, _input.Tail))
@@ -127,7 +129,7 @@ internal sealed unsafe partial class Client
                         if (!DiscardTransaction()) { return; }
                         continue;
                     }
-                    if (AnswerWithNotice((nint)ScanOne(), CommandKind.Ordinary)) { continue; }
+                    if (AnswerWithNotice((nint)(next - p), CommandKind.Ordinary)) { continue; }
                     Upstream? upstream = Route(needsDedicated: false);
                     if (upstream is null) { return; }
                     KeepLast(p, next - p);
@@ -150,7 +152,7 @@ internal sealed unsafe partial class Client
                     if (!ConvertInline()) { return; }
                     break;
                 case ScanStop.Large:
-                    if (!(HandleLargeKeys() ?? StartStream())) { return; }
+                    if (!(StartDropping() ?? HandleLargeKeys() ?? StartStream())) { return; }
                     break;
                 case ScanStop.Slot:
                     if (!HandleKeys()) { return; }
@@ -252,7 +254,8 @@ internal sealed unsafe partial class Client
     {
         if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
-            WriteRequest(upstream, "CLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            _loop.CountInternal("client|setname");
+            WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
             // No effect on data: no version boundary waits for it, nor it for one.
             upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
             upstream.Name = Name;
@@ -328,6 +331,13 @@ internal sealed unsafe partial class Client
         if (LeavesTransactionOpen) { return Refuse("ERR SLOGGER a transaction must end in the batch that it begins in", thenClose: true); }
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
+        upstream.ExpectStreaming(this);
+        BeginStream(upstream);
+        return true;
+    }
+
+    private void BeginStream(Upstream? upstream = null)
+    {
         byte* p = _input.Head;
         byte* q = p + 1;
         while (*q != (byte)'\r') { q++; }
@@ -335,23 +345,21 @@ internal sealed unsafe partial class Client
         q += 2;
         _streaming = true;
         _streamBytes = 0;
-        upstream.ExpectStreaming(this);
-        upstream.Write(p, (nint)(q - p));
+        upstream?.Write(p, (nint)(q - p));
         _input.Consume((nint)(q - p));
-        return true;
     }
 
     private bool Stream()
     {
-        Upstream upstream = Dedicated!;
-        if (upstream.OutBytes > DedicatedOutLimitBytes)
+        Upstream? upstream = _dropsStream ? null : Dedicated!;
+        if (upstream is { OutBytes: > DedicatedOutLimitBytes })
         {
             Wait(Waiting.Room);
             return false;
         }
         // Its end may be among what has come: if its version is over, that is held back.
-        _ = _loop.Gate.MayForward();
-        if (_loop.Gate.IsShut)
+        if (upstream is not null) { _ = _loop.Gate.MayForward(); }
+        if (upstream is not null && _loop.Gate.IsShut)
         {
             Wait(Waiting.Room);
             return false;
@@ -386,12 +394,13 @@ internal sealed unsafe partial class Client
         nint count = (nint)(p - _input.Head);
         if (count > 0)
         {
-            upstream.Write(_input.Head, count);
+            upstream?.Write(_input.Head, count);
             _input.Consume(count);
         }
         if (_streamArguments == 0)
         {
             _streaming = false;
+            if (upstream is null) { return EndDropping(); }
             upstream.FinishStreaming();
             return true;
         }
@@ -399,8 +408,9 @@ internal sealed unsafe partial class Client
     }
 
     // Redis says what is wrong with it, and closes.
-    private bool BreakStream(Upstream upstream, byte* end)
+    private bool BreakStream(Upstream? upstream, byte* end)
     {
+        if (upstream is null) { return Refuse("ERR Protocol error: expected '$' and a length", thenClose: true); }
         upstream.Write(_input.Head, (nint)(end - _input.Head));
         _input.Free();
         _ended = true;

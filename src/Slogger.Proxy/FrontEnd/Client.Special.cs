@@ -33,7 +33,7 @@ internal sealed unsafe partial class Client
         if (length == 0)
         {
             // Among several shards its keys must be seen first.
-            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartStream(); }
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartDropping() ?? StartStream(); }
             if (_input.Count > SpecialRequestBytes)
             {
                 return Refuse("ERR Protocol error: request too large for this command", thenClose: true);
@@ -46,13 +46,18 @@ internal sealed unsafe partial class Client
             return false;
         }
         _requestBytes = length;
+        if (MayHaveNoTransaction(kind))
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
         if (_loop.Shard.IsFollowing && BackupRefusalOf(kind) is { } notAtBackup) { return RefuseCommand(notAtBackup); }
         if (_batchLeft > 0 && BatchRefusalOf(kind) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (kind == CommandKind.Batch) { return HandleBatch(); }
         if (kind == CommandKind.Peer) { return HandlePeer(); }
         // What speaks of sequence numbers must not speak of those after the rollback to one who has not heard of it.
-        bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8);
+        bool asksOfShard = kind == CommandKind.Dpr && !ArgumentIs(0, "DPR.COMMITTED"u8) && !ArgumentIs(0, "DPR.WAIT"u8) && !ArgumentIs(0, "DPR.RESUME"u8);
         if (!asksOfShard && AnswerWithNotice((nint)length, kind)) { return true; }
         bool versioned = _loop.Gate.IsVersioned;
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }
@@ -251,7 +256,8 @@ internal sealed unsafe partial class Client
         if (!touches) { return true; }
         // What the transaction has changed of the connection is asked for.
         Upstream upstream = Dedicated!;
-        upstream.Write("*2\r\n$6\r\nCLIENT\r\n$4\r\nINFO\r\n"u8);
+        upstream.Write(InternalRequest.ClientInfo);
+        _loop.CountInternal("client|info");
         upstream.Expect(this, 1, ReplyKind.Exec);
         Wait(Waiting.Reply);
         return false;
@@ -387,10 +393,31 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
-        bool refused = ArgumentCount != 1 || (Protocol == 2 && Dedicated is { IsSubscribed: true });
-        if (!Forward(needsDedicated: true, ReplyKind.Plain, pin: refused ? Pins.None : Pins.Multi)) { return false; }
-        if (!refused) { _transactionSlot = SlotTable.None; }
+        // A second one is an error, and leaves the first as it is.
+        bool begins = ArgumentCount == 1 && (_pins & Pins.Multi) == 0 && !(Protocol == 2 && Dedicated is { IsSubscribed: true });
+        if (!begins) { return Forward(needsDedicated: true, ReplyKind.Plain); }
+        bool watches = (_pins & Pins.Watch) != 0;
+        if (!Forward(needsDedicated: true, ReplyKind.Multi, pin: Pins.Multi)) { return false; }
+        _transactionSlot = SlotTable.None;
+        _transactionsUnanswered++;
+        _watchedBefore = watches;
         return true;
+    }
+
+    // MULTIs on their way. Redis may refuse one, for want of a right or a password; what would then be done otherwise waits for the answer.
+    private int _transactionsUnanswered;
+    private bool _watchedBefore;
+
+    private bool MayHaveNoTransaction(CommandKind kind) => (_pins & Pins.Multi) != 0 && _transactionsUnanswered > 0
+        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated);
+
+    private void OnTransactionAnswered(bool failed)
+    {
+        // Of those behind it the last one tells.
+        if (--_transactionsUnanswered > 0 || !failed) { return; }
+        _pins &= ~Pins.Multi;
+        // An EXEC without a transaction leaves what is watched.
+        if (_watchedBefore) { _pins |= Pins.Watch; }
     }
 
     private bool HandleReset()

@@ -94,7 +94,7 @@ internal sealed unsafe partial class Client
         if (HasReplicaLink) { text = WithoutOwnReplica(text); }
         if (_addsSection)
         {
-            string section = $"# Dpr\r\n{_loop.Shard.InfoText(_loop)}";
+            string section = $"# Dpr\r\n{InfoText()}";
             text = text.Length is 0 or 4 ? text + section : $"{text}\r\n{section}";
         }
         byte[] content = Encoding.Latin1.GetBytes(text);

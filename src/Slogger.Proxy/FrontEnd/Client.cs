@@ -152,7 +152,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             ReadAhead();
             return;
         }
-        bool special = _notice is not null || _losesTransaction || _quits;
+        bool special = IsHeldUp || _quits || IsInputLong;
         if (_streaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
@@ -200,8 +200,12 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (IsClosed || count == 0) { return; }
         if (_output.Count == 0 && !_corked)
         {
-            int sent = _channel.Send(p, (int)count);
-            if (sent == count) { return; }
+            int sent = Send(p, count);
+            if (sent == count)
+            {
+                _tells = false;
+                return;
+            }
             if (sent == Channel.Broken)
             {
                 Close();
@@ -232,13 +236,24 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (!wasFull && IsOutputFull) { Dedicated?.UpdateReading(); }
     }
 
+    // What is about to be given out tells commits, or what has survived.
+    private bool _tells;
+
+    private bool MayTell => _loop.Shard.MayTell;
+
+    private void Tells() => _tells |= _replyMode == ReplyMode.On;
+
+    // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
+    // connection ends instead. Nothing comes between the question and the system call.
+    private int Send(byte* p, nint count) => _tells && !MayTell ? Channel.Broken : _channel.Send(p, (int)count);
+
     private void FlushOutput()
     {
         if (IsOutputHeld) { return; }
         bool wasFull = IsOutputFull;
         while (_output.Count > 0)
         {
-            int sent = _channel.Send(_output.Head, (int)Math.Min(_output.Count, 1 << 20));
+            int sent = Send(_output.Head, Math.Min(_output.Count, 1 << 20));
             if (sent == Channel.WouldBlock) { break; }
             if (sent < 0)
             {
@@ -250,6 +265,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         }
         if (_output.Count == 0)
         {
+            _tells = false;
             _output.Free();
             if (_closeWhenSent)
             {
@@ -427,7 +443,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
-        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil))
+        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil && _output.Count == 0))
         {
             Close();
             return;

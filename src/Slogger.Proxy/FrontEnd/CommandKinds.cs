@@ -104,7 +104,7 @@ internal static class CommandKinds
         (CommandKind.Latency, "LATENCY"),
         (CommandKind.Role, "ROLE"),
         (CommandKind.Wait, "WAIT"),
-        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS"),
+        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS DPR.RESUME DPR.REACH"),
         (CommandKind.Batch, "DPR.BATCH"),
         (CommandKind.Peer, "DPR.PEER"),
         (CommandKind.WaitAof, "WAITAOF"),

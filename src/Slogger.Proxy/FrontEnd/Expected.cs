@@ -35,6 +35,9 @@ internal enum ReplyKind : byte
 
     /// <summary>Like <see cref="Plain"/>, with a follow-up when it has passed.</summary>
     Config,
+
+    /// <summary>Of MULTI: whether Redis has begun the transaction that the proxy takes for begun.</summary>
+    Multi,
     Exec,
     Subscribe,
     Unsubscribe,

@@ -7,7 +7,7 @@ internal sealed unsafe partial class FrontEndLoop
 
     private long _awaitedVersion;
 
-    /// <summary>A client waits until a version is committed (and, maybe, the backup holds it), or its time is over.</summary>
+    /// <summary>A client waits until a version is committed (and, maybe, the backup holds it), or a backup has come to it, or its time is over.</summary>
     public void WaitForCommit(Client client, long version)
     {
         _waitingForCommit.Add(client);

@@ -18,7 +18,7 @@ internal sealed record FrontEndLimits
     /// <summary>Replies that wait for one client; beyond it is closed. One value of 512 MB must fit.</summary>
     public long ClientOutputBytes { get; init; } = 576L << 20;
 
-    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed.</summary>
+    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed. So for requests that have not come whole.</summary>
     public long TotalOutputBytes { get; init; } = 1L << 30;
 }
 
@@ -411,6 +411,16 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             if (slowest is null || client.OutputBytes > slowest.OutputBytes) { slowest = client; }
         }
         slowest?.Close();
+    }
+
+    /// <summary>Closes those with the most of requests that have not come whole, while they are too much together.</summary>
+    public void LimitInputs()
+    {
+        while (Clients.Sum(static c => c.InputBytes) > Limits.TotalOutputBytes && Clients.MaxBy(static c => c.InputBytes) is { } largest)
+        {
+            Shard.Warn($"requests that have not come whole take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, with {largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
+            largest.Close();
+        }
     }
 
     private void CloseEverything()

@@ -20,6 +20,15 @@ internal interface IStoreConnector
     /// <summary>The user whom <see cref="Login"/> makes the proxy.</summary>
     string LoginUser => FrontEndLoop.DefaultUser;
 
+    /// <summary>The password in <see cref="Login"/>; <c>null</c> where it has none. Never to be shown.</summary>
+    string? Password => null;
+
+    /// <summary>Where Redis is; <c>null</c> where the store is in the process.</summary>
+    Configuration.ListenAddress? Address => null;
+
+    /// <summary>Whether TLS is spoken to it.</summary>
+    bool SpeaksTls => false;
+
     /// <summary>A connection attempt over a socket has succeeded: sets options.</summary>
     void Connected(Socket socket)
     {
@@ -42,8 +51,12 @@ internal interface IShardPort : IVersionSource
     /// <summary>The current world-line; 0 without versions.</summary>
     long WorldLine { get; }
 
-    /// <summary>The last version that is committed: in the recorded cut.</summary>
+    /// <summary>The last version that is committed: in the recorded cut. Nobody is told without <see cref="MayTell"/>.</summary>
     long CommittedVersion { get; }
+
+    /// <summary>Whether clients may be told at this moment what is committed, and what has survived a recovery: with a site lease, while it holds. It is asked
+    /// again right before what tells it is sent. Any thread.</summary>
+    bool MayTell => true;
 
     /// <summary>Which requests of clients are held. When less is, <see cref="FrontEndLoop.OnHoldEnded"/> is called.</summary>
     Hold Hold => Hold.None;

@@ -21,6 +21,15 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
     /// <inheritdoc />
     public string LoginUser { get; init; } = FrontEndLoop.DefaultUser;
 
+    /// <inheritdoc />
+    public string? Password { get; init; }
+
+    /// <inheritdoc />
+    public ListenAddress? Address => address;
+
+    /// <inheritdoc />
+    public bool SpeaksTls => tls is not null;
+
     public Channel Connect(IPoller poller, bool mayMark) => poller.Adopt(BeginConnect());
 
     private Socket BeginConnect()

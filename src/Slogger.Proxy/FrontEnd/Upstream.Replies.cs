@@ -217,22 +217,32 @@ internal sealed unsafe partial class Upstream
                     Protocol = 0;
                     ViewError ??= reply.ToArray();
                 }
+                LearnReplyProtocol(reply);
                 if (ViewsInFlight == 0) { _loop.OnViewChanged(this); }
                 return;
+            case ReplyKind.Hello:
+                LearnReplyProtocol(reply);
+                break;
+            case ReplyKind.Reset when !failed:
+                ReplyProtocol = 2;
+                break;
             case ReplyKind.Control:
                 _loop.OnControlReply(this, reply);
                 return;
             case ReplyKind.Answers:
                 _loop.OnUpstreamAnswers(this);
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.Greeting:
                 _loop.OnGreeting(this, reply);
                 return;
             case ReplyKind.OwnId:
                 _loop.OnId(this, reply);
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnLogin:
                 if (failed) { Exclusive?.OnRefused("-ERR SLOGGER Redis does not take the proxy's login any more: log in again\r\n"u8); }
+                Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnInfo:
                 _loop.OnOwnInfo(this, reply);
@@ -275,9 +285,21 @@ internal sealed unsafe partial class Upstream
     private bool MayPush(byte first) => first switch
     {
         (byte)'>' => true,
+        (byte)'*' when ReplyProtocol == 3 => false,
         (byte)'*' => IsSubscribed || (_head != _tail && _expected[_head & (_expected.Length - 1)].Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
         (byte)'+' => IsMonitor,
         _ => false,
+    };
+
+    /// <summary>The protocol in which Redis writes now: it changes with a reply, where <see cref="Protocol"/> does with a request.</summary>
+    public int ReplyProtocol { get; set; } = 2;
+
+    // HELLO is answered in the protocol that it has chosen; SELECT tells nothing.
+    private void LearnReplyProtocol(ReadOnlySpan<byte> reply) => ReplyProtocol = reply[0] switch
+    {
+        (byte)'%' => 3,
+        (byte)'*' => 2,
+        _ => ReplyProtocol,
     };
 
     private bool _pushDeclined;
@@ -300,14 +322,14 @@ internal sealed unsafe partial class Upstream
             }
             else
             {
-                PushName name = ReadPushName(p, end);
-                if (name == PushName.Incomplete) { return p; }
-                if (name == PushName.Other && *p == (byte)'*')
+                PushKind kind = PushScanner.Classify(p, end);
+                if (kind == PushKind.Incomplete) { return p; }
+                if (kind == PushKind.Other && *p == (byte)'*')
                 {
                     _pushDeclined = true;
                     return p;
                 }
-                _capturingPush = name == PushName.Confirmation;
+                _capturingPush = kind == PushKind.Confirmation;
             }
             _inPush = true;
         }
@@ -344,32 +366,6 @@ internal sealed unsafe partial class Upstream
             _capture.Clear(0);
         }
         return IsClosed ? null : q;
-    }
-
-    private enum PushName { Incomplete, Message, Confirmation, Other }
-
-    private static PushName ReadPushName(byte* p, byte* end)
-    {
-        // ">3\r\n$9\r\nsubscribe\r\n...": the first element is a short bulk string.
-        byte* q = p;
-        while (q < end && *q != (byte)'\n') { q++; }
-        if (q >= end) { return PushName.Incomplete; }
-        q++;
-        if (q >= end) { return PushName.Incomplete; }
-        if (*q != (byte)'$') { return PushName.Other; }
-        byte* name = q;
-        while (name < end && *name != (byte)'\n') { name++; }
-        if (name >= end) { return PushName.Incomplete; }
-        name++;
-        if (!Utf8Parser.TryParse(new ReadOnlySpan<byte>(q + 1, (int)(name - q)), out int length, out _) || length is < 0 or > 24)
-        {
-            return PushName.Other;
-        }
-        if (end - name < length) { return PushName.Incomplete; }
-        var text = new ReadOnlySpan<byte>(name, length);
-        if (text.EndsWith("subscribe"u8)) { return PushName.Confirmation; }
-        if (text.EndsWith("message"u8) || text.SequenceEqual("invalidate"u8)) { return PushName.Message; }
-        return PushName.Other;
     }
 
     private void OnConfirmation(ReadOnlySpan<byte> frame)

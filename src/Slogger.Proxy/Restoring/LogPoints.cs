@@ -8,14 +8,21 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;
 
-internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints)
+/// <param name="log">The log.</param>
+/// <param name="checkpoints">Its checkpoints.</param>
+/// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
+/// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
+internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints, WorldPoint recorded, Func<WorldLine, Version> lastValid) : IVersionPoints
 {
-    /// <summary>The newest durable version that is part of the current world-line.</summary>
-    /// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
-    /// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
-    public FoundPoint Latest(WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    public Version? Newest => NewestBoundary()?.Version;
+
+    public long End => log.EndOffset;
+
+    public IEnumerable<string> Identities => [log.ReplicationId];
+
+    public FoundPoint Latest()
     {
-        if (Newest(recorded, lastValid) is not { } newest)
+        if (NewestBoundary() is not { } newest)
         {
             return FoundPoint.None("the version log holds no version of the current world-line", "give the data directory and the metadata that belong together");
         }
@@ -28,14 +35,27 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints)
         return PointAt(newest);
     }
 
-    /// <summary>Exactly this version.</summary>
-    public FoundPoint At(Version version, WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    public IEnumerable<ListedVersions> All()
     {
-        Boundary? newest = Newest(recorded, lastValid);
+        if (Newest is not { } newest) { yield break; }
+        Boundary? before = null;
+        foreach (Boundary boundary in log.Boundaries)
+        {
+            if (boundary.Version > newest) { yield break; }
+            bool isRun = before is { } b && b.Offset == boundary.Offset && b.Version < boundary.Version;
+            Version first = isRun ? before!.Value.Version.Next : boundary.Version;
+            before = boundary;
+            if (checkpoints.Latest(log, boundary.Offset) is not null) { yield return new(first, boundary.Version, boundary.Time); }
+        }
+    }
+
+    public FoundPoint At(Version version)
+    {
+        Boundary? newest = NewestBoundary();
         if (newest is null || version > newest.Value.Version)
         {
             string have = newest is { } n ? $"the newest durable version is {n.Version}" : "the version log holds none";
-            return FoundPoint.None($"version {version} does not exist: {have}", "give a version that exists, or --latest");
+            return FoundPoint.None($"version {version} does not exist: {have}", "give one that slogger restore --list shows, or --latest");
         }
         Boundary? below = newest.Value.Version == version ? newest : log.BoundaryAtOrBelow(version);
         if (below is { } exact && exact.Version == version && checkpoints.Latest(log, exact.Offset) is not null) { return PointAt(exact); }
@@ -55,7 +75,7 @@ internal sealed class LogPoints(VersionLog log, CheckpointStore checkpoints)
             : FoundPoint.None($"version {version} was not closed by itself: the nearest before it is {below!.Value.Version}, {after}", "give one of these");
     }
 
-    private Boundary? Newest(WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    private Boundary? NewestBoundary()
     {
         if (log.IsEmpty) { return null; }
         Boundary last = log.DurableBoundary ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);

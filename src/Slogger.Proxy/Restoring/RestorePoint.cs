@@ -13,7 +13,7 @@ internal sealed record RestorePoint
     /// <summary>When it was closed; zero if that is not known.</summary>
     public required HybridTimestamp Time { get; init; }
 
-    /// <summary>The RDB file.</summary>
+    /// <summary>The RDB file; empty: an embedded store's, which has none.</summary>
     public required string BaseFile { get; init; }
 
     /// <summary>Bytes of history that it holds.</summary>

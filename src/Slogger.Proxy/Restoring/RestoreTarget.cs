@@ -19,6 +19,15 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
     private RedisEndpoint _endpoint = null!;
     private string _undoFile = "";
 
+    /// <summary>Whether it is the store that the data directory remembers.</summary>
+    public bool IsOwn { get; private set; }
+
+    /// <summary>As a start finds it in <see cref="RestoredNote"/>; null: no start takes it for the shard's store.</summary>
+    public string? Address { get; private set; }
+
+    /// <summary>Its run; empty: not known.</summary>
+    public string RunId { get; private set; } = "";
+
     /// <summary>Finds the Redis, or starts it. A failure if its data may not be replaced.</summary>
     /// <param name="known">Identities of streams that are this shard's.</param>
     /// <param name="logEnd">Where the log ends.</param>
@@ -28,12 +37,14 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         if (options.RedisServerPath is { } program) { return await StartServerAsync(program, stop).ConfigureAwait(false); }
         _endpoint = StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls);
         StoreRecord? store = StoreRecord.Read(options.DataDirectory);
-        bool isOwn = store is { Store: StoreKind.Redis } && store.Address == options.Redis!.ToString();
+        Address = options.Redis!.ToString();
+        IsOwn = store is { Store: StoreKind.Redis } && store.Address == Address;
         // A Redis's former settings must never be put back into another one.
         string address = Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(options.Redis!.ToString())))[..16];
-        _undoFile = Path.Combine(options.DataDirectory, isOwn ? "restore-undo.json" : $"restore-undo-{address}.json");
+        _undoFile = Path.Combine(options.DataDirectory, IsOwn ? "restore-undo.json" : $"restore-undo-{address}.json");
         ProbeResult probe = await RedisProbe.InspectAsync(_endpoint, cancellation: stop).ConfigureAwait(false);
         if (probe.Facts is not { } facts) { return ProxyExit.Failed(probe.Message, probe.Problem.Remedy()); }
+        RunId = facts.RunId;
         bool isKnown = known.Contains(facts.ReplicationId) || known.Contains(facts.SecondReplicationId);
         // A restore that was cut short leaves a replica without a master.
         bool isLeftBehind = probe.Problem == RedisProblem.NotMaster && (File.Exists(_undoFile) || isKnown);
@@ -82,7 +93,6 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         {
             log.Info($"its redis-server, process {server.ProcessId}, is left running: redis-cli -s {server.SocketPath} (shutdown nosave ends it)");
         }
-        log.Info("the version log is as it was: slogger serve goes on from its newest version");
         return ProxyExit.Done;
     }
 
@@ -94,14 +104,15 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
     private async Task<ProxyExit?> StartServerAsync(string program, CancellationToken stop)
     {
         // The shard's own server where it has one, so that serve adopts it; else one beside it.
-        bool isOwn = StoreRecord.Read(options.DataDirectory) is { Store: StoreKind.RedisServer };
+        IsOwn = StoreRecord.Read(options.DataDirectory) is { Store: StoreKind.RedisServer };
+        Address = IsOwn ? "" : null;
         var lines = new List<string>();
         if (options.RedisConfigFile is { } file) { lines.Add($"include \"{file}\""); }
         lines.AddRange(options.RedisDirectives);
-        _undoFile = Path.Combine(options.DataDirectory, isOwn ? "restore-undo.json" : "restore-undo-restored.json");
+        _undoFile = Path.Combine(options.DataDirectory, IsOwn ? "restore-undo.json" : "restore-undo-restored.json");
         _supervisor = new RedisSupervisor(new RedisSupervisorOptions
         {
-            Directory = Path.Combine(options.DataDirectory, isOwn ? "redis" : "restored"),
+            Directory = Path.Combine(options.DataDirectory, IsOwn ? "redis" : "restored"),
             Executable = program,
             BacklogBytes = SupervisedStore.BacklogBytes,
             ExtraLines = lines,

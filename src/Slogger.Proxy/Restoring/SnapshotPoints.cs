@@ -1,16 +1,25 @@
 // Finds a version among the snapshots of mode bgsave. Only reads.
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
+using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;
 
-internal sealed class SnapshotPoints(SnapshotStore snapshots)
+/// <param name="snapshots">The snapshots.</param>
+/// <param name="recorded">The recorded cut: below it nothing is given out as the newest.</param>
+/// <param name="lastValid">The last version of an older world-line that is still part of the current one.</param>
+internal sealed class SnapshotPoints(SnapshotStore snapshots, WorldPoint recorded, Func<WorldLine, Version> lastValid) : IVersionPoints
 {
-    /// <summary>The newest version that is part of the current world-line.</summary>
-    public FoundPoint Latest(WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    public Version? Newest => NewestUsable()?.Last;
+
+    public long End => long.MaxValue;
+
+    public IEnumerable<string> Identities => snapshots.All.Select(s => s.ReplicationId ?? "");
+
+    public FoundPoint Latest()
     {
-        if (snapshots.Latest(recorded.WorldLine, lastValid, new Version(long.MaxValue)) is not { } newest)
+        if (NewestUsable() is not { } newest)
         {
             return FoundPoint.None("no snapshot of the current world-line is kept", "give the data directory and the metadata that belong together");
         }
@@ -20,8 +29,10 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots)
             : PointAt(newest);
     }
 
-    /// <summary>Exactly this version.</summary>
-    public FoundPoint At(Version version, WorldPoint recorded, Func<WorldLine, Version> lastValid)
+    public IEnumerable<ListedVersions> All() =>
+        snapshots.Usable(recorded.WorldLine, lastValid).Select(u => new ListedVersions(new Version(u.Snapshot.Version), u.Last, u.Snapshot.Time));
+
+    public FoundPoint At(Version version)
     {
         UsableSnapshot? best = null;
         string have = "";
@@ -36,6 +47,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots)
             : FoundPoint.None($"no snapshot of version {version} is kept: there are {(have.Length > 0 ? $"those of {have}" : "none")}", "give one of these, or --latest; mode bgsave keeps the last two that were committed");
     }
 
+    private UsableSnapshot? NewestUsable() => snapshots.Latest(recorded.WorldLine, lastValid, new Version(long.MaxValue));
+
     private FoundPoint PointAt(UsableSnapshot usable)
     {
         Snapshot snapshot = usable.Snapshot;
@@ -49,7 +62,8 @@ internal sealed class SnapshotPoints(SnapshotStore snapshots)
                 BaseOffset = snapshot.Offset,
                 TargetOffset = snapshot.Offset,
                 History = NoHistory.Instance,
-                ReplicationId = null,
+                // By it a start knows the Redis (StoreNote).
+                ReplicationId = FeedPlan.NewReplicationId(),
             }, "", "");
     }
 }

@@ -4,6 +4,7 @@
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
@@ -16,7 +17,6 @@ namespace Slogger.Proxy.Shards;
 
 internal sealed partial class BgsaveShard
 {
-    private const int KnownIdentities = 8;
     private StoreNote? _note;
 
     protected override string RefusalNote => " (In mode bgsave the kept snapshots stand for the version log.)";
@@ -151,9 +151,14 @@ internal sealed partial class BgsaveShard
 
     protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
     {
-        Snapshot snapshot = SnapshotOf(branch.Version, current);
-        string replid = FeedPlan.NewReplicationId();
-        Boundary start = branch with { WorldLine = line };
+        return await RestoreAsync(branch with { WorldLine = line }, SnapshotOf(branch.Version, current), FeedPlan.NewReplicationId(), stop).ConfigureAwait(false);
+    }
+
+    protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop) =>
+        RestoreAsync(new Boundary(at.WorldLine, at.Version, 0, 0, Now()), SnapshotOf(content.Version, current), feed, stop);
+
+    private async Task<bool> RestoreAsync(Boundary start, Snapshot snapshot, string replid, CancellationToken stop)
+    {
         // Should this be cut short, the next start knows what it finds. No run bears this name: it is not taken as restored.
         WriteNote("", 0, replid);
         FailPoint.Pass(FailPoint.NoteWritten);
@@ -170,13 +175,13 @@ internal sealed partial class BgsaveShard
         if (!probe.IsUsable || probe.Facts!.SecondReplicationId != replid) { return false; }
         // The branch in its own world-line: from it that one is recovered until it has closed a version.
         string file = _snapshots.NewTemporaryPath();
-        FileLink.LinkOrCopy(_snapshots.PathOf(snapshot), file);
+        SystemFileLayer.Instance.LinkOrCopy(_snapshots.PathOf(snapshot), file);
         _snapshots.Add(file, snapshot with
         {
             WorldLine = start.WorldLine.Number,
-            Version = branch.Version.Number,
-            LastVersion = branch.Version.Number,
-            ClosedAt = branch.Time.Bits,
+            Version = start.Version.Number,
+            LastVersion = start.Version.Number,
+            ClosedAt = start.Time.Bits,
         });
         FailPoint.Pass(FailPoint.SnapshotKept);
         Note(start.WorldLine);
@@ -190,8 +195,7 @@ internal sealed partial class BgsaveShard
 
     private void WriteNote(string runId, long line, string replicationId)
     {
-        string[] ids = [replicationId, .. _note?.ReplicationIds ?? []];
-        _note = new StoreNote { RunId = runId, WorldLine = line, ReplicationIds = [.. ids.Distinct().Take(KnownIdentities)] };
+        _note = (_note ?? StoreNote.Unknown).With(replicationId) with { RunId = runId, WorldLine = line };
         _note.Write(_options.DataDirectory);
     }
 

@@ -90,6 +90,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         try
         {
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
+            await WarnAsync(metadata, report, stop).ConfigureAwait(false);
             var seat = new ClusterSeat(metadata, options.Cluster, options.Shard, report);
             await seat.JoinAsync(options, follows, stop).ConfigureAwait(false);
             return seat;
@@ -98,6 +99,18 @@ internal sealed class ClusterSeat : IAsyncDisposable
         {
             await metadata.DisposeAsync().ConfigureAwait(false);
             throw;
+        }
+    }
+
+    private static async Task WarnAsync(IMetadataStore metadata, ILogger report, CancellationToken stop)
+    {
+        try
+        {
+            foreach (string doubt in await metadata.DoubtsAsync(stop).ConfigureAwait(false)) { report.Warn($"the metadata, {metadata.Description}: {doubt} (see \"The metadata's database\" in OPERATIONS.md)"); }
+        }
+        catch (MetadataException e) when (e is not MetadataUnavailableException)
+        {
+            report.Warn($"the metadata, {metadata.Description}, does not tell whether it keeps what it confirms: {e.Message}");
         }
     }
 

@@ -23,12 +23,14 @@ internal static class FailPoint
     public const string NoteWritten = "note-written";
     public const string RestoreRunning = "restore-running";
     public const string RestoreAtTarget = "restore-at-target";
+    public const string Promoted = "promoted";
     public const string Restored = "restored";
     public const string Attached = "attached";
     public const string IdentityWritten = "identity-written";
     public const string SnapshotKept = "snapshot-kept";
     public const string CheckpointKept = "checkpoint-kept";
     public const string HistoryBegun = "history-begun";
+    public const string OlderVersionKept = "older-version-kept";
     public const string ClientsTold = "clients-told";
     public const string SiteTaken = "site-taken";
 
@@ -44,7 +46,10 @@ internal static class FailPoint
 
     public const string JoinBegun = "join-begun";
     public const string JoinAdmitted = "join-admitted";
+    public const string LeaveBegun = "leave-begun";
+    public const string LeaveAllowed = "leave-allowed";
     public const string LeaveClosed = "leave-closed";
+    public const string LeaveTold = "leave-told";
 
     // "name", or "name+milliseconds".
     private static readonly string[]? s_given = Environment.GetEnvironmentVariable(Variable)?.Split('+');
@@ -64,7 +69,7 @@ internal static class FailPoint
         Thread.Sleep(Timeout.Infinite);
     }
 
-    /// <summary>Options of a restore that passes two places: when it has begun, and when Redis stands at the target.</summary>
+    /// <summary>Options of a restore that passes three places: when it has begun, when Redis stands at the target, and when it is a master again, its settings still changed.</summary>
     public static RestoreOptions Watched(RestoreOptions options) => s_wanted is null ? options : options with
     {
         Progress = new InRestore(),
@@ -73,6 +78,7 @@ internal static class FailPoint
             Pass(RestoreAtTarget);
             return Task.CompletedTask;
         },
+        Promoted = () => Pass(Promoted),
     };
 
     private sealed class InRestore : IProgress<FeedProgress>

@@ -5,6 +5,7 @@ using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.Following;
@@ -80,7 +81,8 @@ internal partial class FasterShard : IFasterHost
         DeleteVoid();
         Directory.Move(_fasterOptions.Directory, PathOf(VoidName));
         DeleteVoid();
-        Directory.CreateDirectory(_fasterOptions.Directory);
+        // Durable with the move, before anything is in it.
+        SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         _found = [];
         _history = new CommitHistory(_fasterOptions.Directory, () => Commits);
         _notes.Forget();

@@ -83,6 +83,7 @@ internal partial class FasterShard : ILocalPort
         get
         {
             IBatchPort port = this;
+            if (!MayTell) { return new(new WorldLine(WorldLine), Version.Zero); }
             if (port.Finder != FinderKind.Approximate) { return port.CommittedEverywhere; }
             lock (_machineLock) { return _machine!.Committed; }
         }

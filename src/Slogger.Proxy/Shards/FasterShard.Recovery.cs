@@ -96,6 +96,16 @@ internal partial class FasterShard
         return true;
     }
 
+    // The store opens at the older commit, which stands for the branch from now on; those after it are deleted.
+    protected override Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
+    {
+        WorldPoint commit = StateAt(content.Version, current).Commit;
+        _history.Enter(at.WorldLine, at.Version, commit);
+        Open(commit);
+        Follow(BoundaryAt(at.Version, at.WorldLine), at);
+        return Task.FromResult(true);
+    }
+
     private void Follow(Boundary start, WorldPoint recorded)
     {
         _holds = start.WorldLine;

@@ -12,6 +12,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
 using Slogger.Proxy.FrontEnd;
@@ -119,7 +120,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     protected override HybridTimestamp? OpenKept()
     {
         DeleteVoid();
-        Directory.CreateDirectory(_fasterOptions.Directory);
+        SystemFileLayer.Instance.CreateDirectory(_fasterOptions.Directory);
         if (IsFollowing) { OpenStream(); }
         try
         {

@@ -40,7 +40,7 @@ internal sealed partial class LogShard
     private StoreSituation Compare(RedisFacts facts)
     {
         StoreSituation unknown = facts.KeyCount == 0 ? StoreSituation.Empty : StoreSituation.Foreign;
-        if (IsNoted(facts)) { return StoreSituation.BehindKnownOrigin; }
+        if (IsNoted(facts) || IsRestoredFeed(facts.ReplicationId) || IsRestoredFeed(facts.SecondReplicationId)) { return StoreSituation.BehindKnownOrigin; }
         if (OwnReplicationId is not { } own) { return unknown; }
         long end = _log.EndOffset;
         if (facts.ReplicationId == own)
@@ -196,6 +196,23 @@ internal sealed partial class LogShard
 
     // Before the log's first boundary its base is all there is.
     protected override void RequireBase(Version version, WorldLine of) => BaseOf((_log.BoundaryAtOrBelow(version)?.Offset) ?? _log.Origin.Offset);
+
+    protected override async Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop)
+    {
+        Checkpoint checkpoint = BaseOf(content.Offset);
+        using var history = new LogHistory(_log);
+        var plan = new FeedPlan
+        {
+            BaseFile = _checkpoints.PathOf(checkpoint),
+            BaseOffset = checkpoint.Offset,
+            TargetOffset = content.Offset,
+            History = history,
+            ReplicationId = feed,
+        };
+        if (!await FeedAsync(plan, at, stop).ConfigureAwait(false)) { return false; }
+        await ProbeAsync(stop).ConfigureAwait(false);
+        return await BeginAsync(at, at, $"the content of version {content.Version}", goesOn: false, stop).ConfigureAwait(false);
+    }
 
     private Checkpoint BaseOf(long offset) =>
         _checkpoints.Latest(_log, offset)

@@ -13,6 +13,7 @@ using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Feeding;
@@ -75,7 +76,7 @@ internal sealed partial class LogShard
     private async Task<(bool IsDone, string How, int Keys)> TryInPlaceAsync(RedisFacts facts, Boundary start, CancellationToken stop)
     {
         if (_options.Rollback == RollbackMethod.Full) { return (false, "--rollback full", 0); }
-        if (_unlogged != 0 || File.Exists(UnloggedNote)) { return (false, "data was changed past the log, and no checkpoint holds that yet", 0); }
+        if (_unlogged != 0 || HasUnloggedNote) { return (false, "data was changed past the log, and no checkpoint holds that yet", 0); }
         if (_indexes.Borrow(start.Offset) is not ({ } checkpoint, { } index)) { return (false, "there is no index of a checkpoint yet", 0); }
         if (_log.HasGap(checkpoint.Offset, _log.EndOffset)) { return (false, "part of the stream was not read, since Redis's backlog did not reach back", 0); }
         if (BudgetOf(checkpoint, start) is not { } budget) { return (false, "too much of the log has not been read yet", 0); }
@@ -146,9 +147,10 @@ internal sealed partial class LogShard
     private string StoreNote => Path.Combine(_options.DataDirectory, "store-on-its-way");
 
     // The store with this identity is neither continued nor taken for somebody else's: it is to be restored.
-    private void NoteStore(RedisFacts facts) => DurableFile.Write(StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
+    private void NoteStore(RedisFacts facts) => DurableFile.Write(_files, StoreNote, Encoding.ASCII.GetBytes(facts.ReplicationId));
 
-    private bool IsNoted(RedisFacts facts) => File.Exists(StoreNote) && File.ReadAllText(StoreNote) == facts.ReplicationId;
+    private bool IsNoted(RedisFacts facts) => DurableFile.Read(_files, StoreNote) is { } noted && Encoding.ASCII.GetString(noted) == facts.ReplicationId;
 
-    private void ForgetStore() => File.Delete(StoreNote);
+    // Not synced: a note that a crash brings back costs a restore.
+    private void ForgetStore() => _files.Delete(StoreNote);
 }

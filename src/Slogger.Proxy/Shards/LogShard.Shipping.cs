@@ -2,7 +2,7 @@
 // (a rollback in place that comes to nothing is begun again, in the same world-line) is seen by none.
 //
 // What the backup has durable is not trimmed before; what only a copy that it is seeded with reaches back to neither. Where a lease is wanted, commits are told only while
-// replies of the backup are recent: VersionedShard keeps what is recorded and what is told apart.
+// replies of the backup are recent: whoever tells one asks at that moment (MayTell).
 using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
@@ -24,6 +24,7 @@ internal sealed partial class LogShard
     private readonly ShippingLag _lag = new();
     private readonly OperationRate _shippingRate = new();
     private BackupWay[] _ways = [];
+    private CommitRight? _right;         // granted under the machine's lock; null: no lease is wanted
     private long _openings;
     private readonly Lock _watermarkLock = new();
     private WorldPoint _watermark;
@@ -51,8 +52,9 @@ internal sealed partial class LogShard
         string copies = Path.Combine(_options.DataDirectory, "copies");
         bool isOfNoUse = !Ships || IsFollowing || (Ways.Count > 1 && Directory.Exists(copies) && Directory.EnumerateFiles(copies).Any());
         if (isOfNoUse && Directory.Exists(copies)) { Directory.Delete(copies, recursive: true); }
-        _ways = [.. Ways.Select((way, i) => new BackupWay(this, way, Ways.Count == 1 ? copies : Path.Combine(copies, i.ToString(CultureInfo.InvariantCulture))))];
+        _ways = [.. Ways.Select((way, i) => new BackupWay(this, i, way, Ways.Count == 1 ? copies : Path.Combine(copies, i.ToString(CultureInfo.InvariantCulture))))];
         foreach (BackupWay way in _ways) { way.FindCopy(); }
+        if (Ships && _options.Site.Lease is { } term) { _right = new(_ways.Length, (long)term.TotalMicroseconds); }
     }
 
     // The control task, whenever the log is followed.
@@ -107,8 +109,14 @@ internal sealed partial class LogShard
 
     // ---- What shippers ask ----
 
-    // Where the backup grants leases commits are told under one only.
-    protected override bool MayTell => !Ships || _options.Site.Lease is null || _ways.All(w => w.HasLease);
+    // Where the backup grants leases commits are told under one only. A backup tells what its site as a whole will never lose.
+    private bool NeedsRight => Ships && _options.Site.Lease is not null && !IsFollowing;
+
+    /// <inheritdoc />
+    public override bool MayTell => !NeedsRight || _right?.Holds(LeaseClock.NowUs) == true;
+
+    /// <inheritdoc />
+    public override bool MayPass(long givenOutUs) => !NeedsRight || _right?.MayPass(givenOutUs, LeaseClock.NowUs) == true;
 
     protected override void OnCommitted(WorldPoint point)
     {
@@ -204,6 +212,6 @@ internal sealed partial class LogShard
         line("backup_budget_bytes", _options.Site.BackupBudgetBytes);
         line("writes_held", HoldsWrites ? 1 : 0);
         if (_options.Site.Lease is null) { return; }
-        lock (_machineLock) { line("site_lease", MayTell ? "held" : "expired"); }
+        line("site_lease", MayTell ? "held" : "expired");
     }
 }

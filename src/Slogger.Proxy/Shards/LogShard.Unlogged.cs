@@ -1,6 +1,7 @@
 // Changes of data that Redis does not put into its replication stream (DEBUG POPULATE and its like). The log cannot replay
 // them, so from before such a change no version is closed until a checkpoint holds it. A file says so meanwhile: a proxy that
 // is killed in between takes the checkpoint when it comes back.
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 
@@ -21,6 +22,8 @@ internal sealed partial class LogShard
 
     private string UnloggedNote => Path.Combine(_options.DataDirectory, "unlogged-change");
 
+    private bool HasUnloggedNote => File.Exists(UnloggedNote);
+
     /// <inheritdoc />
     public override void BeforeUnloggedChange()
     {
@@ -29,7 +32,7 @@ internal sealed partial class LogShard
             _unloggedBegun++;
             _unloggedUnderWay++;
             lock (_machineLock) { _unlogged = 1; }
-            DurableFile.Write(UnloggedNote, []);
+            DurableFile.Write(_files, UnloggedNote, []);
         }
     }
 
@@ -49,7 +52,7 @@ internal sealed partial class LogShard
     {
         lock (_unloggedLock)
         {
-            if (!File.Exists(UnloggedNote)) { return; }
+            if (!HasUnloggedNote) { return; }
             lock (_machineLock) { _unlogged = 1; }
             if (!storeGoesOn && _unloggedUnderWay == 0) { ForgetUnlogged(); }
         }
@@ -58,7 +61,8 @@ internal sealed partial class LogShard
 
     private void ForgetUnlogged()
     {
-        File.Delete(UnloggedNote);
+        // Not synced: a note that a crash brings back costs a checkpoint.
+        _files.Delete(UnloggedNote);
         lock (_machineLock) { _unlogged = 0; }
     }
 

@@ -4,10 +4,10 @@
 // Copies are taken as a checkpoint is, kept under a name of their own for as long as they are sent, with the log from there on. Which version a copy can be brought to first (its floor) is known when that has ended
 // behind it, durably. The control task makes them, when somebody has asked for one.
 using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
@@ -21,7 +21,7 @@ internal sealed partial class LogShard
     private static readonly TimeSpan FloorLimit = TimeSpan.FromSeconds(30);
     private const long CopyPauseUs = 2_000_000;
 
-    private sealed class BackupWay(LogShard shard, IShipConnector connector, string copies) : IShipperListener
+    private sealed class BackupWay(LogShard shard, int number, IShipConnector connector, string copies) : IShipperListener
     {
         private readonly Lock _seedLock = new();
         private SeedCopy? _copy;
@@ -32,7 +32,6 @@ internal sealed partial class LogShard
         private volatile ShardShipper? _shipper;
         private long _keptFrom = long.MinValue;
         private volatile bool _holdsWrites;
-        private SiteLease? _lease;           // under the machine's lock
 
         public string Target => connector.Target;
 
@@ -44,9 +43,6 @@ internal sealed partial class LogShard
 
         /// <summary>The log is kept for it from here on. Before it has answered, all of it.</summary>
         public long KeptFrom => Math.Min(_shipper is { } shipper ? shipper.KeepFrom ?? long.MaxValue : _keptFrom, SeededFrom);
-
-        /// <summary>Whether its lease holds. Under the machine's lock.</summary>
-        public bool HasLease => _lease?.Holds(MonotonicMicroseconds()) == true;
 
         // ---- Shipping ----
 
@@ -96,14 +92,10 @@ internal sealed partial class LogShard
 
         void IShipperListener.OnReplied(ShipReply reply)
         {
-            if (shard._options.Site.Lease is not { } term || reply.EchoUs == 0) { return; }
-            lock (shard._machineLock)
-            {
-                (_lease ??= new((long)term.TotalMicroseconds)).Granted(reply.EchoUs, MonotonicMicroseconds());
-                if (shard._machine is null || shard.CommittedVersion == shard.RecordedCut.Version.Number) { return; }
-                shard.TellCommitted();
-            }
-            shard.WakeWaiting();
+            if (shard._right is not { } right) { return; }
+            bool hasBegun;
+            lock (shard._machineLock) { hasBegun = right.Granted(number, reply.EchoUs, LeaseClock.NowUs); }
+            if (hasBegun) { shard.WakeWaiting(); }
         }
 
         void IShipperListener.OnWatermark(WorldPoint watermark) => shard.OnWatermark(watermark);
@@ -201,7 +193,7 @@ internal sealed partial class LogShard
                 lock (_seedLock)
                 {
                     DropCopy();
-                    Directory.CreateDirectory(copies);
+                    SystemFileLayer.Instance.CreateDirectory(copies);
                     string file = CopyRecord.PathOf(copies, id);
                     File.Move(temporary, file);
                     CopyRecord.Write(copies, seed);

@@ -10,6 +10,7 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
 using Slogger.Redis.Connections;
@@ -25,6 +26,8 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     private readonly MarkerCodec _markers;
     private readonly byte[] _channelBytes;
     private readonly SessionMarks _marks;
+
+    private readonly IFileLayer _files = SystemFileLayer.Instance;
 
     public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store, connectors)

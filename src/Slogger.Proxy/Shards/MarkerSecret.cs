@@ -1,5 +1,6 @@
 // The secret in the name of the marker channel: scripts and clients that do not know it cannot forge a boundary.
 using System.Security.Cryptography;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Shards;
@@ -19,7 +20,7 @@ internal static class MarkerSecret
             if (found.Length == NonceBytes * 2 && found.All(char.IsAsciiHexDigitLower)) { return found; }
         }
         string nonce = Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(NonceBytes));
-        DurableFile.Write(path, System.Text.Encoding.ASCII.GetBytes(nonce + "\n"));
+        DurableFile.Write(SystemFileLayer.Instance, path, System.Text.Encoding.ASCII.GetBytes(nonce + "\n"));
         return nonce;
     }
 }

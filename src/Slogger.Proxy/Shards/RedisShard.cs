@@ -150,10 +150,32 @@ internal abstract class RedisShard : VersionedShard
             if (atStart && !probe.Problem.IsTransient()) { throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}"); }
             return (StoreSituation.Unreachable, probe.Message);
         }
-        if (facts.IsMaster) { return (await CompareAsync(facts, current, stop).ConfigureAwait(false), ""); }
+        if (facts.IsMaster)
+        {
+            await PutSettingsBackAsync(stop).ConfigureAwait(false);
+            return (await CompareAsync(facts, current, stop).ConfigureAwait(false), "");
+        }
         // A restore of ours that was cut short leaves Redis so; any other replica is somebody else's.
         if (IsOwnReplica(facts) || _store.IsSupervised) { return (StoreSituation.BehindKnownOrigin, ""); }
         throw new RecoveryRefusedException($"{probe.Message} {probe.Problem.Remedy()}");
+    }
+
+    // What a process has left changed that died in between. Of a replica it is left to the restore that makes it a master.
+    private async Task PutSettingsBackAsync(CancellationToken stop)
+    {
+        foreach (string file in (string[])[_restoreUndoFile, _attachUndoFile])
+        {
+            if (!File.Exists(file)) { continue; }
+            try
+            {
+                await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
+                if (await ConfigScope.UndoAsync(control, file, stop).ConfigureAwait(false)) { _report.Info($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed for a moment, and could not put back, are as before"); }
+            }
+            catch (RedisException e) when (!e.Problem.IsTransient())
+            {
+                _report.Warn($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed cannot be put back: {e.Message} They are in {file}");
+            }
+        }
     }
 
     protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)

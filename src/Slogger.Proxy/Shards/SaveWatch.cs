@@ -6,6 +6,7 @@
 //     count of FLUSHALLs must not have moved, and the file must be a new one.
 //   - LASTSAVE counts whole seconds: it is of no use.
 using System.Globalization;
+using Slogger.Log.Files;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
@@ -80,7 +81,7 @@ internal sealed class SaveWatch(RedisConnection connection) : IAsyncDisposable
         if (!IsOnlyOne(before, ended)) { return "another save or a FLUSHALL came between"; }
         DumpFile dump = await DumpAsync(stop).ConfigureAwait(false);
         if (dump == before.Dump || dump.Bytes < 0) { return $"{dump.Path} is not a new file: the save was given up, or this is not where Redis saves"; }
-        FileLink.LinkOrCopy(dump.Path, to);
+        SystemFileLayer.Instance.LinkOrCopy(dump.Path, to);
         SaveState after = await LookAsync(stop).ConfigureAwait(false);
         return IsOnlyOne(before, after) ? null : "another save or a FLUSHALL came between";
     }

@@ -182,6 +182,7 @@ internal abstract partial class VersionedShard : IFollowingShard
         Volatile.Write(ref _worldLine, end.WorldLine.Number);
         Volatile.Write(ref _committed, end.Version.Number);
         RecordedCut = end.Point;
+        if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }
     }
 
     private async Task BeginAnewAsync(Boundary end, CancellationToken stop)

@@ -121,6 +121,7 @@ internal abstract partial class VersionedShard
     private async Task AwaitLastCutAsync(CancellationToken stop)
     {
         _door.Shut();
+        FailPoint.Pass(FailPoint.LeaveBegun);
         OnClosing();
         Version? last = null;
         long began = Stopwatch.GetTimestamp();
@@ -138,6 +139,7 @@ internal abstract partial class VersionedShard
                         last ??= machine.LastBoundary.Version;
                         if (machine.Committed.Version >= last)
                         {
+                            FailPoint.Pass(FailPoint.LeaveAllowed);
                             _mayLeave.TrySetResult();
                             return;
                         }
@@ -176,6 +178,7 @@ internal abstract partial class VersionedShard
         try
         {
             bool hasLeft = await _seat.RetryAsync(() => _seat.Metadata.EndMembershipAsync(_seat.Cluster, _seat.Shard, _seat.Epoch, limit.Token), limit.Token).ConfigureAwait(false);
+            FailPoint.Pass(FailPoint.LeaveTold);
             if (hasLeft) { _report.Info($"shard {_seat.Shard}: has left cluster \"{_seat.Cluster}\"; its data directory is of no use any more"); }
         }
         catch (Exception e) when (e is OperationCanceledException or MetadataException)

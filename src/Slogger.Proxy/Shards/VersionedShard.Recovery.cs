@@ -9,6 +9,8 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Restoring;
+using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -79,6 +81,7 @@ internal abstract partial class VersionedShard
                 Supervised = _store.IsSupervised,
                 IsJoining = _isJoining,
                 KeyCount = isGone ? 0 : KeyCount,
+                Restored = atStart ? RestoredState(last) : null,
                 MaySeed = MaySeed,
                 Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
                 {
@@ -123,6 +126,9 @@ internal abstract partial class VersionedShard
                     }
                     _seedUsed = true;
                     done = await BeginAsync(taken, taken, "the data it held", goesOn: false, stop).ConfigureAwait(false);
+                    break;
+                case RecoveryDecision.GoOnFrom older:
+                    done = await GoOnFromAsync(older, current, stop).ConfigureAwait(false);
                     break;
                 case RecoveryDecision.RestoreFromLog restore:
                     _seedUsed = true;
@@ -173,6 +179,65 @@ internal abstract partial class VersionedShard
             return;
         }
     }
+
+    // ---- After an offline restore ----
+
+    // What slogger restore has left for this start; null: nothing, or it is done.
+    private RestoredState? RestoredState(Boundary? last)
+    {
+        _restored ??= RestoredNote.Read(_options.DataDirectory);
+        if (_restored.GoesOn is not { } goesOn)
+        {
+            return _restored.Find(_options.Redis?.ToString() ?? "", StoreRun) is { } store ? new(new Version(store.Version), false, default) : null;
+        }
+        if (goesOn.WorldLine == 0 || last?.WorldLine.Number < goesOn.WorldLine) { return new(new Version(goesOn.Version), true, new(goesOn.WorldLine)); }
+        // A process that has died before it could forget it.
+        ForgetRestored();
+        return null;
+    }
+
+    private void ForgetRestored()
+    {
+        _restored = RestoredNote.None;
+        _restored.Write(_options.DataDirectory);
+    }
+
+    // As after a restore of the store; but the content is an older version's, and what is kept begins anew with it. The note stands until that is durable:
+    // a start that finds it does it again.
+    private async Task<bool> GoOnFromAsync(RecoveryDecision.GoOnFrom older, WorldLine current, CancellationToken stop)
+    {
+        if (BoundaryOf(older.Version, current) is not { } content)
+        {
+            throw new RecoveryRefusedException($"shard {_options.Shard}: it is to go on from version {older.Version}, which {KeptName} does not hold any more. "
+                + "Choose another one (slogger restore --list shows them), or return to the newest by slogger restore --latest.");
+        }
+        RequireBase(older.Version, current);
+        string feed = FeedPlan.NewReplicationId();
+        _restored = _restored! with { GoesOn = _restored.GoesOn! with { WorldLine = older.WorldLine.Number, Feeds = [feed, .. _restored.GoesOn.Feeds.Take(FeedsNoted)] } };
+        _restored.Write(_options.DataDirectory);
+        Version branch = older.Branch;
+        if (older.Begins)
+        {
+            var claim = new DurableClaim(new WorldPoint(current, branch), 1, branch);
+            if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } begun) { return false; }
+            branch = begun;
+        }
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
+        _cut = new WorldPoint(older.WorldLine, branch);
+        if (!await BeginWithAsync(content, _cut, current, feed, stop).ConfigureAwait(false)) { return false; }
+        FailPoint.Pass(FailPoint.OlderVersionKept);
+        ForgetRestored();
+        _report.Warn($"shard {_options.Shard}: goes on from version {older.Version}, as slogger restore --keep has asked: its content is version {branch} of world-line {older.WorldLine} now, and what was done after it is undone");
+        return true;
+    }
+
+    private const int FeedsNoted = 8;
+
+    /// <summary>What slogger restore has left.</summary>
+    private RestoredNote? _restored;
+
+    /// <summary>Whether a stream is one with which a start has filled the store, to go on from an older version.</summary>
+    protected bool IsRestoredFeed(string replicationId) => (_restored ??= RestoredNote.Read(_options.DataDirectory)).GoesOn?.Feeds.Contains(replicationId) == true;
 
     // When nobody can do anything here any more, nothing of the older world-lines is read: that is noted before the store is at the branch.
     private async Task LeaveForAsync(WorldLine line, CancellationToken stop)
@@ -273,7 +338,7 @@ internal abstract partial class VersionedShard
                 GridView grid = _seat.GridView;
                 _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
                 RecordedCut = new(start.WorldLine, _cut.Version);
-                TellCommitted();
+                PublishCut();
             }
             else if (start.WorldLine > _machine.WorldLine)
             {

@@ -149,6 +149,14 @@ internal abstract partial class VersionedShard
     /// <summary>Restores the store to a boundary, where a world-line begins. The front end is closed. False: look again.</summary>
     protected abstract Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop);
 
+    /// <summary>Brings the store to the content of an older version, and has what is kept begin anew with it. No other version is void. False: look again.</summary>
+    /// <param name="content">The older version.</param>
+    /// <param name="at">What its content stands for: the branch of a world-line.</param>
+    /// <param name="current">The world-line by which the older version was found.</param>
+    /// <param name="feed">A fresh identity for the stream that fills the store, noted already.</param>
+    /// <param name="stop">Gives up.</param>
+    protected abstract Task<bool> BeginWithAsync(Boundary content, WorldPoint at, WorldLine current, string feed, CancellationToken stop);
+
     // ---- The end ----
 
     /// <summary>How long a stop waits for the last version.</summary>

@@ -33,7 +33,7 @@ internal abstract partial class VersionedShard
         Line("worldline", WorldLine);
         Line("open_version", status.OpenVersion.Number);
         Line("durable_version", status.Durable.Version.Number);
-        Line("committed_version", CommittedVersion);
+        Line("committed_version", MayTell ? CommittedVersion : 0);
         Line("version_interval_us", VersionIntervalUs);
         Line("lag_marker_ms", Milliseconds(status.AnsweredLagUs));
         Line("lag_log_ms", Milliseconds(status.ReadLagUs));

@@ -111,18 +111,18 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         }
     }
 
-    /// <summary>Whether clients may be told now what is committed.</summary>
-    protected virtual bool MayTell => true;
+    /// <inheritdoc />
+    public virtual bool MayTell => true;
 
-    /// <summary>Tells the front end what is committed, if it may be told. Under the machine's lock.</summary>
-    protected void TellCommitted()
+    /// <summary>As <see cref="MayTell"/>, of bytes on their way to a client that may tell commits or not, and were given out no earlier than then, by <see cref="Shipping.LeaseClock"/>. Any thread.</summary>
+    public virtual bool MayPass(long givenOutUs) => true;
+
+    // Under the machine's lock.
+    private void PublishCut()
     {
         WorldPoint cut = RecordedCut;
-        bool mayTell = MayTell;
-        // Of a world-line before nothing is told of this one.
-        if (!mayTell && cut.WorldLine.Number != WorldLine) { Volatile.Write(ref _committed, 0); }
         Volatile.Write(ref _worldLine, cut.WorldLine.Number);
-        if (mayTell) { Volatile.Write(ref _committed, cut.Version.Number); }
+        Volatile.Write(ref _committed, cut.Version.Number);
     }
 
     public virtual WorldPoint? Watermark => null;
@@ -283,7 +283,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     break;
                 case ShardEffectKind.Committed:
                     RecordedCut = effect.Point;
-                    TellCommitted();
+                    PublishCut();
                     OnCommitted(effect.Point);
                     _moves?.OnCut(effect.Point);
                     if (_loop is { AnybodyWaits: true } loop) { loop.Post(loop.OnCommitted); }

@@ -3,6 +3,7 @@ using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Version = Slogger.Core.Versions.Version;
 
@@ -16,12 +17,12 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
     /// <summary>Where a copy's file lies.</summary>
     public static string PathOf(string directory, string id) => Path.Combine(directory, id + ".rdb");
 
-    /// <summary>Remembers a copy, durably; its file lies there. Throws IOException.</summary>
+    /// <summary>Remembers a copy, durably; its file lies there. What is in that is not synced: a copy that a crash has damaged is refused by the backup, which knows its checksum. Throws IOException.</summary>
     public static void Write(string directory, Seed seed)
     {
         CopyRecord record = new(
             seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number);
-        DurableFile.WriteJson(Path.Combine(directory, FileName), record, CopyJson.Default.CopyRecord);
+        DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), record, CopyJson.Default.CopyRecord);
     }
 
     /// <summary>The copy that is remembered, if its file is there; else whatever lies there is deleted. Throws IOException.</summary>

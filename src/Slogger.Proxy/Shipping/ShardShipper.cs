@@ -454,5 +454,6 @@ internal sealed partial class ShardShipper : IAsyncDisposable
 
     private static LogBranch Of(WorldLineBranch branch) => new(branch.WorldLine, branch.Version, branch.Offset);
 
-    private static long NowUs => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
+    // What is sent bears this time, and the lease runs from there.
+    private static long NowUs => LeaseClock.NowUs;
 }

@@ -6,6 +6,7 @@ using System.Net.Sockets;
 using System.Security.Authentication;
 using System.Security.Cryptography.X509Certificates;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Shipping;
 
 namespace Slogger.Proxy.Transports;
 
@@ -60,7 +61,12 @@ internal static class TlsBridge
 
     /// <summary>Serves one client that has connected: hands the clear end over when the handshake has succeeded, and ends
     /// when either side has.</summary>
-    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, CancellationToken stop)
+    /// <param name="socket">The connection.</param>
+    /// <param name="options">Certificates.</param>
+    /// <param name="admit">Takes the clear end.</param>
+    /// <param name="mayPass">Whether what was given out at the clear end no earlier than a time (<see cref="LeaseClock"/>) may be sent now; if not, the connection ends.</param>
+    /// <param name="stop">Ends it.</param>
+    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, Func<long, bool> mayPass, CancellationToken stop)
     {
         try
         {
@@ -74,7 +80,7 @@ internal static class TlsBridge
             }
             (Socket clear, Socket inner) = SocketPair.Create();
             admit(clear);
-            await PumpAsync(stream, inner, stop).ConfigureAwait(false);
+            await PumpAsync(stream, inner, mayPass, stop).ConfigureAwait(false);
         }
         catch (Exception e) when (IsExpected(e))
         {
@@ -98,7 +104,7 @@ internal static class TlsBridge
                 Socket socket = await connect(limit.Token).ConfigureAwait(false);
                 using var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
                 await stream.AuthenticateAsClientAsync(options, limit.Token).ConfigureAwait(false);
-                await PumpAsync(stream, inner, CancellationToken.None).ConfigureAwait(false);
+                await PumpAsync(stream, inner, null, CancellationToken.None).ConfigureAwait(false);
             }
             catch (Exception e) when (IsExpected(e))
             {
@@ -112,13 +118,13 @@ internal static class TlsBridge
         return clear;
     }
 
-    private static async Task PumpAsync(SslStream stream, Socket inner, CancellationToken stop)
+    private static async Task PumpAsync(SslStream stream, Socket inner, Func<long, bool>? mayPass, CancellationToken stop)
     {
         using var clear = new NetworkStream(inner, ownsSocket: true);
         using var end = CancellationTokenSource.CreateLinkedTokenSource(stop);
         // The peer's end of stream is passed on, so that it still gets what it is owed; then all ends.
-        Task towards = CopyAsync(stream, clear, () => inner.Shutdown(SocketShutdown.Send), end.Token);
-        Task back = CopyAsync(clear, stream, null, end.Token);
+        Task towards = CopyAsync(stream, clear, () => inner.Shutdown(SocketShutdown.Send), null, end.Token);
+        Task back = CopyAsync(clear, stream, null, mayPass, end.Token);
         await Task.WhenAny(back, towards).ConfigureAwait(false);
         if (back.IsCompleted || towards.IsFaulted) { await end.CancelAsync().ConfigureAwait(false); }
         try
@@ -133,16 +139,22 @@ internal static class TlsBridge
     }
 
     // Waits with an empty read, so that an idle connection holds no buffer.
-    private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, CancellationToken stop)
+    private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, Func<long, bool>? mayPass, CancellationToken stop)
     {
+        // What is read was given out after the last moment at which there was nothing to read.
+        long emptyUs = 0;
         while (true)
         {
-            await from.ReadAsync(Memory<byte>.Empty, stop).ConfigureAwait(false);
+            long lookedUs = LeaseClock.NowUs;
+            ValueTask<int> waiting = from.ReadAsync(Memory<byte>.Empty, stop);
+            if (!waiting.IsCompleted) { emptyUs = lookedUs; }
+            await waiting.ConfigureAwait(false);
             byte[] buffer = ArrayPool<byte>.Shared.Rent(BufferBytes);
             try
             {
                 int count = await from.ReadAsync(buffer, stop).ConfigureAwait(false);
                 if (count == 0) { break; }
+                if (mayPass?.Invoke(emptyUs) == false) { throw new IOException("what it tells may not be true any more"); }
                 await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
             }
             finally

@@ -16,6 +16,7 @@ internal sealed class TlsListener : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly SslServerAuthenticationOptions _options;
     private readonly Action<Socket, EndPoint?, EndPoint?> _admit;
+    private readonly Func<long, bool> _mayPass;
     private readonly Action<string> _warn;
     private readonly int _most;
     private readonly List<Task> _loops = [];
@@ -25,12 +26,14 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <param name="tls">Certificates; see <see cref="TlsBridge.ServerOptions"/>.</param>
     /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once.</param>
     /// <param name="admit">Takes the clear end of a client, and the addresses of both ends of its connection. Any thread.</param>
+    /// <param name="mayPass">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
-    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Action<string> warn)
+    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Func<long, bool> mayPass, Action<string> warn)
     {
         _options = tls;
         _most = most;
         _admit = admit;
+        _mayPass = mayPass;
         _warn = warn;
         foreach (Socket socket in sockets) { _loops.Add(Task.Run(() => AcceptAsync(socket))); }
         _loops.Add(Task.Run(ScanAsync));
@@ -77,7 +80,7 @@ internal sealed class TlsListener : IAsyncDisposable
             {
                 connection.Clear = clear;
                 _admit(clear, peer, local);
-            }, connection.Stop.Token).ConfigureAwait(false);
+            }, _mayPass, connection.Stop.Token).ConfigureAwait(false);
             _connections.TryRemove(connection, out _);
             connection.Stop.Dispose();
         });

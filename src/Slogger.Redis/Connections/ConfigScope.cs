@@ -1,5 +1,6 @@
 // Changes settings of a Redis for a while and puts them back, also after the proxy died in between: the old values are
-// in an undo file (mode 0600: one of them is a password) before the first change is made.
+// in an undo file (mode 0600: one of them is a password) before the first change is made. They are of one run of one Redis: another run has
+// settings of its own, which are not touched.
 using System.Text.Json;
 
 namespace Slogger.Redis.Connections;
@@ -7,6 +8,9 @@ namespace Slogger.Redis.Connections;
 /// <summary>A temporary change of settings by CONFIG SET.</summary>
 public sealed class ConfigScope
 {
+    // No setting of Redis has such a name. Files of before have no run: theirs is taken for the present one.
+    private const string RunKey = "@run";
+
     private readonly Dictionary<string, string> _before;
     private readonly string? _undoFile;
 
@@ -32,7 +36,8 @@ public sealed class ConfigScope
     {
         var refused = new List<string>();
         Dictionary<string, string> before = new(StringComparer.OrdinalIgnoreCase);
-        Dictionary<string, string> inherited = ReadUndo(undoFile);
+        string run = undoFile is null ? "" : await RunOfAsync(connection, cancellation).ConfigureAwait(false);
+        Dictionary<string, string> inherited = ReadUndo(undoFile, run);
         foreach (string name in wanted.Keys)
         {
             RedisReply reply = await connection.CommandAsync(["CONFIG", "GET", name], cancellation).ConfigureAwait(false);
@@ -44,7 +49,7 @@ public sealed class ConfigScope
         foreach ((string name, string value) in inherited)
             before.TryAdd(name, value);
         if (before.Count > 0)
-            WriteUndo(undoFile, before);
+            WriteUndo(undoFile, new(before) { [RunKey] = run });
         foreach ((string name, string value) in wanted)
         {
             if (!before.ContainsKey(name))
@@ -64,8 +69,18 @@ public sealed class ConfigScope
         ApplyAsync(connection, _before, _undoFile, cancellation);
 
     /// <summary>Puts back what a scope that died has left changed; does nothing if there is no undo file.</summary>
-    public static Task UndoAsync(RedisConnection connection, string undoFile, CancellationToken cancellation) =>
-        ApplyAsync(connection, ReadUndo(undoFile), undoFile, cancellation);
+    /// <returns>Whether there was something to put back.</returns>
+    /// <exception cref="RedisException">Redis refused; the undo file stays.</exception>
+    public static async Task<bool> UndoAsync(RedisConnection connection, string undoFile, CancellationToken cancellation)
+    {
+        if (!File.Exists(undoFile)) return false;
+        Dictionary<string, string> values = ReadUndo(undoFile, await RunOfAsync(connection, cancellation).ConfigureAwait(false));
+        await ApplyAsync(connection, values, undoFile, cancellation).ConfigureAwait(false);
+        return values.Count > 0;
+    }
+
+    private static async Task<string> RunOfAsync(RedisConnection connection, CancellationToken cancellation) =>
+        (await connection.InfoAsync("server", cancellation).ConfigureAwait(false)).GetValueOrDefault("run_id", "");
 
     private static async Task ApplyAsync(
         RedisConnection connection, Dictionary<string, string> values, string? undoFile, CancellationToken cancellation)
@@ -79,13 +94,14 @@ public sealed class ConfigScope
             File.Delete(undoFile);
     }
 
-    private static Dictionary<string, string> ReadUndo(string? undoFile)
+    private static Dictionary<string, string> ReadUndo(string? undoFile, string run)
     {
         if (undoFile is null || !File.Exists(undoFile))
             return [];
         try
         {
-            return JsonSerializer.Deserialize<Dictionary<string, string>>(File.ReadAllText(undoFile)) ?? [];
+            Dictionary<string, string> values = JsonSerializer.Deserialize<Dictionary<string, string>>(File.ReadAllText(undoFile)) ?? [];
+            return values.Remove(RunKey, out string? of) && of != run ? [] : values;
         }
         catch (JsonException)
         {

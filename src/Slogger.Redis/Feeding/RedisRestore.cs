@@ -39,6 +39,9 @@ public sealed record RestoreOptions
     /// exception leaves it so, and passes to the caller.</summary>
     public Func<RedisConnection, CancellationToken, Task>? BeforePromotion { get; init; }
 
+    /// <summary>Called when Redis is a master again, with its settings still changed.</summary>
+    public Action? Promoted { get; init; }
+
     /// <summary>Is told of progress, some 10 times a second.</summary>
     public IProgress<FeedProgress>? Progress { get; init; }
 }
@@ -97,6 +100,7 @@ public static class RedisRestore
                     await check(control, cancellation).ConfigureAwait(false);
                 await control.ExpectAsync(["REPLICAOF", "NO", "ONE"], cancellation).ConfigureAwait(false);
                 demoted = false;
+                options.Promoted?.Invoke();
                 return Verify(control, feed, plan.TargetOffset, await control.InfoAsync("replication", cancellation).ConfigureAwait(false));
             }
             finally

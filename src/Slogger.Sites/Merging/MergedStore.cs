@@ -14,6 +14,7 @@ using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Redis.Feeding;
@@ -69,8 +70,8 @@ internal sealed class MergedStore : IDisposable
     {
         string directory = Path.Combine(dataDirectory, DirectoryName);
         // Of a shard whose log is gone nothing is of use any more: the copies that it began with are in that.
-        if (shard.Log.IsEmpty && File.Exists(Path.Combine(directory, RecordName))) { Clear(dataDirectory); }
-        Directory.CreateDirectory(directory);
+        if (shard.Log.IsEmpty && DurableFile.Read(shard.Log.Files, Path.Combine(directory, RecordName)) is not null) { Clear(shard.Log.Files, dataDirectory); }
+        shard.Log.Files.CreateDirectory(directory);
         var store = new MergedStore(shard, number, dataDirectory, report);
         try
         {
@@ -80,7 +81,7 @@ internal sealed class MergedStore : IDisposable
                 var share = new SlotShare(layout.SlotsOf(stream), streams.Length == 1, stream == streams[0]);
                 store.Streams = [.. store.Streams, MergedStream.Open(store, new(stream), layout[stream].Source, share, directory, (logs ?? MergedStream.Logs) with { Shard = number, Epoch = epoch })];
             }
-            store._known = DurableFile.ReadJson(store._record, MergedRecordJson.Default.MergedRecord);
+            store._known = DurableFile.ReadJson(shard.Log.Files, store._record, MergedRecordJson.Default.MergedRecord);
             if (store.IsCurrent) { store._reached = shard.Applied; }
             return store;
         }
@@ -92,10 +93,16 @@ internal sealed class MergedStore : IDisposable
     }
 
     /// <summary>What a site that follows nobody any more has left there is deleted.</summary>
-    public static void Clear(string dataDirectory)
+    public static void Clear(string dataDirectory) => Clear(SystemFileLayer.Instance, dataDirectory);
+
+    private static void Clear(IFileLayer files, string dataDirectory)
     {
         string directory = Path.Combine(dataDirectory, DirectoryName);
-        if (Directory.Exists(directory)) { Directory.Delete(directory, recursive: true); }
+        if (!Directory.Exists(directory)) { return; }
+        foreach (string stream in Directory.EnumerateDirectories(directory)) { Directory.Delete(stream, recursive: true); }
+        // Last, so that a start after a crash in here does it again.
+        DurableFile.Delete(files, Path.Combine(directory, RecordName));
+        Directory.Delete(directory, recursive: true);
     }
 
     /// <summary>Where the store is; the default: nowhere in the streams' present lives.</summary>
@@ -362,7 +369,7 @@ internal sealed class MergedStore : IDisposable
 
     private void WriteRecord(MergedRecord record)
     {
-        DurableFile.WriteJson(_record, record, MergedRecordJson.Default.MergedRecord);
+        DurableFile.WriteJson(_shard.Log.Files, _record, record, MergedRecordJson.Default.MergedRecord);
         _known = record;
     }
 

@@ -55,7 +55,7 @@ internal sealed class MergedStream : IFollowingStore, IDisposable
         VersionLog log = VersionLog.Open(options with { Directory = Path.Combine(directory, "log") });
         try
         {
-            return new(store, number, source, share, log, CheckpointStore.Open(Path.Combine(directory, "checkpoints")), directory);
+            return new(store, number, source, share, log, CheckpointStore.Open(Path.Combine(directory, "checkpoints"), log.Files), directory);
         }
         catch
         {

@@ -5,14 +5,12 @@
 // note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
 using System.Buffers;
 using System.Text.Json.Serialization;
-using Microsoft.Win32.SafeHandles;
 using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Configuration;
+using Slogger.Log.Files;
 using Slogger.Proxy.Following;
-using Slogger.Proxy.Shards;
 using Slogger.Redis.Rdb;
 using Version = Slogger.Core.Versions.Version;
 
@@ -26,7 +24,7 @@ internal sealed class StreamDisk : IDisposable
     private readonly string _directory;
     private readonly Lock _lock = new();
     private SeedRecord? _record;
-    private SafeFileHandle? _part;
+    private ILogFile? _part;
     private long _hasBytes;
 
     private readonly Func<string, int>? _databaseOf;
@@ -66,10 +64,10 @@ internal sealed class StreamDisk : IDisposable
     public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints, StreamGuard? guard = null, Func<string, int>? databaseOf = null)
     {
         var disk = new StreamDisk(Path.Combine(dataDirectory, DirectoryName), log, checkpoints, guard, databaseOf);
-        Directory.CreateDirectory(disk._directory);
-        disk._record = DurableFile.ReadJson(disk.RecordPath, SeedRecordJson.Default.SeedRecord);
-        if (disk._record is { HasBegun: false, DurableBytes: var durable } && (!File.Exists(disk.PartPath) || new FileInfo(disk.PartPath).Length < durable)) { disk._record = null; }
-        if (disk._record is not { HasBegun: false }) { File.Delete(disk.PartPath); }
+        disk.Files.CreateDirectory(disk._directory);
+        disk._record = DurableFile.ReadJson(disk.Files, disk.RecordPath, SeedRecordJson.Default.SeedRecord);
+        if (disk._record is { HasBegun: false, DurableBytes: > 0 and var durable } && disk.PartBytes() < durable) { disk._record = null; }
+        if (disk._record is not { HasBegun: false }) { disk.Files.Delete(disk.PartPath); }
         disk.Rewind();
         return disk;
     }
@@ -98,7 +96,7 @@ internal sealed class StreamDisk : IDisposable
             long at = chunk.At;
             foreach (ReadOnlyMemory<byte> piece in bytes)
             {
-                RandomAccess.Write(_part, piece.Span, at);
+                _part.Write(piece.Span, at);
                 at += piece.Length;
             }
             _hasBytes = at;
@@ -109,7 +107,7 @@ internal sealed class StreamDisk : IDisposable
     /// <exception cref="IOException">The disk refused.</exception>
     public void Sync()
     {
-        SafeFileHandle part;
+        ILogFile part;
         SeedRecord record;
         long hasBytes;
         lock (_lock)
@@ -119,7 +117,7 @@ internal sealed class StreamDisk : IDisposable
         }
         try
         {
-            RandomAccess.FlushToDisk(part);
+            part.SyncData();
         }
         catch (ObjectDisposedException)
         {
@@ -144,10 +142,12 @@ internal sealed class StreamDisk : IDisposable
         ClosePart();
         int database = LookAtCopy(seed);
         var origin = new StreamOrigin(seed.History.ReplicationId, seed.Base.Offset, database);
+        // An attempt whose last sync failed may have left the note that the log has begun.
+        WriteRecord(record);
         // One of before may have the same origin, and another content.
         Checkpoints.Clear();
         string file = Checkpoints.NewTemporaryPath();
-        FileLink.LinkOrCopy(PartPath, file);
+        Files.LinkOrCopy(PartPath, file);
         Checkpoint copy = Checkpoints.Add(file, new Checkpoint
         {
             Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database, WorldLine = seed.Base.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
@@ -160,7 +160,7 @@ internal sealed class StreamDisk : IDisposable
         }
         Log.Begin(origin, seed.Base.WorldLine, seed.Base.Closed.Next);
         WriteRecord(record with { HasBegun = true });
-        File.Delete(PartPath);
+        Files.Delete(PartPath);
         return true;
     }
 
@@ -169,7 +169,7 @@ internal sealed class StreamDisk : IDisposable
     // Which database was selected in the stream at the copy. What is damaged is found out when it has become a checkpoint.
     private int LookAtCopy(Seed seed)
     {
-        if ((Guard is null && _databaseOf is null) || CheckpointStore.ChecksumOf(PartPath) != seed.Checksum) { return 0; }
+        if ((Guard is null && _databaseOf is null) || CheckpointStore.ChecksumOf(PartPath, Files) != seed.Checksum) { return 0; }
         Guard?.LookAtCopy(PartPath);
         return _databaseOf?.Invoke(PartPath) ?? 0;
     }
@@ -190,18 +190,35 @@ internal sealed class StreamDisk : IDisposable
     private void Forget()
     {
         ClosePart();
-        File.Delete(RecordPath);
-        File.Delete(PartPath);
         (_record, _hasBytes) = (null, 0);
+        // Durable before what it speaks of is deleted.
+        DurableFile.Delete(Files, RecordPath);
+        Files.Delete(PartPath);
     }
 
-    private SafeFileHandle OpenPart()
+    private ILogFile OpenPart()
     {
-        SafeFileHandle part = File.OpenHandle(PartPath, FileMode.OpenOrCreate, FileAccess.Write, FileShare.Read);
+        if (_hasBytes == 0) { return Files.Create(PartPath); }
+        ILogFile part = Files.Open(PartPath, writable: true);
         // Behind what is durable may be anything.
-        RandomAccess.SetLength(part, _hasBytes);
+        part.SetLength(_hasBytes);
         return part;
     }
+
+    private long PartBytes()
+    {
+        try
+        {
+            using ILogFile part = Files.Open(PartPath, writable: false);
+            return part.Length;
+        }
+        catch (FileNotFoundException)
+        {
+            return 0;
+        }
+    }
+
+    private IFileLayer Files => Log.Files;
 
     private void ClosePart()
     {
@@ -214,7 +231,7 @@ internal sealed class StreamDisk : IDisposable
 
     private void WriteRecord(SeedRecord record)
     {
-        DurableFile.WriteJson(RecordPath, record, SeedRecordJson.Default.SeedRecord);
+        DurableFile.WriteJson(Files, RecordPath, record, SeedRecordJson.Default.SeedRecord);
         _record = record;
     }
 }

@@ -104,7 +104,7 @@ public sealed class ServeAndRestoreTests : IDisposable
     }
 
     [Theory]
-    [InlineData("neither --version nor --latest")]
+    [InlineData("none of --version, --latest and --list")]
     [InlineData("both given", "--version", "1", "--latest")]
     [InlineData("not a version", "--version", "x")]
     [InlineData("does not exist", "--latest")]

@@ -1,5 +1,6 @@
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Tests.Sites;
 
@@ -38,5 +39,59 @@ public class SiteLeaseTests
         }
 
         Assert.Equal(isOver, wasOver);
+    }
+
+    // The margin: who looked in time, and was stopped for a quarter of the term before it sent, has sent before anybody else serves.
+    [Fact]
+    public void Wait_AfterTheLastLookThatFoundALease_LastsForAQuarterOfTheTerm()
+    {
+        SiteLease lease = new(1000);
+        lease.Granted(500, 600);
+        Assert.True(lease.Holds(1499));
+        Assert.False(lease.Holds(1500));
+        // Frozen when the grant was sent: as early as can be.
+        Assert.True(500 + SiteLease.WaitUs(1000, 0) > 1499 + SiteLease.MarginUs(1000));
+        Assert.Equal(250, SiteLease.MarginUs(1000));
+    }
+
+    [Fact]
+    public void Right_OfSeveralWays_HoldsWhileAllLeasesDo()
+    {
+        CommitRight right = new(2, 100);
+        Assert.False(right.Granted(0, 10, 20));
+        Assert.False(right.Holds(20));
+        Assert.True(right.Granted(1, 5, 20));
+        Assert.True(right.Holds(104));
+        Assert.False(right.Holds(105));
+        Assert.False(right.Granted(0, 100, 106));
+        Assert.True(right.Granted(1, 100, 106));
+        Assert.False(right.Granted(1, 101, 107));
+    }
+
+    // What was tellable is not for ever: the moment counts at which it is told.
+    [Theory]
+    [InlineData((int)ShipMutation.None, 0)]
+    [InlineData((int)ShipMutation.ToldForEver, 7)]
+    public void Cut_AfterTheLease_SaysNothing(int mutation, long told)
+    {
+        CommitRight right = new(1, 100, (ShipMutation)mutation);
+        WorldPoint cut = new(new(1), new(7));
+        Assert.Equal(0, right.Tellable(cut, 0).Version.Number);
+        right.Granted(0, 10, 10);
+        Assert.Equal(cut, right.Tellable(cut, 109));
+        Assert.Equal(new(new(1), new(told)), right.Tellable(cut, 110));
+        Assert.Equal(new(new(2), default), right.Tellable(new(new(2), new(8)), 110));
+    }
+
+    // Bytes that may tell a commit: what was given out while nothing could be told tells nothing.
+    [Fact]
+    public void Bytes_GivenOutUnderALease_DoNotPassAfterIt()
+    {
+        CommitRight right = new(1, 100);
+        Assert.False(right.MayPass(0, long.MaxValue) && right.Holds(0));
+        right.Granted(0, 10, 10);
+        Assert.True(right.MayPass(50, 109));
+        Assert.False(right.MayPass(109, 110));
+        Assert.True(right.MayPass(110, 110));
     }
 }

@@ -26,6 +26,28 @@ public sealed unsafe class ManyArgumentsTests
         Assert.Equal((2L * Keys) + 1 + Keys + 1 + Keys + Keys + 3, test.Client.Connection.ArgumentsRead);
     }
 
+    // All wait for it meanwhile. What follows another store must do as that has done.
+    [Fact]
+    public void Keys_MoreThanOneCommandMayName_AreRefused_ButNotToAFeed()
+    {
+        using var test = new TestEngine();
+        string[] keys = [.. Enumerable.Range(0, CommandEngine.KeysMax + 1).Select(i => $"{i}")];
+        string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, not {CommandEngine.KeysMax + 1}: give them in several|";
+        foreach (string name in (string[])["EXISTS", "MGET", "DEL", "UNLINK", "TOUCH", "WATCH"]) Assert.Equal(refused, test.Client.Send([name, .. keys]));
+        foreach (string name in (string[])["MSET", "MSETNX"]) Assert.Equal(refused, test.Client.Send([name, .. keys.SelectMany(k => new[] { k, "v" })]));
+        Assert.Equal("+OK|", test.Client.Send(["MSET", .. keys[1..].SelectMany(k => new[] { k, "v" })]));
+        Assert.Equal($":{CommandEngine.KeysMax}|", test.Client.Send(["EXISTS", .. keys[1..]]));
+
+        test.Client.Send("MULTI");
+        Assert.Equal("+QUEUED|", test.Client.Send(["DEL", .. keys[1..]]));
+        Assert.Equal(refused, test.Client.Send("GET", "k"));
+        Assert.Equal("-EXECABORT Transaction discarded because of previous errors.|", test.Client.Send("EXEC"));
+        Assert.Equal($":{CommandEngine.KeysMax}|", test.Client.Send("DBSIZE"));
+
+        using var feed = new TestClient(test.Engine.ConnectFeed());
+        Assert.Equal($":{CommandEngine.KeysMax}|", feed.Send(["DEL", .. keys]));
+    }
+
     // The bytes are elsewhere each time, and cut at every place.
     [Fact]
     public void Request_CutAnywhere_IsExecutedAsIfWhole()

@@ -97,20 +97,52 @@ public sealed class MembershipTests(ITestOutputHelper output)
         Assert.Contains("numbers are not given out again", refused.Message, StringComparison.Ordinal);
     }
 
-    // It closes its last version, and dies before it could say that it has left.
-    [Fact]
-    public async Task Leave_TheProxyDiesOnTheWay_TheCommandFinishesIt()
+    // Before it serves nobody any more, before it ends, before it could say that it has left, and behind that.
+    [Theory]
+    [InlineData("leave-begun", true)]
+    [InlineData("leave-allowed", true)]
+    [InlineData("leave-closed", true)]
+    [InlineData("leave-told", false)]
+    public async Task Leave_TheProxyDiesOnTheWay_TheCommandFinishesIt(string point, bool isFoundDead)
     {
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false, joiners: 1);
         await cluster.StartAsync();
         await cluster.JoinAsync();
         cluster.KillProxy(2);
-        await cluster.StartProxyAsync(2, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "leave-closed" });
+        await cluster.StartProxyAsync(2, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point });
         await cluster.ServingAsync();
         (int exit, string said) = await cluster.LeaveAsync();
+        Assert.True(exit == 0 && said.Contains("is dead", StringComparison.Ordinal) == isFoundDead, said);
+        Assert.Equal(137, await cluster.ExitAsync(2, Generous));
+        await cluster.ServingAsync();
+        await WaitAsync(cluster, 0);
+        await WaitAsync(cluster, 1);
+        Assert.StartsWith("left,", await cluster.InfoAsync(0, "shard2"), StringComparison.Ordinal);
+        InvalidOperationException refused = await Assert.ThrowsAsync<InvalidOperationException>(() => cluster.StartProxyAsync(2));
+        Assert.Contains("numbers are not given out again", refused.Message, StringComparison.Ordinal);
+    }
+
+    // The cut cannot come to what it answered, since another shard stands still: it counts, also when it is stopped.
+    [Fact]
+    public async Task Leave_StoppedBeforeTheCutHasCome_HasNotLeft()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false, joiners: 1);
+        await cluster.StartAsync();
+        await cluster.JoinAsync();
+        await cluster.ServingAsync();
+        cluster.SuspendProxy(1);
+        Task<(int ExitCode, string Output)> leaving = cluster.LeaveAsync();
+        await Eventually.AsyncTrue("it is leaving", Generous, () => Task.FromResult(cluster.Tail().Contains("leaves cluster", StringComparison.Ordinal)));
+        Assert.Equal(0, await cluster.TerminateProxyAsync(2));
+        Assert.Contains("so that it has not left", cluster.Tail(), StringComparison.Ordinal);
+        cluster.ResumeProxy(1);
+        // It is found dead, and a world-line says what is lost.
+        (int exit, string said) = await leaving;
         Assert.True(exit == 0 && said.Contains("is dead", StringComparison.Ordinal), said);
         await cluster.ServingAsync();
+        await WaitAsync(cluster, 0);
         await WaitAsync(cluster, 1);
     }
 

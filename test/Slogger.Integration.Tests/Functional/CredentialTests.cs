@@ -241,8 +241,10 @@ public sealed class CredentialTests
             // Asked while the store is away, and after.
             Task<RespValue> asked = busy.CallAsync("GET", "n");
             await deployment.RecoverAsync();
-            string[] notices = [(await asked).Compact, (await idle.CallAsync("GET", "n")).Compact];
-            Assert.All(notices, n => Assert.StartsWith($"-ROLLBACK worldline={round + 1} survived=", n, StringComparison.Ordinal));
+            RespValue[] notices = [await asked, await idle.CallAsync("GET", "n")];
+            Assert.All(notices, n => Assert.StartsWith($"-ROLLBACK worldline={round + 1} survived=", n.Compact, StringComparison.Ordinal));
+            Assert.Equal("+OK", (await busy.ResumeAsync(notices[0])).Compact);
+            Assert.Equal("+OK", (await idle.ResumeAsync(notices[1])).Compact);
             foreach (RespClient client in (RespClient[])[idle, busy])
             {
                 await client.DoAsync("MULTI");

@@ -111,6 +111,10 @@ public sealed class DprCommandTests(Servers servers) : IClassFixture<Servers>
     [InlineData("DPR.WAIT", "*", "-1")]
     [InlineData("DPR.NOSUCH")]
     [InlineData("DPR.CUT", "too", "many")]
+    [InlineData("DPR.RESUME")]
+    [InlineData("DPR.RESUME", "0")]
+    [InlineData("DPR.RESUME", "x")]
+    [InlineData("DPR.RESUME", "99")]
     public async Task Dpr_BadArguments_AreAnErrorAndNothingMore(params string[] command)
     {
         using var client = await ClientAsync();

@@ -113,9 +113,10 @@ public sealed class StoreConnectionTests
         await client.SendAsync("SET", "b", "1");
         await client.SendAsync("SET", "c", "1");
         await client.SendAsync("EXEC");
-        Assert.StartsWith("-ROLLBACK", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
-        Assert.StartsWith("-ERR SLOGGER lost", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
-        Assert.StartsWith("-EXECABORT", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        RespValue notice = await client.ReadAsync(Generous);
+        Assert.StartsWith("-ROLLBACK", notice.Compact, StringComparison.Ordinal);
+        for (int i = 0; i < 2; i++) { Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal); }
+        Assert.Equal("+OK", (await client.ResumeAsync(notice)).Compact);
         Assert.Equal(":0", (await client.CallAsync("EXISTS", "a", "b", "c")).Compact);
         await GoesOnAsync(client);
     }
@@ -133,9 +134,10 @@ public sealed class StoreConnectionTests
         await client.SendAsync("MULTI");
         await client.SendAsync("SET", "a", "1");
         await client.SendAsync("EXEC");
-        Assert.StartsWith("-ROLLBACK", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
-        Assert.StartsWith("-ERR SLOGGER lost", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
-        Assert.StartsWith("-EXECABORT", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        RespValue notice = await client.ReadAsync(Generous);
+        Assert.StartsWith("-ROLLBACK", notice.Compact, StringComparison.Ordinal);
+        for (int i = 0; i < 2; i++) { Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal); }
+        Assert.Equal("+OK", (await client.ResumeAsync(notice)).Compact);
         Assert.Equal(":0", (await client.CallAsync("EXISTS", "a")).Compact);
         await GoesOnAsync(client);
     }

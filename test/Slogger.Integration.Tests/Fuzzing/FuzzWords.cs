@@ -73,7 +73,7 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
                 Say(to, ["DPR.PEER", .. PeerWords().Select(w => Chance(3) ? Odd() : w)]);
                 return;
             default:
-                string[] names = ["DPR.COMMITTED", "DPR.CUT", "DPR.WORLDLINE", "DPR.INFO", "DPR.CUT", "DPR.", "DPR.NONE", "dpr.cut"];
+                string[] names = ["DPR.COMMITTED", "DPR.CUT", "DPR.WORLDLINE", "DPR.INFO", "DPR.RESUME", "DPR.", "DPR.NONE", "dpr.cut"];
                 Say(to, [names[random.Next(names.Length)], .. Enumerable.Range(0, Chance(2) ? 0 : random.Next(3)).Select(_ => Odd())]);
                 return;
         }

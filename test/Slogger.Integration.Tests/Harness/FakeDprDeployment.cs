@@ -69,7 +69,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
         using var own = client;
         RespClient? upstream = null;
         long sequence = 0;
-        bool usesDpr = false;
+        bool usesDpr = false, isHeldUp = false;
         (string Now, string Queued) database = ("0", "0");
         try
         {
@@ -81,11 +81,18 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
                 if (command[0].StartsWith("DPR.", StringComparison.Ordinal))
                 {
                     usesDpr = true;
+                    isHeldUp &= command[0] != "DPR.RESUME";
                     await WriteAsync(client, Dpr(command[0], sequence));
                     continue;
                 }
 
                 sequence++;
+                if (isHeldUp)
+                {
+                    await WriteAsync(client, RespValue.Line(RespKind.Error, "ERR SLOGGER not done"u8.ToArray()));
+                    continue;
+                }
+
                 try
                 {
                     var reply = command[0] == "WAITAOF"
@@ -104,6 +111,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
                 catch (ConnectionLostException) when (usesDpr)
                 {
                     upstream.Dispose();
+                    isHeldUp = true;
                     string notice = $"ROLLBACK worldline={Interlocked.Read(ref _worldLine)} survived={sequence - 1 + SurvivorLie} uncertain={sequence}";
                     await WriteAsync(client, RespValue.Line(RespKind.Error, Encoding.ASCII.GetBytes(notice)));
                     upstream = await ReconnectAsync();
@@ -146,6 +154,7 @@ internal sealed class FakeDprDeployment(Workspace workspace, bool appendOnly) : 
             "DPR.CUT" => [line, version],
             _ => [],
         };
+        if (name == "DPR.RESUME") { return RespValue.Line(RespKind.Simple, "OK"u8.ToArray()); }
         return numbers.Length == 0 ? RespValue.Of(line) : RespValue.Aggregate(RespKind.Array, [.. numbers.Select(RespValue.Of)]);
     }
 

@@ -1,5 +1,6 @@
 // Mode bgsave: a version is what a BGSAVE holds. Random kills as in mode log; saves of others, saves that fail, FLUSHALL in the
 // middle of one (which kills it without a trace in the status), a store that comes back from a dump of its own.
+using System.Globalization;
 using System.Net;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
@@ -142,6 +143,74 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         await direct.DoAsync("CONFIG", "SET", "dbfilename", "dump.rdb");
         await client.SendAsync("DPR.WAIT", "*", "60000");
         Assert.Equal(1, (await client.ReadAsync(Generous)).Items[2].AsInteger());
+    }
+
+    // Each save is slow, and meanwhile the dump's name becomes another file's: that is what is looked at when it has ended.
+    [Theory]
+    [InlineData("cut", "the file is broken")]
+    [InlineData("flipped", "the file is broken")]
+    [InlineData("missing", "is not a new file")]
+    public async Task Dump_ThatIsBroken_IsNamedAndIsNoSnapshot(string how, string said)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { Commit = "bgsave" });
+        await deployment.StartAsync();
+        await CommitAsync(deployment, "1");
+        using var direct = await deployment.Redis.ConnectAsync();
+        string directory = (await direct.DoAsync("CONFIG", "GET", "dir")).Items[1].Text;
+        byte[] dump = await File.ReadAllBytesAsync(Path.Combine(directory, "dump.rdb"));
+        if (how == "flipped") { dump[dump.Length / 2] ^= 1; }
+        if (how != "missing") { await File.WriteAllBytesAsync(Path.Combine(directory, "other.rdb"), how == "cut" ? dump[..^9] : dump); }
+        await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "1000000");
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("SET", "k", "2");
+        await Eventually.AsyncTrue("a save is on its way", Generous, async () => (await direct.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal));
+        await direct.DoAsync("CONFIG", "SET", "dbfilename", "other.rdb");
+        await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "0");
+        await Eventually.AsyncTrue("it is said", Generous, () => Task.FromResult(deployment.Tail().Contains(said, StringComparison.Ordinal)));
+        // The next save is a good one, and all that is kept can be loaded.
+        await client.SendAsync("DPR.WAIT", "*", "60000");
+        Assert.Equal(1, (await client.ReadAsync(Generous)).Items[2].AsInteger());
+        foreach (string kept in Directory.EnumerateFiles(Path.Combine(deployment.DataDirectory, "bgsave"), "*.rdb"))
+        {
+            Assert.Equal(Slogger.Redis.Rdb.RdbIntegrity.Good, Slogger.Redis.Rdb.RdbFile.Verify(kept));
+        }
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        using var again = await deployment.ConnectAsync();
+        Assert.Equal("$2", (await again.CallAsync("GET", "k")).Compact);
+    }
+
+    // The newest snapshot is what was committed: with another one a start would lose it.
+    [Theory]
+    [InlineData("cut")]
+    [InlineData("flipped")]
+    [InlineData("missing")]
+    public async Task Snapshot_ThatIsDamaged_IsNamedAndNotUsed(string how)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Commit = "bgsave" });
+        await deployment.StartAsync();
+        for (int i = 0; i < 3; i++) { await CommitAsync(deployment, $"{i}"); }
+        deployment.Proxy.KillHard();
+        await deployment.KillRedisAsync();
+        FileInfo newest = new DirectoryInfo(Path.Combine(deployment.DataDirectory, "bgsave")).EnumerateFiles("*.rdb").MaxBy(f => long.Parse(f.Name.Split('-', '.')[^2], CultureInfo.InvariantCulture))!;
+        byte[] content = await File.ReadAllBytesAsync(newest.FullName);
+        if (how == "flipped") { content[content.Length / 2] ^= 1; }
+        newest.Delete();
+        if (how != "missing") { await File.WriteAllBytesAsync(newest.FullName, how == "cut" ? content[..^9] : content); }
+        using (var refused = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions))
+        {
+            int? exitCode = await refused.ExitAsync(Generous);
+            Assert.True(exitCode is not null and not 0, refused.Tail());
+            Assert.Contains(newest.Name, refused.Tail(), StringComparison.Ordinal);
+        }
+        // Put back, it is used.
+        if (how == "flipped") { content[content.Length / 2] ^= 1; }
+        await File.WriteAllBytesAsync(newest.FullName, content);
+        await deployment.StartProxyAsync();
+        using var client = await deployment.ConnectAsync();
+        Assert.Equal("$2", (await client.CallAsync("GET", "k")).Compact);
     }
 
     [Fact]

@@ -36,27 +36,6 @@ public sealed class OfflineRestoreTests
     }
 
     [Fact]
-    public async Task Restore_TheShardsOwnRedis_ServeBringsItToTheNewestVersion()
-    {
-        using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
-        await deployment.StartAsync();
-        var early = await WriteAsync(deployment, 0);
-        var late = await WriteAsync(deployment, 1);
-        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
-        await RestoreAsync(deployment, deployment.Redis, "--version", Text(early.Version));
-        Assert.Equal(early.Digest, await DigestAsync(deployment.Redis.Endpoint));
-        await deployment.StartProxyAsync();
-        Assert.Equal(late.Digest, await DigestAsync(deployment.Redis.Endpoint));
-
-        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
-        await RestoreAsync(deployment, deployment.Redis, "--latest");
-        await deployment.StartProxyAsync();
-        Assert.Equal(late.Digest, await DigestAsync(deployment.Redis.Endpoint));
-        await WriteAsync(deployment, 2);
-    }
-
-    [Fact]
     public async Task Restore_IntoAServerOfItsOwn_LeavesItRunning()
     {
         using var workspace = new Workspace();

@@ -87,6 +87,10 @@ public sealed class BatchRecoveryTests
         BatchOutcome outcome = await client.ReadAsync(1);
         Assert.Equal("$1", outcome.Replies[0].Compact);
         Assert.StartsWith("ROLLBACK worldline=", (await client.Wire.CallAsync("PING")).Text, StringComparison.Ordinal);
+        Assert.StartsWith("ERR SLOGGER not done", (await client.Wire.CallAsync("PING")).Text, StringComparison.Ordinal);
+        // The header of a batch says that it was read.
+        await client.SendAsync(SessionClient.HeaderOf(two, line + 1, 0, 2, 1), ["GET", "kept"]);
+        Assert.Equal("$1", (await client.ReadAsync(1)).Replies[0].Compact);
         Assert.Equal("+PONG", (await client.Wire.CallAsync("PING")).Compact);
 
         await client.SendAsync(SessionClient.HeaderOf(one, line, 0, 2, 2), ["SET", "within", "1"], ["PING"]);

@@ -55,8 +55,8 @@ public sealed class MessageTests(ITestOutputHelper output)
             {
                 Assert.Equal(1, await full.ExitAsync(Generous));
                 output.WriteLine(full.Tail());
-                Assert.Contains("database or disk is full", full.Tail(), StringComparison.Ordinal);
-                Assert.Contains("Free space on its disk. The proxy does not start", full.Tail(), StringComparison.Ordinal);
+                // SQLite cannot always tell why a write has failed.
+                Assert.Matches(@"(Free space on its disk|Check its disk, and whether it is full)\. The proxy does not start", full.Tail());
                 Assert.DoesNotContain("tried again", full.Tail(), StringComparison.Ordinal);
             }
             File.Delete(ballast);

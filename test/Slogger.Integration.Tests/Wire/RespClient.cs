@@ -111,6 +111,9 @@ internal sealed class RespClient : IDisposable
         return reply.IsError ? throw new InvalidDataException($"{string.Join(' ', arguments.Take(3))}: {reply}") : reply;
     }
 
+    /// <summary>Says that a ROLLBACK error was read: behind it nothing is done before.</summary>
+    public Task<RespValue> ResumeAsync(RespValue notice) => CallAsync("DPR.RESUME", notice.Text.Split("worldline=")[1].Split(' ')[0]);
+
     /// <summary>The next reply; RESP3 pushes are put aside unless asked for.</summary>
     /// <exception cref="ConnectionLostException">The connection ended before a whole reply came.</exception>
     /// <exception cref="TimeoutException">Nothing came in time (default 30 s); the connection is still usable.</exception>

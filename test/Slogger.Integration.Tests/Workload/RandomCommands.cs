@@ -41,7 +41,7 @@ internal sealed class RandomCommands(int seed)
     };
 
     private string[] Strings() => Pick(
-        ["SET", Key("s"), Value()], ["SET", Key("s"), Value(), "EX", "1000"], ["SET", Key("s"), Value(), "XX", "KEEPTTL"], ["SETNX", Key("s"), Value()],
+        ["SET", Key("s"), Value()], ["SET", Key("s"), Value(), "EX", "1000"], ["SET", Key("s"), Value(), "XX", "KEEPTTL"], ["SET", Key("s"), Value(), "KEEPTTL"], ["SETNX", Key("s"), Value()],
         ["APPEND", Key("s"), Value()], ["INCRBY", Key("n"), Number()], ["DECR", Key("n")], ["INCRBYFLOAT", Key("f"), "0.1"], ["SETRANGE", Key("s"), Number(), "xyz"],
         ["GETDEL", Key("s")], ["GETEX", Key("s"), "PERSIST"], ["GETSET", Key("s"), Value()], ["MSET", Key("s"), Value(), Key("s"), Value()], ["MSETNX", Key("s"), "1", Key("s"), "2"]);
 

@@ -25,6 +25,9 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     private bool _stopping;
     private int _round;
 
+    // The notice after which the connection has not been told to go on.
+    private RollbackNotice? _held;
+
     private enum AskedFor
     {
         Command,
@@ -87,6 +90,12 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         catch (ConnectionLostException)
         {
             _history.Ended = true;
+            if (_history.Rollback is not null)
+            {
+                // What came behind the notice is not done, whether anybody says so or not.
+                foreach (Issued behind in _history.Commands.Skip(_history.NoticeAt).Where(c => c.Fate == Fate.Unanswered)) { behind.Fate = Fate.Refused; }
+            }
+
             Disconnect();
         }
         catch (Exception e) when (e is InvalidDataException or TimeoutException or FormatException)
@@ -114,9 +123,19 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             return;
         }
 
+        bool isKept = profile.UsesDpr && speaksDpr;
+        if (!isKept && _held is not null)
+        {
+            // It was told, and ends.
+            _history.Ended = true;
+            Disconnect();
+            return;
+        }
+
         try
         {
-            if (profile.UsesDpr && speaksDpr && !_model.InTransaction)
+            if (_held is not null) { await ResumeAsync(); }
+            if (isKept && !_model.InTransaction)
             {
                 var reply = await AskAsync("DPR.COMMITTED");
                 if (reply.IsError || reply.Items[2].AsInteger() != _sequence)
@@ -128,6 +147,13 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             foreach (string[] command in (string[][])[["DISCARD"], ["SELECT", "0"]])
             {
                 await AskAsync(command);
+                if (!isKept && _held is not null)
+                {
+                    _history.Ended = true;
+                    Disconnect();
+                    return;
+                }
+
                 _sequence++;
             }
 
@@ -161,8 +187,26 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         }
 
         OnNotice(RollbackNotice.Parse(reply.Text), _history.Commands.Count);
+        if (!profile.UsesDpr || !speaksDpr) { return reply; }
         _sequence += command[0].StartsWith("DPR.", StringComparison.Ordinal) ? 0 : 1;
+        await ResumeAsync();
         return await _client.CallAsync(command);
+    }
+
+    private async Task ResumeAsync()
+    {
+        while (_held is { } notice)
+        {
+            var reply = await _client!.CallAsync("DPR.RESUME", notice.WorldLine.ToString(System.Globalization.CultureInfo.InvariantCulture));
+            if (reply.IsError && reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
+            {
+                OnNotice(RollbackNotice.Parse(reply.Text), _history.Commands.Count);
+                continue;
+            }
+
+            _held = null;
+            if (reply.IsError) { _history.Complaints.Add($"{_history.Name}: DPR.RESUME after {notice} answered {reply}"); }
+        }
     }
 
     public void Disconnect()
@@ -170,6 +214,7 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         _client?.Dispose();
         _client = null;
         _pending.Clear();
+        _held = null;
         _out.ResetWrittenCount(); // What could not be sent is not sent on the next connection.
         _sequence = 0;
     }
@@ -297,6 +342,12 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     // sent before the first was read and ran after it.
     private void OnNotice(RollbackNotice notice, int sent)
     {
+        if (_held is { } unread && (unread.Survived != notice.Survived || !unread.Uncertain.SequenceEqual(notice.Uncertain)))
+        {
+            _history.Complaints.Add($"{_history.Name}: told of {notice} after {unread}, between which nothing can have been done");
+        }
+
+        _held = notice;
         if (_history.Rollback is not { } first)
         {
             _history.Rollback = notice;
@@ -323,7 +374,9 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         if (_history.Rollback is not null)
         {
-            Answer(command, IsRefusal(command, reply) ? Fate.Refused : Fate.AnsweredAfterRollback);
+            bool isRefusal = IsRefusal(command, reply);
+            Answer(command, isRefusal ? Fate.Refused : Fate.AnsweredAfterRollback);
+            _history.Complaints.AddRange(isRefusal ? [] : [$"{_history.Name}: command {index} ({command}) was done behind {_history.Rollback}: {reply}"]);
             return;
         }
 

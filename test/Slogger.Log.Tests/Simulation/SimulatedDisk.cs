@@ -16,10 +16,11 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
 
     private readonly Random _random = new(seed);
     private readonly Lock _lock = new();
-    private readonly List<Action<Dictionary<string, Inode>>> _pendingNames = [];
+    private readonly List<(string Directory, Action<Dictionary<string, Inode>> Change)> _pendingNames = [];
     private Dictionary<string, Inode> _durableNames = [];
     private Dictionary<string, Inode> _names = [];
     private readonly HashSet<string> _locks = [];
+    private readonly HashSet<string> _directories = [];
     private int _incarnation;
 
     /// <summary>Operations until the process stops; negative: never.</summary>
@@ -30,6 +31,9 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
 
     /// <summary>Chance that a sync of data fails.</summary>
     public double SyncFailureRate { get; set; }
+
+    /// <summary>Chance that a sync of a directory fails.</summary>
+    public double DirectorySyncFailureRate { get; set; }
 
     /// <summary>Chance that a write fails.</summary>
     public double WriteFailureRate { get; set; }
@@ -52,7 +56,7 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         lock (_lock)
         {
             var names = new Dictionary<string, Inode>(_durableNames);
-            foreach (Action<Dictionary<string, Inode>> change in _pendingNames)
+            foreach ((_, Action<Dictionary<string, Inode>> change) in _pendingNames)
             {
                 if (_random.Next(2) == 0)
                 {
@@ -86,17 +90,21 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
 
     public long LengthOf(string path) => _names[path].Content.Length;
 
-    public void CreateDirectory(string path)
+    // Durable when it returns, and so are its parents.
+    public void CreateDirectory(string path) => Do(() =>
     {
-    }
+        for (string? directory = path; directory is not null; directory = Path.GetDirectoryName(directory)) { _directories.Add(directory); }
+        return 0;
+    });
 
     public IReadOnlyList<string> List(string directory) => Do(() =>
         (IReadOnlyList<string>)[.. _names.Keys.Where(p => Path.GetDirectoryName(p) == directory).Select(p => Path.GetFileName(p))]);
 
     public ILogFile Create(string path) => Do(() =>
     {
+        if (!_directories.Contains(Path.GetDirectoryName(path)!)) { throw new DirectoryNotFoundException(path); }
         var inode = new Inode();
-        ChangeNames(names => names[path] = inode);
+        ChangeNames(path, names => names[path] = inode);
         return (ILogFile)new OpenFile(this, inode);
     });
 
@@ -106,7 +114,7 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
     public void Rename(string from, string to) => Do(() =>
     {
         Inode inode = _names[from];
-        ChangeNames(names =>
+        ChangeNames(to, names =>
         {
             if (names.GetValueOrDefault(from) == inode)
             {
@@ -117,11 +125,18 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         return 0;
     });
 
+    public void LinkOrCopy(string from, string to) => Do(() =>
+    {
+        Inode inode = _names[from];
+        ChangeNames(to, names => names[to] = inode);
+        return 0;
+    });
+
     public void Delete(string path) => Do(() =>
     {
         if (_names.TryGetValue(path, out Inode? inode))
         {
-            ChangeNames(names =>
+            ChangeNames(path, names =>
             {
                 if (names.GetValueOrDefault(path) == inode)
                 {
@@ -135,10 +150,14 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
     public void SyncDirectory(string directory) => Do(() =>
     {
         DirectorySyncs++;
+        if (_random.NextDouble() < DirectorySyncFailureRate) { throw new IOException("simulated: input/output error", 5); }
         if (!IgnoresDirectorySync)
         {
-            _pendingNames.Clear();
-            _durableNames = new(_names);
+            foreach ((string of, Action<Dictionary<string, Inode>> change) in _pendingNames)
+            {
+                if (of == directory) { change(_durableNames); }
+            }
+            _pendingNames.RemoveAll(p => p.Directory == directory);
         }
         return 0;
     });
@@ -158,10 +177,10 @@ internal sealed class SimulatedDisk(int seed) : IFileLayer
         OperationsUntilCrash = -1;
     }
 
-    private void ChangeNames(Action<Dictionary<string, Inode>> change)
+    private void ChangeNames(string path, Action<Dictionary<string, Inode>> change)
     {
         change(_names);
-        _pendingNames.Add(change);
+        _pendingNames.Add((Path.GetDirectoryName(path)!, change));
     }
 
     private T Do<T>(Func<T> operation)

@@ -121,6 +121,17 @@ public sealed class PostgresServer : IAsyncLifetime
         return $"postgres:{ConnectionString};Search Path={schema}";
     }
 
+    /// <summary>Starts a replication client, which the server takes for a standby of this name that holds what it has confirmed.</summary>
+    public Process StartStandby(string name)
+    {
+        string to = Path.Combine(directory, name);
+        Directory.CreateDirectory(to);
+        ProcessStartInfo start = new(Path.Combine(Binaries!, "pg_receivewal")) { RedirectStandardError = true, RedirectStandardOutput = true };
+        foreach (string argument in (string[])["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-U", "slogger_admin", "-D", to, "--synchronous", "--no-loop"]) { start.ArgumentList.Add(argument); }
+        (start.Environment["PGPASSWORD"], start.Environment["PGAPPNAME"]) = (Password, name);
+        return Process.Start(start)!;
+    }
+
     public async Task ExecuteAsync(string sql)
     {
         await using NpgsqlConnection connection = new(ConnectionString);

@@ -275,6 +275,36 @@ public sealed class AdminTests
     }
 
     [Fact]
+    public void Name_OfAClient_GivenToItsOwnConnection_ShowsNowhere()
+    {
+        using var pair = new Pair(unix: false);
+        using RespConnection monitor = pair.Client(), client = pair.Client();
+        client.Call("CONFIG", "SET", "slowlog-log-slower-than", "0");
+        client.Call("SLOWLOG", "RESET");
+        client.Call("CONFIG", "RESETSTAT");
+        Assert.Equal("+OK\r\n", monitor.Call("MONITOR"));
+        // The name is set where ordinary requests go; a request that needs a connection of its own takes it there, and so does what follows a transaction.
+        string[][] requests = [["CLIENT", "SETNAME", "me"], ["EVAL", "return 1", "0"], ["MULTI"], ["CLIENT", "SETNAME", "you"], ["EXEC"], ["CLIENT", "GETNAME"], ["ECHO", "end"]];
+        foreach (string[] request in requests) { client.Call(request); }
+        var shown = new List<string>();
+        do
+        {
+            string line = monitor.Read();
+            shown.Add(line[(line.IndexOf("] ", StringComparison.Ordinal) + 2)..].TrimEnd());
+        }
+        while (shown[^1] != "\"ECHO\" \"end\"");
+        // Redis shows a transaction's commands, and then EXEC.
+        Assert.Equal(requests.Select(request => string.Join(' ', request.Select(word => $"\"{word}\""))), shown);
+        string log = client.Call("SLOWLOG", "GET", "100");
+        Assert.DoesNotContain("cLIENT", log, StringComparison.Ordinal);
+        Assert.Equal(2, log.Split("$7\r\nSETNAME").Length - 1);
+        Assert.DoesNotContain("$4\r\nINFO", log, StringComparison.Ordinal);
+        string statistics = client.Call("INFO", "commandstats");
+        Assert.Contains("cmdstat_client|setname:calls=2,", statistics, StringComparison.Ordinal);
+        Assert.DoesNotContain("cmdstat_client|info", statistics, StringComparison.Ordinal);
+    }
+
+    [Fact]
     public void SlowLog_OfEverything_HoldsNothingOfTheProxy()
     {
         using var pair = new Pair(unix: false);

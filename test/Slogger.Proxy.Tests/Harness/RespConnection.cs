@@ -109,6 +109,27 @@ internal sealed class RespConnection : IDisposable
         return length;
     }
 
+    /// <summary>So many bytes, of whatever they are.</summary>
+    /// <exception cref="IOException">They have not all come in time.</exception>
+    public string ReadBytes(int count)
+    {
+        var text = new StringBuilder(count);
+        Take(count, text);
+        return text.ToString();
+    }
+
+    /// <summary>What has come up to this text, which ends a reply.</summary>
+    public string ReadUntil(string last)
+    {
+        byte[] bytes = Encoding.Latin1.GetBytes(last);
+        int at;
+        while ((at = _buffer.AsSpan(_start, _end - _start).IndexOf(bytes)) < 0)
+        {
+            if (!Fill()) { throw new EndOfStreamException(); }
+        }
+        return ReadBytes(at + last.Length);
+    }
+
     /// <summary>What has come and was not read.</summary>
     public string Unread => Encoding.Latin1.GetString(_buffer, _start, _end - _start);
 

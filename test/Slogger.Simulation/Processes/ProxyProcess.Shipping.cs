@@ -19,8 +19,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     private Sender _self;
     private int _branchesTold;
     private bool _writesHeld;
-    private SiteLease? _lease;
-    private WorldPoint _told;
+    private CommitRight? _right;
     private bool _handsOver;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
@@ -28,7 +27,7 @@ internal sealed partial class ProxyProcess : IShippedLog
 
     public void HearReply(ShipReply reply) => PostShipping(() =>
     {
-        if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_lease ??= new(term, _settings.Ship)).Granted(reply.EchoUs, Cluster.NowUs);
+        if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_right ??= new(1, term, _settings.Ship)).Granted(0, reply.EchoUs, Cluster.NowUs);
         _shipper?.Replied(reply, Cluster.NowUs, _shipping);
     });
 
@@ -50,17 +49,13 @@ internal sealed partial class ProxyProcess : IShippedLog
 
     private bool HasLease => Cluster.Backup is { LeaseTermUs: > 0 };
 
-    // Where the backup grants leases commits are reported under one only: else what was reported before.
+    // Where the backup grants leases commits are told under one only.
     private WorldPoint ToTell(WorldPoint cut)
     {
         if (!HasLease) return cut;
-        if (_lease?.Holds(Cluster.NowUs) == true && cut > _told)
-        {
-            _told = cut;
-            Cluster.Backup!.Checks.OnCommitTold(cut);
-        }
-
-        return _told.WorldLine == cut.WorldLine ? _told : new(cut.WorldLine, Version.Zero);
+        WorldPoint told = _right?.Tellable(cut, Cluster.NowUs) ?? new(cut.WorldLine, Version.Zero);
+        if (told.Version > Version.Zero) Cluster.Backup!.Checks.OnCommitTold(told);
+        return told;
     }
 
     /// <summary>The connection to the backup breaks, and another one is made.</summary>

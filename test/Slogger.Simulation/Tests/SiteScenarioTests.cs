@@ -29,6 +29,36 @@ public class SiteScenarioTests
         Until(c, () => site.IsOver);
     });
 
+    // It is cut off and well, and its clients ask on after the backup has decided with which version it goes on.
+    [Fact]
+    public void Commit_OfAPrimaryWhoseLeaseIsOver_IsToldNoMore()
+    {
+        int caught = 0;
+        foreach (int seed in Enumerable.Range(1, 400).Where(s => Make(s, ShipMutation.None).Backup!.LeaseTermUs > 0).Take(12))
+        {
+            Story(Make(seed, ShipMutation.None));
+            SimException? e = Record.Exception(() => Story(Make(seed, ShipMutation.ToldForEver))) as SimException;
+            if (e?.Message.StartsWith("I6", StringComparison.Ordinal) == true) caught++;
+        }
+
+        Assert.True(caught > 0, "that it is told all the same was not noticed");
+
+        static void Story(Cluster c)
+        {
+            BackupSite site = c.Backup!;
+            Until(c, () => site.Checks.Told.Version.Number > 3);
+            site.Wires.CutUntilUs[-1] = long.MaxValue;
+            site.Order();
+            Until(c, () => site.Sql.State.Final is not null);
+            for (int n = 0; n < 200; n++)
+            {
+                foreach (BackupProcess p in site.Processes) p.PausedUntil = long.MaxValue;
+                c.Round();
+                c.NextTick();
+            }
+        }
+    }
+
     // Nothing is written by any client; the cut moves on all the same, and the watermark with it, and somebody can take over at it.
     [Fact]
     public void Watermark_NothingIsWritten_MovesOn()

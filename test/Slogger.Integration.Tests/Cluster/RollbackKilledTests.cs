@@ -1,0 +1,143 @@
+// The proxy of a shard whose Redis lives dies at each place on the way of a rollback, in place and in full. What the next start makes of
+// that Redis is one of the states that it had been in, with every expiry, and so is what its log makes of an empty one.
+using System.Globalization;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Cluster;
+
+public sealed class RollbackKilledTests
+{
+    private const int Killed = 137;
+
+    [Theory]
+    [InlineData(false, "in-place", "rollback-planned")]
+    [InlineData(false, "in-place", "branch-written")]
+    [InlineData(false, "in-place", "rollback-applied")]
+    [InlineData(false, "in-place", "rolled-back")]
+    [InlineData(false, "in-place", "attached")]
+    [InlineData(false, "in-place", "identity-written")]
+    [InlineData(false, "in-place", "clients-told")]
+    [InlineData(true, "in-place", "rollback-planned")]
+    [InlineData(true, "in-place", "branch-written")]
+    [InlineData(true, "in-place", "rollback-applied")]
+    [InlineData(true, "in-place", "rolled-back")]
+    [InlineData(true, "in-place", "attached")]
+    [InlineData(true, "in-place", "identity-written")]
+    [InlineData(true, "in-place", "clients-told")]
+    [InlineData(false, "full", "branch-written")]
+    [InlineData(false, "full", "origin-recorded")]
+    [InlineData(false, "full", "restore-at-target")]
+    [InlineData(false, "full", "restored")]
+    [InlineData(true, "full", "branch-written")]
+    [InlineData(true, "full", "origin-recorded")]
+    [InlineData(true, "full", "restore-running")]
+    [InlineData(true, "full", "restore-at-target")]
+    [InlineData(true, "full", "restored")]
+    [InlineData(true, "full", "attached")]
+    public async Task Proxy_KilledWithinARollback_ItsLivingRedisIsAtAnExactPrefix(bool attached, string method, string point)
+    {
+        using var workspace = new Workspace();
+        using RedisProcess? first = attached ? await RedisProcess.StartAsync(workspace.Folder("redis0")) : null;
+        using RedisProcess? second = attached ? await RedisProcess.StartAsync(workspace.Folder("redis1")) : null;
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false)
+        {
+            Store = shard => attached ? ["--redis", $"127.0.0.1:{(shard == 0 ? first : second)!.Port}"] : ["--redis-server", RedisProcess.Executable],
+            // Long versions: what is written behind a commit is gone.
+            Options = ["--rollback", method, "--version-interval", "1s"],
+        };
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        cluster.KillProxy(1);
+        await cluster.StartProxyAsync(1, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point });
+        await cluster.ServingAsync();
+        if (method == "in-place") { await cluster.RollbackReadyAsync(1); }
+        List<string> states;
+        using (RespClient client = await cluster.ConnectAsync(1)) { states = await WriteAsync(client, n => cluster.Key(1, n)); }
+        if (attached)
+        {
+            first!.KillHard();
+            await first.RestartAsync();
+        }
+        else { await cluster.KillRedisAsync(0); }
+        int? exitCode = await cluster.ProxyExitAsync(1);
+        Assert.True(exitCode == Killed, $"exit code {exitCode} at {point}\n{cluster.Tail()}");
+        await cluster.StartProxyAsync(1);
+        await cluster.ServingAsync();
+        string found = await StateAsync();
+        Assert.True(states.Contains(found), $"killed at {point}:\n{found}\nis none of\n{string.Join("\n---\n", states)}\n{cluster.Tail()}");
+        // Its log holds the same, and goes on behind it.
+        using (RespClient client = await cluster.ConnectAsync(1))
+        {
+            await client.DoAsync("SET", cluster.Key(1, "later"), "1");
+            await CommittedAsync(client);
+        }
+        if (attached)
+        {
+            second!.KillHard();
+            await second.RestartAsync();
+        }
+        else { await cluster.KillRedisAsync(1); }
+        await cluster.ServingAsync();
+        Assert.Equal(found, await StateAsync());
+        using RespClient after = await cluster.ConnectAsync(1);
+        Assert.Equal("$1", (await after.CallAsync("GET", cluster.Key(1, "later"))).Compact);
+
+        async Task<string> StateAsync()
+        {
+            using RespClient client = await cluster.ConnectAsync(1);
+            return await ReadAsync(client, n => cluster.Key(1, n));
+        }
+    }
+
+    // The states from the last commit on, after each operation.
+    private static async Task<List<string>> WriteAsync(RespClient client, Func<string, string> key)
+    {
+        string[][] committed =
+        [
+            ["SET", key("plain"), "1"], ["SET", key("timed"), "1", "PX", "600000"], ["SET", key("kept"), "1", "PX", "700000"], ["RPUSH", key("list"), "1", "2"],
+            ["EXPIRE", key("list"), "800"], ["HSET", key("hash"), "a", "1", "b", "2"], ["SET", key("gone"), "1", "EX", "900"],
+        ];
+        string[][] abandoned =
+        [
+            ["INCR", key("plain")], ["SET", key("timed"), "2"], ["PEXPIRE", key("kept"), "5000000"], ["LPUSH", key("list"), "0"], ["PERSIST", key("list")], ["HDEL", key("hash"), "a"],
+            ["DEL", key("gone")], ["SET", key("new"), "1", "EX", "1000"], ["APPEND", key("plain"), "x"], ["SET", key("timed"), "3", "KEEPTTL"],
+        ];
+        foreach (string[] command in committed) { await client.DoAsync(command); }
+        await CommittedAsync(client);
+        List<string> states = [await ReadAsync(client, key)];
+        foreach (string[] command in abandoned)
+        {
+            await client.DoAsync(command);
+            states.Add(await ReadAsync(client, key));
+        }
+        return states;
+    }
+
+    private static async Task CommittedAsync(RespClient client)
+    {
+        await client.SendAsync("DPR.WAIT", "*", "60000");
+        Assert.Equal(1, (await client.ReadAsync(TimeSpan.FromSeconds(90))).Items[2].Number);
+    }
+
+    private static async Task<string> ReadAsync(RespClient client, Func<string, string> key)
+    {
+        List<string> lines = [];
+        foreach (string name in (string[])["plain", "timed", "kept", "list", "hash", "gone", "new"])
+        {
+            string type = (await client.DoAsync("TYPE", key(name))).Text;
+            string value = type switch
+            {
+                "none" => "",
+                "list" => Text(await client.DoAsync("LRANGE", key(name), "0", "-1")),
+                "hash" => Text(await client.DoAsync("HGETALL", key(name))),
+                _ => (await client.DoAsync("GET", key(name))).Text,
+            };
+            long expires = (await client.DoAsync("PEXPIRETIME", key(name))).Number;
+            lines.Add($"{name} {type} {value} {expires.ToString(CultureInfo.InvariantCulture)}");
+        }
+        return string.Join('\n', lines);
+    }
+
+    private static string Text(RespValue list) => string.Join(',', list.Items.Select(i => i.Text));
+}

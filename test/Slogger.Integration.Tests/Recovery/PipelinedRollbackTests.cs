@@ -1,0 +1,259 @@
+// Requests that a client sent before it could read of a rollback: none of them is done, so whoever redoes all that is above
+// `survived` does it once. (docs/PROTOCOL.md, "After a recovery".)
+using System.Buffers;
+using System.Globalization;
+using Slogger.Core.Sessions;
+using Slogger.Integration.Tests.Chaos;
+using Slogger.Integration.Tests.Cluster;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Sessions;
+using Slogger.Integration.Tests.Wire;
+using Slogger.Integration.Tests.Workload;
+
+namespace Slogger.Integration.Tests.Recovery;
+
+public sealed class PipelinedRollbackTests
+{
+    private const int Half = 10_000;
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
+
+    [Theory]
+    [InlineData("log", false)]
+    [InlineData("log", true)]
+    [InlineData("bgsave", false)]
+    public async Task Pipeline_RedisKilledInIt_WhatIsRedoneIsDoneOnce(string commit, bool attached)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: attached) { Commit = commit });
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await CountThroughRollbackAsync(client, "n", deployment.KillRedisAsync, deployment.RecoverAsync);
+    }
+
+    [Fact]
+    public async Task Pipeline_ToAnEmbeddedStoreThatGoesBack_WhatIsRedoneIsDoneOnce()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Embedded = 1 };
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        using RespClient client = await cluster.ConnectAsync(1);
+        await CountThroughRollbackAsync(client, cluster.Key(1, "n"), () => cluster.KillRedisAsync(0), cluster.ServingAsync);
+    }
+
+    // The client sends on while the store goes back, and reads on only then: the last requests stand behind the notice for certain.
+    private static async Task CountThroughRollbackAsync(RespClient client, string key, Func<Task> kill, Func<Task> recover)
+    {
+        const int Part = 1000;
+        var part = new ArrayBufferWriter<byte>();
+        for (int i = 0; i < Part; i++) { RespClient.Append(part, ["INCR", key]); }
+        await client.DoAsync("DPR.WORLDLINE");
+        for (int i = 0; i < 10; i++) { await client.WriteAsync(part.WrittenMemory); }
+        for (int i = 0; i < Part; i++) { Assert.False((await client.ReadAsync()).IsError); }
+        await kill();
+        Task recovering = recover();
+        int sent = 10 * Part;
+        Task writing = Task.CompletedTask;
+        while (!recovering.IsCompleted)
+        {
+            // A store that is away is sent no more than fits on the way.
+            if (writing.IsCompleted)
+            {
+                await writing;
+                writing = client.WriteAsync(part.WrittenMemory);
+                sent += Part;
+            }
+
+            await Task.Delay(10);
+        }
+
+        await recovering;
+        Task rest = writing.ContinueWith(_ => client.WriteAsync(part.WrittenMemory), TaskScheduler.Default).Unwrap();
+        sent += Part;
+        int answered = Part, errors = 0;
+        RespValue? said = null;
+        for (int i = answered; i < sent; i++)
+        {
+            RespValue reply = await client.ReadAsync(Generous);
+            if (!reply.IsError)
+            {
+                Assert.True(said is null, $"request {i + 1} was done behind {said}: {reply}");
+                answered++;
+                continue;
+            }
+
+            if (said is null)
+            {
+                Assert.StartsWith("ROLLBACK ", reply.Text, StringComparison.Ordinal);
+                said = reply;
+                continue;
+            }
+
+            Assert.StartsWith("ERR SLOGGER ", reply.Text, StringComparison.Ordinal);
+            errors++;
+        }
+
+        await rest;
+        Assert.NotNull(said);
+        Assert.True(errors >= Part - 1, $"only {errors} stood behind the notice");
+        RollbackNotice notice = RollbackNotice.Parse(said.Text);
+        Assert.InRange(notice.Survived, 0, answered);
+        Assert.Equal("+OK", (await client.ResumeAsync(said)).Compact);
+        long uncertain = notice.Uncertain.Sum(r => r.To - r.From + 1);
+        RespValue found = await client.CallAsync("GET", key);
+        long there = found.IsNull ? 0 : found.AsInteger();
+        Assert.InRange(there, notice.Survived, notice.Survived + uncertain);
+        Assert.Equal(sent, (await client.DoAsync("INCRBY", key, (sent - there).ToString(CultureInfo.InvariantCulture))).AsInteger());
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
+    }
+
+    [Fact]
+    public async Task Notice_BeforeItIsConfirmed_NothingIsDoneWhateverIsSent()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        using var other = await deployment.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("SET", "k", "1");
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        string large = new('x', 1 << 20);
+
+        // The first is too large to be waited for.
+        RespValue notice = await client.CallAsync("SET", "large", large);
+        Assert.StartsWith("ROLLBACK worldline=2 survived=1 uncertain=", notice.Text, StringComparison.Ordinal);
+        string[][] refused =
+        [
+            ["SET", "k", "2"], ["SET", "large", large], ["EVAL", "return redis.call('set', 'k', '2')", "0", large], ["MULTI"], ["INCR", "k"], ["EXEC"], ["BLPOP", "none", "0"],
+            ["SUBSCRIBE", "c"], ["MONITOR"], ["SELECT", "1"], ["HELLO", "3"], ["RESET"], ["CLIENT", "REPLY", "OFF"], ["CLIENT", "TRACKING", "ON"], ["WAITAOF", "1", "0", "0"],
+            ["DPR.WAIT", "*", "0"], ["DPR.COMMITTED"], ["NOSUCH"], ["WATCH", "k"], ["CONFIG", "SET", "maxmemory", "0"], ["DEBUG", "SLEEP", "0"],
+        ];
+        var all = new ArrayBufferWriter<byte>();
+        foreach (string[] request in refused) { RespClient.Append(all, request); }
+        await client.WriteAsync(all.WrittenMemory);
+        await client.WriteAsync("*0\r\n\r\nSET k 2\r\n"u8.ToArray());
+        foreach (string request in (string[])[.. refused.Select(r => r[0]), "inline"])
+        {
+            RespValue reply = await client.ReadAsync();
+            Assert.True(reply.IsError && reply.Text == "ERR SLOGGER not done: it came behind ROLLBACK worldline=2: send DPR.RESUME 2 when that has been read", $"{request}: {reply}");
+        }
+
+        // What is asked of the shard is answered, and says nothing for the connection.
+        Assert.Equal(2, (await client.DoAsync("DPR.WORLDLINE")).AsInteger());
+        Assert.Equal(2, (await client.DoAsync("DPR.CUT")).Items[0].AsInteger());
+        Assert.Equal(22, (await client.DoAsync("DPR.HELLO", "1", SessionClient.NewId().ToString())).Items.Count);
+        foreach (string line in (string[])["1", "3"])
+        {
+            Assert.StartsWith($"ERR SLOGGER this connection is in world-line 2, not in {line}", (await client.CallAsync("DPR.RESUME", line)).Text, StringComparison.Ordinal);
+        }
+
+        Assert.StartsWith("ERR SLOGGER not done", (await client.CallAsync("PING")).Text, StringComparison.Ordinal);
+        Assert.Equal("$1", (await other.CallAsync("GET", "k")).Compact);
+        Assert.Equal(":0", (await other.CallAsync("EXISTS", "large")).Compact);
+
+        Assert.Equal("+OK", (await client.CallAsync("DPR.RESUME", "2")).Compact);
+        Assert.Equal("+OK", (await client.CallAsync("DPR.RESUME", "2")).Compact);
+        await client.DoAsync("MULTI");
+        await client.DoAsync("INCR", "k");
+        Assert.Equal("[:2]", (await client.CallAsync("EXEC")).Compact);
+        // The notice and each refusal count as an operation; DPR.* does not.
+        long operations = 1 + 1 + refused.Count(r => !r[0].StartsWith("DPR.", StringComparison.Ordinal)) + 1 + 1 + 3;
+        Assert.Equal(operations, (await client.DoAsync("DPR.COMMITTED")).Items[2].AsInteger());
+    }
+
+    [Fact]
+    public async Task Rollback_AgainBeforeTheFirstIsConfirmed_IsToldWithWhatSurvivedTheFirst()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("SET", "k", "1");
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
+        for (int line = 2; line <= 4; line++)
+        {
+            await deployment.KillRedisAsync();
+            await deployment.RecoverAsync();
+            // From the second time on it names a world-line that is over.
+            RespValue told = await client.CallAsync("DPR.RESUME", (line - 1).ToString(CultureInfo.InvariantCulture));
+            Assert.StartsWith($"ROLLBACK worldline={line} survived=1 uncertain=", told.Text, StringComparison.Ordinal);
+            for (int i = 0; i < 5; i++) { Assert.True((await client.CallAsync("INCR", "k")).IsError); }
+        }
+
+        Assert.Equal("+OK", (await client.CallAsync("DPR.RESUME", "4")).Compact);
+        Assert.Equal("$1", (await client.CallAsync("GET", "k")).Compact);
+        Assert.Equal(16 + 1, (await client.DoAsync("DPR.COMMITTED")).Items[2].AsInteger());
+
+        // Confirmed by the header of a batch, too; and QUIT needs no confirmation.
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        Assert.StartsWith("ROLLBACK worldline=5", (await client.CallAsync("PING")).Text, StringComparison.Ordinal);
+        SessionId session = SessionClient.NewId();
+        await client.WriteAsync(SessionClient.Bytes(SessionClient.HeaderOf(session, 5, 0, 1, 1), ["INCR", "k"]));
+        Assert.Equal("+OK", (await client.ReadAsync()).Compact);
+        Assert.Equal(":2", (await client.ReadAsync()).Compact);
+        await client.ReadAsync();
+        Assert.Equal(":3", (await client.CallAsync("INCR", "k")).Compact);
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        Assert.StartsWith("ROLLBACK worldline=6", (await client.CallAsync("PING")).Text, StringComparison.Ordinal);
+        Assert.Equal("+OK", (await client.CallAsync("QUIT")).Compact);
+        Assert.True(await client.IsClosedWithinAsync(Generous));
+    }
+
+    // It knows of no DPR.RESUME, so its connection ends; what it has sent behind the notice is not done.
+    [Fact]
+    public async Task PlainPipeline_OnRollbackError_IsToldAndClosedAndNothingBehindIsDone()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { Options = ["--on-rollback", "error"] });
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        using var idle = await deployment.ConnectAsync();
+        using var muted = await deployment.ConnectAsync();
+        await muted.DoAsync("DPR.WORLDLINE");
+        await muted.DoAsync("SET", "muted", "0");
+        await muted.SendAsync("CLIENT", "REPLY", "OFF");
+        await idle.DoAsync("SET", "idle", "1");
+        await deployment.WaitCommittedAsync();
+        var half = new ArrayBufferWriter<byte>();
+        for (int i = 0; i < Half; i++) { RespClient.Append(half, ["INCR", "n"]); }
+        await client.WriteAsync(half.WrittenMemory);
+        for (int i = 0; i < 1000; i++) { Assert.False((await client.ReadAsync()).IsError); }
+        await deployment.KillRedisAsync();
+        try { await client.WriteAsync(half.WrittenMemory); }
+        catch (ConnectionLostException) { /* Closed already. */ }
+
+        await deployment.RecoverAsync();
+        RespValue? said = null;
+        try
+        {
+            while (true)
+            {
+                RespValue reply = await client.ReadAsync(Generous);
+                if (reply.IsError && reply.Text.StartsWith("ROLLBACK ", StringComparison.Ordinal)) { said = reply; }
+                else { Assert.Equal(said is not null, reply.IsError); }
+            }
+        }
+        catch (ConnectionLostException)
+        {
+            Assert.NotNull(said);
+        }
+
+        await idle.SendAsync("SET", "idle", "2");
+        await idle.SendAsync("SET", "idle", "3");
+        Assert.StartsWith("ROLLBACK worldline=2 survived=1", (await idle.ReadAsync()).Text, StringComparison.Ordinal);
+        Assert.True(await idle.IsClosedWithinAsync(Generous));
+        // Who has switched replies off cannot be told.
+        Assert.True(await muted.IsClosedWithinAsync(Generous));
+        using var other = await deployment.ConnectAsync();
+        Assert.Equal("$1", (await other.CallAsync("GET", "idle")).Compact);
+        RollbackNotice notice = RollbackNotice.Parse(said!.Text);
+        RespValue found = await other.CallAsync("GET", "n");
+        Assert.InRange(found.IsNull ? 0 : found.AsInteger(), notice.Survived, notice.Survived + notice.Uncertain.Sum(r => r.To - r.From + 1));
+    }
+}

@@ -1,0 +1,179 @@
+// A primary with a site lease whose processes sleep (SIGSTOP) past it, and wake (SIGCONT) when the backup serves: by no way do they tell a commit then. Nor do they say what has survived when a Redis is lost.
+using System.Globalization;
+using Slogger.Integration.Tests.Processes;
+using Slogger.Integration.Tests.Wire;
+
+namespace Slogger.Integration.Tests.Sites;
+
+public sealed class SleepingPrimaryTests(ITestOutputHelper output)
+{
+    private const int SigStop = 19, SigCont = 18;
+    private const string Session = "0123456789abcdef0123456789abcdef";
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60), Lease = TimeSpan.FromSeconds(1), OneWay = TimeSpan.FromMilliseconds(2);
+
+    // What a reply says of commits; null: that it was not asked of any. The questions come while the process sleeps.
+    private static readonly (string[] Question, Func<RespValue, long> Tells)[] s_questions =
+    [
+        (["DPR.WAIT", "*", "300"], r => r.Items[1].Number + r.Items[2].Number),
+        (["WAITAOF", "1", "0", "300"], r => r.Items[0].Number),
+        (["DPR.COMMITTED"], r => r.Items[1].Number + r.Items[3].Number),
+        (["DPR.CUT"], r => r.Items[1].Number),
+        (["DPR.CUT", "SHARDS"], r => r.Items[1].Number + r.Items[2].Number),
+        (["DPR.INFO"], InInfo),
+        (["INFO", "dpr"], InInfo),
+        (["DPR.HELLO", "1", Session], r => r.Items[r.Items.ToList().FindIndex(i => i.Text == "cut") + 1].Number),
+    ];
+
+    [Fact]
+    public async Task Lease_HasRunOutWhileTheProcessesSlept_NoWayTellsACommit()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, OneWay, "--site-lease", "1s");
+        await sites.StartAsync();
+        Site before = sites.Primary, after = sites.Backup;
+        var asked = new List<(RespClient Client, string What, Func<RespValue, long> Tells)>();
+        var sessions = new List<RespClient>();
+        var silent = new List<RespClient>();
+        try
+        {
+            long line = long.Parse((await before.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture);
+            for (int s = 0; s < 2; s++)
+            {
+                foreach ((string[] question, Func<RespValue, long> tells) in s_questions)
+                {
+                    RespClient client = await before.ConnectAsync(s);
+                    asked.Add((client, string.Join(' ', question), tells));
+                    await client.DoAsync("SET", before.Key(s, "x"), "1");
+                    // Every one of them tells something while the lease holds.
+                    await Eventually.AsyncTrue($"{question[0]} tells commits", Generous, async () => tells(await client.DoAsync(question)) > 0);
+                }
+                RespClient session = await before.ConnectAsync(s), reader = await before.ConnectAsync(s), waiting = await before.ConnectAsync(s);
+                sessions.Add(session);
+                silent.Add(reader);
+                asked.Add((waiting, "a wait that had begun", s_questions[0].Tells));
+                await TrailerAsync(session, line, 1, before.Key(s, "x"));
+                await reader.DoAsync("SET", before.Key(s, "large"), new string('l', 1 << 20));
+            }
+
+            // Replies that tell commits lie behind others that their client does not read; and some wait already.
+            for (int s = 0; s < 2; s++)
+            {
+                for (int i = 0; i < 24; i++) { await silent[s].SendAsync("GET", before.Key(s, "large")); }
+                for (int i = 0; i < 4; i++) { await silent[s].SendAsync("DPR.CUT"); }
+            }
+            await Task.Delay(Lease / 2);
+            foreach ((RespClient client, string what, _) in asked.Where(a => a.What.StartsWith("a wait", StringComparison.Ordinal)))
+            {
+                await client.SendAsync("SET", before.Key(asked.FindIndex(a => a.Client == client) > s_questions.Length ? 1 : 0, "x"), "2");
+                await client.SendAsync("DPR.WAIT", "*", "300");
+            }
+            for (int s = 0; s < 2; s++) { Assert.True(ChildProcess.Signal(before.ProcessId(s), SigStop)); }
+            foreach ((RespClient client, string what, _) in asked)
+            {
+                if (s_questions.FirstOrDefault(q => string.Join(' ', q.Question) == what).Question is { } question) { await client.SendAsync(question); }
+            }
+            for (int s = 0; s < 2; s++) { await SendBatchAsync(sessions[s], line, 2, before.Key(s, "x")); }
+            // So that they do not hear what has happened.
+            foreach (WideLink link in before.Links) { link.Cut(); }
+            (int code, string said) = await after.CommandAsync("failover");
+            Assert.True(code == 0, $"slogger failover ended with {code}\n{said}\n{sites.Tail()}");
+            await after.ServingAsync(Generous);
+            for (int s = 0; s < 2; s++) { ChildProcess.Signal(before.ProcessId(s), SigCont); }
+
+            var told = new List<string>();
+            foreach ((RespClient client, string what, Func<RespValue, long> tells) in asked)
+            {
+                // One that had begun may have ended before the process slept.
+                bool hadBegun = what.StartsWith("a wait", StringComparison.Ordinal);
+                if (hadBegun) { Assert.Equal("OK", (await client.ReadAsync(Generous)).Text); }
+                RespValue reply = await client.ReadAsync(Generous);
+                if (!hadBegun && (reply.IsError || tells(reply) != 0)) { told.Add($"{what}: {reply}"); }
+                // And whoever asks from now on.
+                if (hadBegun && (await client.CallAsync("DPR.WAIT", "*", "100")).Items[2].Number != 0) { told.Add("a wait that comes later"); }
+            }
+            foreach (RespClient session in sessions)
+            {
+                if (await ReadTrailerAsync(session) is var cut and not 0) { told.Add($"a trailer: {cut}"); }
+            }
+            // A connection on which a commit is about to be told ends.
+            foreach (RespClient reader in silent)
+            {
+                try
+                {
+                    for (int i = 0; i < 24; i++) { await reader.ReadAsync(Generous); }
+                    for (int i = 0; i < 4; i++)
+                    {
+                        if ((await reader.ReadAsync(Generous)).Items[1].Number != 0) { told.Add("a reply that lay behind others"); }
+                    }
+                }
+                catch (ConnectionLostException)
+                {
+                    output.WriteLine("a connection with replies that told commits has ended");
+                }
+            }
+            Assert.Empty(told);
+            foreach (WideLink link in before.Links) { link.Open(); }
+            for (int s = 0; s < 2; s++) { Assert.NotNull(await before.ExitAsync(s, Generous)); }
+        }
+        finally
+        {
+            for (int s = 0; s < 2; s++) { ChildProcess.Signal(before.ProcessId(s), SigCont); }
+            foreach (RespClient client in asked.Select(a => a.Client).Concat(sessions).Concat(silent)) { client.Dispose(); }
+        }
+    }
+
+    // It recovers by itself, and where its world-line began may not be what has survived at the other site.
+    [Fact]
+    public async Task Redis_IsLostWhenTheLeaseHasRunOut_NobodyIsToldWhatHasSurvived()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, OneWay, "--site-lease", "1s");
+        await sites.StartAsync();
+        Site before = sites.Primary;
+        using RespClient kept = await before.ConnectAsync(0), session = await before.ConnectAsync(0);
+        long line = long.Parse((await before.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture);
+        await kept.DoAsync("SET", before.Key(0, "x"), "1");
+        Assert.Equal(1, (await kept.DoAsync("DPR.WAIT", "*", "20000")).Items[2].Number);
+        foreach (WideLink link in before.Links) { link.Cut(); }
+        await Eventually.AsyncTrue("the lease has run out", Generous, async () => await before.InfoAsync(0, "site_lease") == "expired");
+        await before.KillRedisAsync(0);
+        await Eventually.AsyncTrue("a world-line has begun", Generous, async () => long.Parse((await before.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture) > line && await before.InfoAsync(0, "store_state") == "serving");
+
+        await Assert.ThrowsAsync<ConnectionLostException>(async () => Assert.Fail($"it was told {await kept.CallAsync("GET", before.Key(0, "x"))}"));
+        using RespClient late = await before.ConnectAsync(0);
+        await SendBatchAsync(late, line, 1, before.Key(0, "x"));
+        RespValue refused = await late.ReadAsync(Generous);
+        Assert.True(refused.IsError);
+        Assert.Contains("site lease", refused.Text, StringComparison.Ordinal);
+
+        foreach (WideLink link in before.Links) { link.Open(); }
+        await Eventually.AsyncTrue("the lease holds again", Generous, async () => await before.InfoAsync(0, "site_lease") == "held");
+        using RespClient again = await before.ConnectAsync(0);
+        await SendBatchAsync(again, line, 1, before.Key(0, "x"));
+        RespValue rollback = await again.ReadAsync(Generous);
+        Assert.StartsWith("ROLLBACK", rollback.Text, StringComparison.Ordinal);
+    }
+
+    private static long InInfo(RespValue reply) =>
+        reply.Text.Split("\r\n").Where(l => l.StartsWith("committed_version:", StringComparison.Ordinal)).Sum(l => long.Parse(l["committed_version:".Length..], CultureInfo.InvariantCulture));
+
+    private static async Task SendBatchAsync(RespClient client, long line, long first, string key)
+    {
+        await client.SendAsync("DPR.BATCH", Session, line.ToString(CultureInfo.InvariantCulture), "0", first.ToString(CultureInfo.InvariantCulture), "1");
+        await client.SendAsync("SET", key, "3");
+    }
+
+    private static async Task TrailerAsync(RespClient client, long line, long first, string key)
+    {
+        await SendBatchAsync(client, line, first, key);
+        Assert.True(await ReadTrailerAsync(client) > 0);
+    }
+
+    // The committed version that it says.
+    private static async Task<long> ReadTrailerAsync(RespClient client)
+    {
+        Assert.Equal("OK", (await client.ReadAsync(Generous)).Text);
+        Assert.Equal("OK", (await client.ReadAsync(Generous)).Text);
+        return (await client.ReadAsync(Generous)).Items[1].Number;
+    }
+}
