@@ -251,7 +251,7 @@ public sealed partial class BackupSiteTests
         await WriteAsync(new Random(27), 50);
         using var listener = new TcpListener(IPAddress.Loopback, 0);
         await using var starting = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
-        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status, (_, _) => throw new Grpc.RpcException(Grpc.StatusCode.Unavailable, "this process cannot read the site's metadata"));
+        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status, (_, _) => throw new Grpc.RpcException(StatusCode.Unavailable, "this process cannot read the site's metadata"));
         await starting.StartAsync();
         if (how != "down") { listener.Start(); }
         int port = how == "starting" ? starting.EndPoint.Port : how == "silent" ? ((IPEndPoint)listener.LocalEndpoint).Port : FreePort();

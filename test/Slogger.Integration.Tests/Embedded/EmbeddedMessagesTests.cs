@@ -37,7 +37,7 @@ public sealed class EmbeddedMessagesTests
         using var workspace = new Workspace();
         using var shard = new EmbeddedShard(workspace);
         await shard.StartAsync();
-        using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString());
+        using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString()!);
         var seen = new List<string>();
         ISubscriber subscriber = multiplexer.GetSubscriber();
         await subscriber.SubscribeAsync(new RedisChannel("news", RedisChannel.PatternMode.Literal), (_, message) => Note($"news {message}"));
