@@ -35,19 +35,19 @@ public sealed record AppHost
     public CancellationToken Stop { get; init; }
 
     /// <summary>Runs a proxy.</summary>
-    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
+    public Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> Serve { get; init; } = PrimaryHost.RunAsync;
 
     /// <summary>Runs a process of a backup.</summary>
-    public Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;
+    public Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> Backup { get; init; } = BackupHost.RunAsync;
 
     /// <summary>Restores offline.</summary>
-    public Func<RestoreOptions, ILogSink, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;
+    public Func<RestoreOptions, ILogger, CancellationToken, Task<ProxyExit>> Restore { get; init; } = OfflineRestore.RunAsync;
 
     /// <summary>Has a cluster leave what a dead shard had.</summary>
-    public Func<RecoverOptions, ILogSink, CancellationToken, Task<ProxyExit>> Recover { get; init; } = DeadShard.RunAsync;
+    public Func<RecoverOptions, ILogger, CancellationToken, Task<ProxyExit>> Recover { get; init; } = DeadShard.RunAsync;
 
     /// <summary>Has a shard leave its cluster.</summary>
-    public Func<RecoverOptions, ILogSink, CancellationToken, Task<ProxyExit>> Leave { get; init; } = LeavingShard.RunAsync;
+    public Func<RecoverOptions, ILogger, CancellationToken, Task<ProxyExit>> Leave { get; init; } = LeavingShard.RunAsync;
 
     /// <summary>The real process.</summary>
     public static AppHost Process => new()

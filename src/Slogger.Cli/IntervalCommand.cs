@@ -48,7 +48,7 @@ internal static class IntervalCommand
         {
             return CommandResult.Failed($"the metadata {metadata.Target} does not exist", "give the --metadata that the cluster's proxies were started with");
         }
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals);
         try
         {

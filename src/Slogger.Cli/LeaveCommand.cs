@@ -16,7 +16,7 @@ internal static class LeaveCommand
             return CommandResult.BadOptions(read.Errors);
         }
 
-        using LineLog log = new(host.Error, options.LogLevel);
+        using AppLog log = new(host, options.LogLevel, options.LogFormat);
         using StopSignals signals = new(log, host.HandlesSignals);
         ProxyExit exit = await host.Leave(options, log, signals.Token).ConfigureAwait(false);
         return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);

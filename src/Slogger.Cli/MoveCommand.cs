@@ -24,7 +24,7 @@ internal static class MoveCommand
     {
         List<OptionError> errors = [];
         if (Read(texts, host, errors) is not { } wanted) { return CommandResult.BadOptions(errors); }
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals);
         try
         {

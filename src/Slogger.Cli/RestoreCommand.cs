@@ -22,7 +22,7 @@ internal static class RestoreCommand
         }
 
         using (data)
-        using (LineLog log = new(host.Error, options.LogLevel))
+        using (AppLog log = new(host, options.LogLevel, options.LogFormat))
         using (StopSignals signals = new(log, host.HandlesSignals))
         {
             foreach (string warning in read.Warnings)

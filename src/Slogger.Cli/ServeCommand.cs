@@ -16,14 +16,14 @@ internal static class ServeCommand
     public static Task<CommandResult> RunBackupAsync(OptionLayer texts, AppHost host) =>
         RunAsync(ServeOptionsReader.ReadBackup(texts, OptionLayer.FromEnvironment(host.Environment)), host.Backup, "backup of", host);
 
-    private static async Task<CommandResult> RunAsync(OptionsResult<ServeOptions> read, Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> run, string what, AppHost host)
+    private static async Task<CommandResult> RunAsync(OptionsResult<ServeOptions> read, Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> run, string what, AppHost host)
     {
         if (read.Options is not { } options)
         {
             return CommandResult.BadOptions(read.Errors);
         }
 
-        using LineLog log = new(host.Error, options.LogLevel);
+        using AppLog log = new(host, options.LogLevel, options.LogFormat);
         foreach (string warning in read.Warnings)
         {
             log.Warn(warning);

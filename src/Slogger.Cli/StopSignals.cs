@@ -12,11 +12,11 @@ internal sealed class StopSignals : IDisposable
 
     private readonly CancellationTokenSource _stop;
     private readonly List<PosixSignalRegistration> _registrations = [];
-    private readonly ILogSink _log;
+    private readonly ILogger _log;
     private int _signals;
 
     /// <summary>Begins to listen, if enabled. <paramref name="also"/> cancels the token, too.</summary>
-    public StopSignals(ILogSink log, bool enabled, CancellationToken also = default)
+    public StopSignals(ILogger log, bool enabled, CancellationToken also = default)
     {
         _stop = CancellationTokenSource.CreateLinkedTokenSource(also);
         _log = log;

@@ -17,7 +17,7 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
     private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(100);
     private static readonly TimeSpan s_tellAfter = TimeSpan.FromSeconds(5);
     private readonly SloggerShardOptions _options;
-    private readonly LoggerSink _sink;
+    private readonly ILogger _log;
     private readonly TaskCompletionSource _ready = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private ILocalPort? _port;
     private SloggerClient? _client;
@@ -29,7 +29,7 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
     public SloggerShard(IOptions<SloggerShardOptions> options, ILogger<SloggerShard> logger)
     {
         _options = options.Value;
-        _sink = new(logger);
+        _log = logger;
         // Whoever does not wait for it is told by the host.
         _ = _ready.Task.ContinueWith(static t => t.Exception, TaskScheduler.Default);
     }
@@ -115,7 +115,7 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
         if (opened.Opened is not { } data) { throw new SloggerException($"{opened.Problem}: {opened.Remedy}"); }
         using (data)
         {
-            ProxyExit exit = await ProxyHost.RunAsync(serve, _sink, Listening, stop).ConfigureAwait(false);
+            ProxyExit exit = await ProxyHost.RunAsync(serve, _log, Listening, stop).ConfigureAwait(false);
             await _connecting.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
             if (exit.IsDone) { return; }
             data.ForgetFailedFirstStart();
@@ -161,7 +161,7 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
                     if (!isTold && Stopwatch.GetElapsedTime(began) > s_tellAfter)
                     {
                         isTold = true;
-                        _sink.Warn($"sessions in this process cannot be opened yet, and are waited for: {e.Message}");
+                        _log.Warn($"sessions in this process cannot be opened yet, and are waited for: {e.Message}");
                     }
 
                     await Task.Delay(s_tryAgainAfter, stop).ConfigureAwait(false);

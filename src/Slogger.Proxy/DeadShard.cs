@@ -19,7 +19,7 @@ public static class DeadShard
     private static readonly TimeSpan WatchLimit = TimeSpan.FromMinutes(1);
 
     /// <summary>Recovers and returns. Expected failures are returned, not thrown.</summary>
-    public static async Task<ProxyExit> RunAsync(RecoverOptions options, ILogSink log, CancellationToken stop)
+    public static async Task<ProxyExit> RunAsync(RecoverOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -103,7 +103,7 @@ public static class DeadShard
 
     /// <summary>Takes a dead shard, and begins a world-line in its name.</summary>
     /// <returns>The epoch with which it was taken.</returns>
-    internal static async Task<long> LeaveAsync(IMetadataStore metadata, RecoverOptions options, string command, ILogSink log, CancellationToken stop)
+    internal static async Task<long> LeaveAsync(IMetadataStore metadata, RecoverOptions options, string command, ILogger log, CancellationToken stop)
     {
         long epoch = await metadata.TakeShardEpochAsync(
             options.Cluster, options.Shard, $"{command} on {Environment.MachineName}", stop).ConfigureAwait(false);

@@ -16,7 +16,7 @@ public static class LeavingShard
     private static readonly TimeSpan Limit = TimeSpan.FromMinutes(2);
 
     /// <summary>Has it leave, and returns when it has. Expected failures are returned, not thrown.</summary>
-    public static async Task<ProxyExit> RunAsync(RecoverOptions options, ILogSink log, CancellationToken stop)
+    public static async Task<ProxyExit> RunAsync(RecoverOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -46,7 +46,7 @@ public static class LeavingShard
     }
 
     // Until its proxy has done it, or is dead.
-    private static async Task<ProxyExit?> WatchAsync(IMetadataStore metadata, RecoverOptions options, ILogSink log, CancellationToken stop)
+    private static async Task<ProxyExit?> WatchAsync(IMetadataStore metadata, RecoverOptions options, ILogger log, CancellationToken stop)
     {
         var lease = new LeaseWatch((long)ClusterPulse.Term.TotalMicroseconds);
         long began = Stopwatch.GetTimestamp();

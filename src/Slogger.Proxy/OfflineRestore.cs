@@ -27,7 +27,7 @@ namespace Slogger.Proxy;
 public static class OfflineRestore
 {
     /// <summary>Restores and returns. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned, not thrown.</summary>
-    public static Task<ProxyExit> RunAsync(RestoreOptions options, ILogSink log, CancellationToken stop)
+    public static Task<ProxyExit> RunAsync(RestoreOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);
@@ -123,7 +123,7 @@ public static class OfflineRestore
     private static ProxyExit Unknown(RestoreOptions options) =>
         ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
 
-    private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogSink log, Past past, IVersionPoints points, CancellationToken stop)
+    private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points, CancellationToken stop)
     {
         FoundPoint found = options.Version is { } version ? points.At(version) : points.Latest();
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
@@ -198,7 +198,7 @@ public static class OfflineRestore
         note.Write(options.DataDirectory);
     }
 
-    private static void Tell(RestoreOptions options, ILogSink log, Version version, bool goesOnFromNewest)
+    private static void Tell(RestoreOptions options, ILogger log, Version version, bool goesOnFromNewest)
     {
         log.Info(goesOnFromNewest ? "what is kept is as it was: slogger serve goes on from its newest version"
             : options.Keep ? $"slogger serve goes on from version {version}, in a new world-line: what was done after it is undone then. slogger restore --latest returns to the newest version before that"

@@ -22,12 +22,12 @@ public static class ProxyHost
     /// Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>; this calls
     /// <see cref="ProxyRecord.Publish"/> once it listens. Expected failures are returned, not thrown.
     /// </summary>
-    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop) => RunAsync(options, log, null, stop);
+    public static Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop) => RunAsync(options, log, null, stop);
 
     /// <summary>The same, for a process that works on its shard by itself: <paramref name="listening"/> is given the way to it, and the addresses that
     /// it has, when it listens. Its store is embedded. <paramref name="other"/> may make another shard than the options ask for: tests have such. <paramref name="site"/>
     /// is what it takes for two sites.</summary>
-    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
+    internal static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, Action<ILocalPort, IReadOnlyList<ListenAddress>>? listening, CancellationToken stop, Func<ServeOptions, VersionedShard?>? other = null, SitePorts? site = null)
     {
         ArgumentNullException.ThrowIfNull(options);
         ArgumentNullException.ThrowIfNull(log);

@@ -14,8 +14,8 @@ namespace Slogger.Sites;
 /// <summary>Runs a process of a primary.</summary>
 public static class PrimaryHost
 {
-    /// <summary>Serves until cancelled, then stops in order, as <see cref="ProxyHost.RunAsync(ServeOptions, ILogSink, CancellationToken)"/>.</summary>
-    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    /// <summary>Serves until cancelled, then stops in order, as <see cref="ProxyHost.RunAsync(ServeOptions, ILogger, CancellationToken)"/>.</summary>
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
         await Rehearsal.ClearAsync(options).ConfigureAwait(false);

@@ -1,6 +1,7 @@
 // A whole backup site, but for its Redis servers: three streams in two processes, a watermark service, SQL and connections that break; primaries that write and record cuts all the
 // time. A failover at any moment finds all of them at one recorded cut, and nothing that was a watermark is missing.
 using System.Net;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
@@ -212,7 +213,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private FailoverManager NewManager(out List<GrpcChannel> channels)
     {
         channels = [.. _processes.Select(p => new GrpcChannel("127.0.0.1", p!.Port, s_channel))];
-        return new(_metadata, "c", channels, leaseWaitUs: 0, NoLog.Instance);
+        return new(_metadata, "c", channels, leaseWaitUs: 0, NullLogger.Instance);
     }
 
     private async Task<SiteState> FailOverAsync()
@@ -286,7 +287,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             Log.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
             Relay = new(site._processes[shard == 2 ? 1 : 0]!.Port);
             _way = new("127.0.0.1", Relay.Port, s_channel, new("c", site._lease), isGzip: false);
-            Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NoLog.Instance);
+            Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NullLogger.Instance);
         }
 
         public VersionLog Log { get; }
@@ -374,11 +375,11 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             // Of the others a command is told that they do not perform it.
             if (streams.Contains(Streams - 1))
             {
-                process._failovers = new(process._metadata, "c", new(streams[0]), SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NoLog.Instance);
+                process._failovers = new(process._metadata, "c", new(streams[0]), SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NullLogger.Instance);
                 process._failovers.AddTo(process._server);
             }
             await process._server.StartAsync();
-            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NoLog.Instance);
+            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NullLogger.Instance);
             foreach (int s in streams)
             {
                 VersionLog log = site.OpenBackup(s);
@@ -388,7 +389,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 store.Log = log;
                 process.Logs.Add((s, log));
                 process.Stores.Add(store);
-                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c", process._follower.Report, NoLog.Instance));
+                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c", process._follower.Report, NullLogger.Instance));
             }
             return process;
         }
@@ -442,16 +443,5 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         public Task PromoteAsync(CancellationToken stop) => Task.CompletedTask;
 
         public void TakeOver(SiteState site) => _served.TrySetResult();
-    }
-
-    private sealed class NoLog : ILogSink
-    {
-        public static readonly NoLog Instance = new();
-
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
-        {
-        }
     }
 }

@@ -5,6 +5,7 @@ using System.Globalization;
 using System.Net;
 using System.Net.Sockets;
 using System.Text;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Bench.Load;
 using Slogger.Bench.Report;
 using Slogger.Bench.Suites;
@@ -78,7 +79,7 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         List<SimulatedShard> shards = [];
         try
         {
-            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, Interval), new NoReport(), stop.Token)));
+            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, Interval), NullLogger.Instance, stop.Token)));
             Task admitting = AdmitAsync(door, shards, stop.Token);
             Task[] running = [.. shards.Select(s => Task.Run(() => s.RunAsync(stop.Token)))];
             Thread driver = new(() => Drive(shards, finder, stop.Token)) { IsBackground = true };
@@ -222,15 +223,6 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             }
 
             Thread.Sleep(1);
-        }
-    }
-
-    private sealed class NoReport : ILogSink
-    {
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
-        {
         }
     }
 }

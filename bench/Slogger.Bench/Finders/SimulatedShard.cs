@@ -1,6 +1,7 @@
 // A shard without a store: a version becomes durable some time after its end, and depends on what sessions had seen elsewhere. All
 // that it does about it is the product's: recorder, link, coordinator, pulse, over a seat of its own in the metadata.
 using System.Diagnostics;
+using Microsoft.Extensions.Logging;
 using Slogger.Bench.Load;
 using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
@@ -177,13 +178,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         _seat.DisposeAsync().AsTask().Wait();
     }
 
-    private sealed class Quiet : ILogSink
+    private sealed class Quiet() : LineLogger(LogLevel.Error)
     {
-        public bool IsEnabled(LogLevel level) => level >= LogLevel.Error;
-
-        public void Write(LogLevel level, string message)
-        {
-            if (IsEnabled(level)) Console.Error.WriteLine(message);
-        }
+        protected override void Write(LogLevel level, string message) => Console.Error.WriteLine(message);
     }
 }

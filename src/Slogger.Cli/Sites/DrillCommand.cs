@@ -42,7 +42,7 @@ internal static class DrillCommand
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {

@@ -214,7 +214,7 @@ internal static class FailoverCommand
             {
                 elapsed = before + TimeSpan.FromMicroseconds(notice.ElapsedUs);
                 if (notice.Taken > 0) { taken(new(notice.Taken)); }
-                if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warn : LogLevel.Info, notice.Text); }
+                if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warning : LogLevel.Information, notice.Text); }
             }
             try
             {
@@ -237,7 +237,7 @@ internal static class FailoverCommand
             catch (RpcException e)
             {
                 stop.ThrowIfCancellationRequested();
-                log.Step(elapsed, LogLevel.Warn, $"{process} does not perform the failover: {e.Message}");
+                log.Step(elapsed, LogLevel.Warning, LogText.Bounded($"{process} does not perform the failover: {e.Message}"));
             }
             before = elapsed;
             parts.Passed($"for {process}, which did not end it");

@@ -10,7 +10,7 @@ namespace Slogger.Cli.Sites;
 /// <summary>Asks again, for a while from now on.</summary>
 /// <param name="limit">For so long.</param>
 /// <param name="log">Is told why, whenever that changes.</param>
-internal sealed class Patience(TimeSpan limit, ILogSink log)
+internal sealed class Patience(TimeSpan limit, ILogger log)
 {
     private const string Name = "timeout";
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(200), LimitDefault = TimeSpan.FromSeconds(30);

@@ -42,7 +42,7 @@ internal static class SeedCommand
         if (spec is not null && spec.Text == primarySpec?.Text) { arguments.Fail("--metadata and --primary-metadata are the same database", "each site has one of its own"); }
         if (ofEpoch >= 0 && primarySpec is not null) { arguments.Fail("--of-epoch and --primary-metadata are both given", "remove --of-epoch: the primary's database says it"); }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {

@@ -30,7 +30,7 @@ internal static class SiteStatus
         string cluster = arguments.Cluster;
         if (addresses.Count > 0 || OfOneProxy.Any(texts.Values.ContainsKey)) { arguments.Fail("one proxy is named together with --site", "give --site and --metadata for a whole site, or ADDRESS or --data for one proxy"); }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {

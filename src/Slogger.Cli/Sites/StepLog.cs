@@ -7,7 +7,7 @@ namespace Slogger.Cli.Sites;
 
 /// <summary>Shows steps.</summary>
 /// <param name="host">Where.</param>
-internal sealed class StepLog(AppHost host) : ILogSink
+internal sealed class StepLog(AppHost host) : LineLogger(LogLevel.Information)
 {
     private readonly Lock _lock = new();
     private long _began;
@@ -18,9 +18,7 @@ internal sealed class StepLog(AppHost host) : ILogSink
     /// <summary>Counts from now on; before, no times are shown.</summary>
     public void Begin() => Interlocked.Exchange(ref _began, Stopwatch.GetTimestamp());
 
-    public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
-
-    public void Write(LogLevel level, string message) => Step(Interlocked.Read(ref _began) == 0 ? null : Elapsed, level, message);
+    protected override void Write(LogLevel level, string message) => Step(Interlocked.Read(ref _began) == 0 ? null : Elapsed, level, message);
 
     /// <summary>Shows a step that was done elsewhere.</summary>
     /// <param name="elapsed">When, since it began there; null: it has not begun.</param>
@@ -32,7 +30,7 @@ internal sealed class StepLog(AppHost host) : ILogSink
         lock (_lock)
         {
             string time = elapsed is { } at ? string.Create(CultureInfo.InvariantCulture, $"{at.TotalMilliseconds,9:0.0} ms  ") : "";
-            host.Output.WriteLine($"{time}{(level == LogLevel.Info ? "" : "warning: ")}{LogText.Bounded(message)}");
+            host.Output.WriteLine($"{time}{(level == LogLevel.Information ? "" : "warning: ")}{message}");
             host.Output.Flush();
         }
     }

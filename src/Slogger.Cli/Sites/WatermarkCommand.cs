@@ -32,7 +32,7 @@ internal static class WatermarkCommand
         (GrpcServerOptions? options, ProxyExit? failed) = credentials.ServerAt(listen!);
         if (failed is not null) { return CommandResult.Failed(failed.Problem!, failed.Remedy); }
 
-        using LineLog log = new(host.Error, LogLevel.Info);
+        using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {

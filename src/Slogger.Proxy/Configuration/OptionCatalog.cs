@@ -143,6 +143,7 @@ public static class OptionCatalog
         new("config", Running, "FILE", "JSON file with the same names (comments allowed). The command line goes over the environment, the environment over the file.", "none", nameof(ServeOptions.ConfigFile)) { Commands = Every },
         new("transport", Running, "auto|epoll|sockets", "How sockets are driven: one epoll loop (Linux), or .NET sockets (every system, slower).", "auto", nameof(ServeOptions.Transport)),
         new("log-level", Running, "LEVEL", "Least level that is logged to stderr: trace, debug, info, warn, error.", "info", nameof(ServeOptions.LogLevel)) { Commands = Every },
+        new("log-format", Running, "text|json", "How the log is written to stderr: a line of text for people, or an object of JSON in each line.", "text", nameof(ServeOptions.LogFormat)) { Commands = Every },
     ];
 
     /// <summary>The restore-only options; they have no environment variable and no place in the configuration file.</summary>

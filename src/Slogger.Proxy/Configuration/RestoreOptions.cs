@@ -60,5 +60,8 @@ public sealed record RestoreOptions
     public ShardId Shard { get; init; }
 
     /// <summary>Least level that is logged to stderr. Default: info.</summary>
-    public LogLevel LogLevel { get; init; } = LogLevel.Info;
+    public LogLevel LogLevel { get; init; } = LogLevel.Information;
+
+    /// <summary>How the log is written to stderr. Default: text.</summary>
+    public LogFormat LogFormat { get; init; } = LogFormat.Text;
 }

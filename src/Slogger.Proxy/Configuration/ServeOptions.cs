@@ -167,7 +167,10 @@ public sealed record ServeOptions
     public TransportKind Transport { get; init; } = TransportKind.Auto;
 
     /// <summary>Least level that is logged to stderr. Default: info.</summary>
-    public LogLevel LogLevel { get; init; } = LogLevel.Info;
+    public LogLevel LogLevel { get; init; } = LogLevel.Information;
+
+    /// <summary>How the log is written to stderr. Default: text.</summary>
+    public LogFormat LogFormat { get; init; } = LogFormat.Text;
 
     /// <summary>What <see cref="DataDirectory"/> remembers: attached, supervised or embedded.</summary>
     public StoreKind Store => Commit == CommitMode.Faster ? StoreKind.Faster : RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;

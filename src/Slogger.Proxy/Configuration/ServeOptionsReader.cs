@@ -25,7 +25,9 @@ public static class ServeOptionsReader
     private static readonly OptionTextParser<long> AnySize = OptionText.Size(MinSize, MaxSize);
 
     private static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
-        ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Info), ("warn", LogLevel.Warn), ("error", LogLevel.Error));
+        ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Information), ("warn", LogLevel.Warning), ("error", LogLevel.Error));
+
+    private static readonly OptionTextParser<LogFormat> Format = OptionText.Choice(("text", LogFormat.Text), ("json", LogFormat.Json));
 
     private static readonly OptionTextParser<CommitMode> Commits = OptionText.Choice(
         ("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None), ("faster", CommitMode.Faster));
@@ -95,6 +97,7 @@ public static class ServeOptionsReader
             ClientOutputLimitBytes = reader.Value("client-output-limit", AnySize, defaults.ClientOutputLimitBytes),
             Transport = reader.Value("transport", OptionText.Choice(("auto", TransportKind.Auto), ("epoll", TransportKind.Epoll), ("sockets", TransportKind.Sockets)), defaults.Transport),
             LogLevel = reader.Value("log-level", Level, defaults.LogLevel),
+            LogFormat = reader.Value("log-format", Format, defaults.LogFormat),
             CheckpointEveryBytes = reader.Value("checkpoint-every", AnySize, defaults.CheckpointEveryBytes),
             Site = SiteOptionsReader.Read(reader, command),
         };
@@ -159,7 +162,8 @@ public static class ServeOptionsReader
             RedisTls = ReadRedisTls(reader),
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
             Seed = reader.Value<SeedSource?>("seed", OptionText.Choice<SeedSource?>(("from-redis", SeedSource.FromRedis), ("from-log", SeedSource.FromLog)), null),
-            LogLevel = reader.Value("log-level", Level, LogLevel.Info),
+            LogLevel = reader.Value("log-level", Level, LogLevel.Information),
+            LogFormat = reader.Value("log-format", Format, LogFormat.Text),
         };
         return Result(reader, options);
     }
@@ -179,7 +183,8 @@ public static class ServeOptionsReader
             Metadata = reader.Value("metadata", OptionText.Metadata, MetadataSpec.SqliteFile(Path.Combine(data, "metadata.db"))),
             Cluster = reader.Value("cluster", OptionText.Name, "default"),
             Shard = new ShardId(reader.Value("shard", OptionText.Number(0, 65_535), 0)),
-            LogLevel = reader.Value("log-level", Level, LogLevel.Info),
+            LogLevel = reader.Value("log-level", Level, LogLevel.Information),
+            LogFormat = reader.Value("log-format", Format, LogFormat.Text),
         };
         return Result(reader, options);
     }

@@ -23,7 +23,7 @@ internal interface ICoordinatorListener
     void OnAskedAgain();
 }
 
-internal sealed class CoordinatorLink(ClusterSeat seat, ILogSink report, ICoordinatorListener listener) : IDisposable
+internal sealed class CoordinatorLink(ClusterSeat seat, ILogger report, ICoordinatorListener listener) : IDisposable
 {
     private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(250);
     private readonly SemaphoreSlim _signal = new(0, 1);

@@ -17,7 +17,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;
 
-internal sealed class CutCoordinator(ClusterSeat seat, ILogSink report) : IDisposable
+internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDisposable
 {
     // How often SQL is looked at for what shards say there alone, since they cannot connect.
     private static readonly TimeSpan LookPeriod = TimeSpan.FromMilliseconds(500);

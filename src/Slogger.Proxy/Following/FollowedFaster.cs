@@ -51,7 +51,7 @@ internal interface IFasterHost
 /// <param name="withLog">Has something done to the log while nothing is appended.</param>
 /// <param name="report">For people.</param>
 /// <param name="shard">Which it is, for messages.</param>
-internal sealed class FollowedFaster(IFasterHost host, VersionLog log, CheckpointStore checkpoints, Func<Action, Task> withLog, ILogSink report, string shard) : IFollowedStore
+internal sealed class FollowedFaster(IFasterHost host, VersionLog log, CheckpointStore checkpoints, Func<Action, Task> withLog, ILogger report, string shard) : IFollowedStore
 {
     // So much of the stream, or what has changed in so much time, the next process does again. Less of it where memory is small: on a long way commits are made, and memory is given back.
     private const long CommitBytesMin = 1 << 20, CommitBytesMax = 32 << 20;

@@ -40,7 +40,7 @@ internal interface IMovingShard
 }
 
 /// <summary>The moves of one shard. Any thread.</summary>
-internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogSink report, IMovingShard shard) : IAsyncDisposable
+internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogger report, IMovingShard shard) : IAsyncDisposable
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(200);
     private static readonly TimeSpan FreezeLimit = TimeSpan.FromSeconds(5);

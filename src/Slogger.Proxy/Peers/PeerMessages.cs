@@ -19,7 +19,7 @@ namespace Slogger.Proxy.Peers;
 /// <param name="seat">This shard's place in the cluster.</param>
 /// <param name="addressOf">Where a shard's proxy is; null: not known yet.</param>
 /// <param name="report">Is told of messages that are dropped.</param>
-internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress?> addressOf, ILogSink report)
+internal sealed class PeerMessages(ClusterSeat seat, Func<ShardId, ListenAddress?> addressOf, ILogger report)
 {
     /// <summary>What may wait for one of the others. Unit: bytes.</summary>
     public const long WaitingBytesMax = 8 << 20;

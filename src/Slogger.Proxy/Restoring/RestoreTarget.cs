@@ -13,7 +13,7 @@ using RestoreOptions = Slogger.Proxy.Configuration.RestoreOptions;
 
 namespace Slogger.Proxy.Restoring;
 
-internal sealed class RestoreTarget(RestoreOptions options, ILogSink log) : IAsyncDisposable
+internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyncDisposable
 {
     private RedisSupervisor? _supervisor;
     private RedisEndpoint _endpoint = null!;
@@ -134,7 +134,7 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogSink log) : IAsy
     }
 
     // A line when something begins, and one a second.
-    private sealed class Progress(ILogSink log, RestorePoint point) : IProgress<FeedProgress>
+    private sealed class Progress(ILogger log, RestorePoint point) : IProgress<FeedProgress>
     {
         private readonly Stopwatch _since = Stopwatch.StartNew();
 

@@ -21,11 +21,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     // A list of split keys may be long. Unit: characters.
     private const int PartitionsShownMax = 200;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private volatile GridView _gridView = null!;
     private volatile MemberState[] _states = [];
 
-    private ClusterSeat(IMetadataStore metadata, string cluster, ShardId shard, ILogSink report)
+    private ClusterSeat(IMetadataStore metadata, string cluster, ShardId shard, ILogger report)
     {
         Metadata = metadata;
         Cluster = cluster;
@@ -80,11 +80,11 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     /// <summary>Opens the metadata, makes or joins the cluster, and takes the shard.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
-    public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogSink report, CancellationToken stop) => TakeAsync(options, report, follows: false, stop);
+    public static Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, CancellationToken stop) => TakeAsync(options, report, follows: false, stop);
 
     /// <summary>The same; of a site that is a backup, or is to be one, the shard's stream is taken.</summary>
     /// <exception cref="MetadataException">It cannot.</exception>
-    public static async Task<ClusterSeat> TakeAsync(ServeOptions options, ILogSink report, bool follows, CancellationToken stop)
+    public static async Task<ClusterSeat> TakeAsync(ServeOptions options, ILogger report, bool follows, CancellationToken stop)
     {
         IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
         try
@@ -102,7 +102,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         }
     }
 
-    private static async Task WarnAsync(IMetadataStore metadata, ILogSink report, CancellationToken stop)
+    private static async Task WarnAsync(IMetadataStore metadata, ILogger report, CancellationToken stop)
     {
         try
         {

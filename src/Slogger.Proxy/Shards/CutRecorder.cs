@@ -69,7 +69,7 @@ internal interface ICutListener
 /// <param name="report">Is told when SQL goes and comes.</param>
 /// <param name="listener">Is told what the metadata says.</param>
 /// <param name="link">To the coordinator; null for a shard alone.</param>
-internal sealed class CutRecorder(ClusterSeat seat, ILogSink report, ICutListener listener, CoordinatorLink? link) : IDisposable
+internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener listener, CoordinatorLink? link) : IDisposable
 {
     /// <summary>How often the shard's claim is recorded while nobody waits for a commit, in microseconds.</summary>
     public const long IntervalMicroseconds = 50_000;

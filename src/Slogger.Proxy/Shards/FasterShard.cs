@@ -22,7 +22,7 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal partial class FasterShard(ServeOptions options, ILogSink report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
+internal partial class FasterShard(ServeOptions options, ILogger report) : VersionedShard(options, report, new EmbeddedStore()), IKeptStates
 {
     /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
     public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);

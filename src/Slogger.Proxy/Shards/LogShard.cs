@@ -29,7 +29,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
 
     private readonly IFileLayer _files = SystemFileLayer.Instance;
 
-    public LogShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    public LogShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store, connectors)
     {
         _markers = new MarkerCodec(MarkerSecret.LoadOrCreate(options.DataDirectory));

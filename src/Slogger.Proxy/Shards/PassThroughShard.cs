@@ -6,7 +6,7 @@ using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
 
-internal sealed class PassThroughShard(ServeOptions options, ILogSink log) : IShardPort
+internal sealed class PassThroughShard(ServeOptions options, ILogger log) : IShardPort
 {
     private readonly OperationRate _rate = new();
     private string _lastReason = "";

@@ -25,7 +25,7 @@ internal abstract class RedisShard : VersionedShard
     /// <summary>The store as it was found last.</summary>
     protected RedisFacts? _facts;
 
-    protected RedisShard(ServeOptions options, ILogSink report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
+    protected RedisShard(ServeOptions options, ILogger report, IRedisStore store, Func<RedisEndpoint, IStoreConnector> connectors)
         : base(options, report, store)
     {
         _redis = store;

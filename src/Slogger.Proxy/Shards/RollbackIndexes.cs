@@ -21,7 +21,7 @@ internal sealed class RollbackIndexes : IDisposable
     private readonly VersionLog _log;
     private readonly CheckpointStore _checkpoints;
     private readonly Func<Version> _committed;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly string _shard;
     private readonly TailIndex _tail = new();
     private readonly HashSet<string> _refused = [];
@@ -37,7 +37,7 @@ internal sealed class RollbackIndexes : IDisposable
     private (Checkpoint Checkpoint, CheckpointIndex Index)? _ready;
     private Thread? _thread;
 
-    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<Version> committed, ILogSink report, string shard)
+    public RollbackIndexes(VersionLog log, CheckpointStore checkpoints, Func<Version> committed, ILogger report, string shard)
     {
         _log = log;
         _checkpoints = checkpoints;

@@ -21,13 +21,13 @@ internal sealed class SlotWatch
     // While a shard has not come yet, at the start of a cluster.
     private static readonly TimeSpan ShortPeriod = TimeSpan.FromMilliseconds(200);
     private readonly ClusterSeat _seat;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly SemaphoreSlim _looking = new(1, 1);
     private Dictionary<ShardId, ListenAddress> _at = [];
     private string _addresses = "";
     private bool _isComplete;
 
-    private SlotWatch(ClusterSeat seat, ILogSink report, byte[] commands, ClusterSlots view)
+    private SlotWatch(ClusterSeat seat, ILogger report, byte[] commands, ClusterSlots view)
     {
         _seat = seat;
         _report = report;
@@ -76,7 +76,7 @@ internal sealed class SlotWatch
     /// <param name="report">Told what goes wrong.</param>
     /// <param name="stop">Gives up.</param>
     /// <exception cref="MetadataException">The metadata has no such cluster, or no map.</exception>
-    public static async Task<SlotWatch> StartAsync(ClusterSeat seat, byte[] commands, ILogSink report, CancellationToken stop)
+    public static async Task<SlotWatch> StartAsync(ClusterSeat seat, byte[] commands, ILogger report, CancellationToken stop)
     {
         var watch = new SlotWatch(seat, report, commands, null!);
         await seat.RetryAsync(() => watch.LookAsync(stop), stop).ConfigureAwait(false);

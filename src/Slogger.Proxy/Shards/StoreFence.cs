@@ -18,7 +18,7 @@ namespace Slogger.Proxy.Shards;
 /// <param name="seat">The shard's place in the metadata, with the epoch that this process has taken.</param>
 /// <param name="report">Told when the processes before this one cannot be shut out.</param>
 /// <param name="deposed">Called with the new owner when another process has taken the shard.</param>
-internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, ILogSink report, Action<string> deposed) : IDisposable
+internal sealed class StoreFence(Func<RedisEndpoint> store, ClusterSeat seat, ILogger report, Action<string> deposed) : IDisposable
 {
     private static readonly TimeSpan AnswerLimit = TimeSpan.FromSeconds(5);
     private static readonly TimeSpan SqlLimit = TimeSpan.FromSeconds(2);

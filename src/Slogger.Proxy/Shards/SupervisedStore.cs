@@ -15,10 +15,10 @@ internal sealed class SupervisedStore : IRedisStore
     public const long BacklogBytes = 16L << 20;
 
     private readonly RedisSupervisor _supervisor;
-    private readonly ILogSink _log;
+    private readonly ILogger _log;
     private bool _ranBefore;
 
-    public SupervisedStore(ServeOptions options, ILogSink log)
+    public SupervisedStore(ServeOptions options, ILogger log)
     {
         _log = log;
         _supervisor = new RedisSupervisor(ServerIn(Folder, options));

@@ -27,7 +27,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected const long IdleMicroseconds = 100_000;
 
     protected readonly ServeOptions _options;
-    protected readonly ILogSink _report;
+    protected readonly ILogger _report;
     protected readonly IStore _store;
     protected readonly Lock _machineLock = new();
     protected readonly ShardEffects _effects = new();
@@ -46,7 +46,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private int _changedElsewhere;
     private Version _peersWaitUntil;
 
-    protected VersionedShard(ServeOptions options, ILogSink report, IStore store)
+    protected VersionedShard(ServeOptions options, ILogger report, IStore store)
     {
         _options = options;
         _report = report;

@@ -99,7 +99,7 @@ internal sealed partial class ShardShipper
         if (why == _saidWhy) { return; }
         _saidWhy = why;
         // Without a copy it is a backup's first seeding, or one that somebody has asked for.
-        _report.Write(why == NoCopy ? LogLevel.Info : LogLevel.Warn, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
+        _report.Write(why == NoCopy ? LogLevel.Information : LogLevel.Warning, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
     }
 
     private bool IsToBeSaid()

@@ -88,7 +88,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;
     private readonly IShipperListener _listener;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly ShardId _stream;
     private readonly Sender _self;
     private readonly Shipper _machine;
@@ -112,7 +112,7 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     /// <param name="connector">The way to the receiver.</param>
     /// <param name="listener">Is told what happens.</param>
     /// <param name="report">For people.</param>
-    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogSink report)
+    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogger report)
     {
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);

@@ -22,7 +22,7 @@ internal static class BackupHost
     private static Task? s_ready;
 
     /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
-    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogSink log, CancellationToken stop)
+    public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
     {
         await Rehearsal.ClearAsync(options).ConfigureAwait(false);
         (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(options.Site);

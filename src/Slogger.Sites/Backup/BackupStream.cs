@@ -37,7 +37,7 @@ internal sealed class BackupStream : IAsyncDisposable
     private readonly string _cluster;
     private readonly long _owned;
     private readonly Action<WatermarkReport> _onHeld;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _living;
     private volatile LivingStream? _life;
@@ -60,7 +60,7 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <param name="onBusy">Is told that it is being seeded, or, true, taken over: what can wait beside that has to.</param>
     /// <param name="proof">Shows that its shard can be recovered to a version; null: by its own log.</param>
     public BackupStream(
-        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report, Action<string>? onFailed = null,
+        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report, Action<string>? onFailed = null,
         Action<bool>? onBusy = null, Func<WorldPoint, CancellationToken, V1.VerifyReply>? proof = null)
     {
         _proof = proof ?? ((to, stop) => LogProof.Of(disk.Log, disk.Checkpoints, store.BaseBelow, to, stop));

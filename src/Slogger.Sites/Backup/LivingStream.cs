@@ -50,7 +50,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private readonly IFollowingStore _store;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly Action<WatermarkReport> _onHeld;
     private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
     private readonly TaskCompletionSource<LifeEnd> _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -68,7 +68,7 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 
     /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
     public LivingStream(
-        StreamDisk disk, ShardId stream, IFollowingStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogSink report)
+        StreamDisk disk, ShardId stream, IFollowingStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report)
     {
         (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) = (disk.Log, stream, store, metadata, cluster, onHeld, report, applied, site.Role != SiteRole.Backup);
         _owned = site.Streams[stream.Number].Owner;

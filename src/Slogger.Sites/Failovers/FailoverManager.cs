@@ -30,7 +30,7 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not wait.</param>
 /// <param name="began">When it was asked for, a timestamp of <see cref="Stopwatch"/>; 0: now.</param>
 internal sealed class FailoverManager(
-    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogSink report, Action<SiteEpoch>? onTaken = null, long began = 0)
+    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogger report, Action<SiteEpoch>? onTaken = null, long began = 0)
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit = TimeSpan.FromSeconds(10);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];

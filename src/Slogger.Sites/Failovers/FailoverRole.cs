@@ -23,7 +23,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     private readonly string _cluster;
     private readonly ShardId _shard;
     private readonly SiteCredentials _credentials;
-    private readonly ILogSink _log;
+    private readonly ILogger _log;
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
     private readonly Dictionary<string, GrpcChannel> _channels = [];
@@ -37,7 +37,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
     /// <param name="rehearsal">Of this process; null: it has none.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogSink log, Rehearsal? rehearsal = null)
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogger log, Rehearsal? rehearsal = null)
     {
         (_metadata, _cluster, _shard, _credentials, _log, _rehearsal) = (metadata, cluster, shard, credentials, log, rehearsal);
         _preparing = PrepareAsync(_stop.Token);
@@ -155,13 +155,8 @@ internal sealed class FailoverRole : IAsyncDisposable
         }
     }
 
-    private sealed class Steps(Action<V1.FailoverNotice> tell) : ILogSink
+    private sealed class Steps(Action<V1.FailoverNotice> tell) : LineLogger(LogLevel.Information)
     {
-        public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
-
-        public void Write(LogLevel level, string message)
-        {
-            if (IsEnabled(level)) { tell(new() { Text = message, IsWarning = level > LogLevel.Info }); }
-        }
+        protected override void Write(LogLevel level, string message) => tell(new() { Text = message, IsWarning = level > LogLevel.Information });
     }
 }

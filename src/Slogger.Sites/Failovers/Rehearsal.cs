@@ -24,7 +24,7 @@ namespace Slogger.Sites.Failovers;
 /// <param name="options">Of the process; with a redis-server program.</param>
 /// <param name="ready">What is compiled ahead: it comes first, so that nothing is compiled twice.</param>
 /// <param name="log">For people.</param>
-internal sealed class Rehearsal(ServeOptions options, Task ready, ILogSink log) : IAsyncDisposable
+internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) : IAsyncDisposable
 {
     private const string Folder = "rehearsal", Cluster = "rehearsal";
     private const int LogSegmentBytes = 4 << 20;
@@ -282,7 +282,7 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogSink log) 
     {
         private readonly CancellationTokenSource _stop = new();
 
-        public Host(ServeOptions options, Func<ServeOptions, ILogSink, CancellationToken, Task<ProxyExit>> run, ILogSink log)
+        public Host(ServeOptions options, Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> run, ILogger log)
         {
             Directory = options.DataDirectory;
             Ended = Task.Run(async () =>
@@ -305,10 +305,12 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogSink log) 
     }
 
     // What happens there is no news.
-    private sealed class Aside(ILogSink log) : ILogSink
+    private sealed class Aside(ILogger log) : LineLogger(LogLevel.Trace)
     {
-        public bool IsEnabled(LogLevel level) => log.IsEnabled(LogLevel.Debug);
+        public override bool IsEnabled(LogLevel logLevel) => log.IsEnabled(LogLevel.Debug);
 
-        public void Write(LogLevel level, string message) => log.Write(LogLevel.Debug, $"rehearsal: {message}");
+        // Past the shorthands: the message is bounded already, and its end says what was cut.
+        protected override void Write(LogLevel level, string message) =>
+            log.Log(LogLevel.Debug, default, $"rehearsal: {message}", null, static (text, _) => text);
     }
 }

@@ -38,7 +38,7 @@ internal sealed class MergedStore : IDisposable
     private readonly IFollowingShard _shard;
     private readonly ShardId _number;
     private readonly string _dataDirectory, _record;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly SemaphoreSlim _turn = new(1, 1);           // who brings the shard somewhere, or has a stream begin anew
     private readonly SemaphoreSlim _appending = new(1, 1);      // who changes the shard's log
     private readonly byte[] _buffer = new byte[1 << 20];
@@ -49,7 +49,7 @@ internal sealed class MergedStore : IDisposable
     private Task? _promoting;
     private volatile bool _isOver;
 
-    private MergedStore(IFollowingShard shard, ShardId number, string dataDirectory, ILogSink report) =>
+    private MergedStore(IFollowingShard shard, ShardId number, string dataDirectory, ILogger report) =>
         (_shard, _number, _dataDirectory, _record, _report) = (shard, number, dataDirectory, Path.Combine(dataDirectory, DirectoryName, RecordName), report);
 
     /// <summary>The streams, in the order of their sources.</summary>
@@ -66,7 +66,7 @@ internal sealed class MergedStore : IDisposable
     /// <exception cref="LogException">A log cannot be opened.</exception>
     /// <exception cref="IOException">The disk refused.</exception>
     /// <exception cref="InvalidDataException">A record cannot be read.</exception>
-    public static MergedStore Open(IFollowingShard shard, ShardId number, long epoch, string dataDirectory, StreamLayout layout, ILogSink report, VersionLogOptions? logs = null)
+    public static MergedStore Open(IFollowingShard shard, ShardId number, long epoch, string dataDirectory, StreamLayout layout, ILogger report, VersionLogOptions? logs = null)
     {
         string directory = Path.Combine(dataDirectory, DirectoryName);
         // Of a shard whose log is gone nothing is of use any more: the copies that it began with are in that.

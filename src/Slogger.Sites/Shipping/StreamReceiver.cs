@@ -64,7 +64,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private readonly string _cluster;
     private readonly long _owned;
     private readonly IStreamOwner _owner;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly ReceiverStart _start;
     private Receiver _machine;
     private readonly Channel<Action> _inputs = Channel.CreateBounded<Action>(new BoundedChannelOptions(InputsMax) { SingleReader = true });
@@ -99,7 +99,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     /// <param name="owner">Performs what is not the log's.</param>
     /// <param name="report">For people.</param>
     public StreamReceiver(
-        StreamDisk disk, ShardId stream, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogSink report)
+        StreamDisk disk, ShardId stream, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogger report)
     {
         (_disk, _log, _badCopy, _metadata, _cluster, _owner, _report) = (disk, disk.Log, badCopy, metadata, cluster, owner, report);
         _stop = _stopping.Token;

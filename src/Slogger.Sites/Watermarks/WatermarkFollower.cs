@@ -22,7 +22,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private readonly GrpcChannel _channel;
     private readonly string _target, _cluster;
     private readonly Action<WorldPoint> _onWatermark;
-    private readonly ILogSink _report;
+    private readonly ILogger _report;
     private readonly ConcurrentDictionary<ShardId, WatermarkReport> _reports = [];
     private readonly WakeSignal _wanted = new();
     private volatile bool _isToSayAgain;
@@ -38,7 +38,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     /// <param name="cluster">Whose watermark.</param>
     /// <param name="onWatermark">Is told the watermark, again and again.</param>
     /// <param name="report">For people.</param>
-    public WatermarkFollower(string host, int port, GrpcChannelOptions options, string cluster, Action<WorldPoint> onWatermark, ILogSink report)
+    public WatermarkFollower(string host, int port, GrpcChannelOptions options, string cluster, Action<WorldPoint> onWatermark, ILogger report)
     {
         (_channel, _target, _cluster, _onWatermark, _report) = (new(host, port, options), $"{host}:{port}", cluster, onWatermark, report);
         _running = Task.Run(RunAsync);

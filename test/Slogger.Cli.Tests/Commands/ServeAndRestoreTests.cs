@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using Microsoft.Extensions.Logging;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Commands;
@@ -148,7 +149,7 @@ public sealed class ServeAndRestoreTests : IDisposable
     public void Log_WriterStuck_DropsAndSaysSo()
     {
         using BlockingWriter writer = new();
-        using (LineLog log = new(writer, LogLevel.Info))
+        using (LineLog log = new(writer, LogLevel.Information))
         {
             log.Debug("not shown");
             log.Info("first");

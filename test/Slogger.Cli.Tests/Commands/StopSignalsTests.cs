@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Commands;
@@ -12,7 +13,7 @@ public class StopSignalsTests
     [InlineData("HUP")]
     public void FirstSignal_CancelsAndTheProcessLives(string signal)
     {
-        using StopSignals signals = new(NullLogSink.Instance, enabled: true);
+        using StopSignals signals = new(NullLogger.Instance, enabled: true);
         Assert.False(signals.Token.IsCancellationRequested);
         using Process kill = Process.Start("kill", ["-" + signal, Environment.ProcessId.ToString(CultureInfo.InvariantCulture)]);
         Assert.True(signals.Token.WaitHandle.WaitOne(TimeSpan.FromSeconds(30)));

@@ -1,5 +1,6 @@
 using System.Collections.Immutable;
 using System.Reflection;
+using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Proxy.Configuration;
@@ -48,7 +49,7 @@ public class ServeOptionsTests
             ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
             ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
             ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("partitions", "range:m,d"), ("commit", "bgsave"), ("version-interval", "1ms"),
-            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"));
+            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"), ("log-format", "json"));
         Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
         Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
         Assert.Equal("there:2", options.Announce!.ToString());
@@ -59,7 +60,7 @@ public class ServeOptionsTests
         Assert.Equal("range:d,m", options.Partitions!.ToString());
         Assert.Equal((CommitMode.Bgsave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
         Assert.Equal((2L << 20, 5L << 20, RollbackMethod.Full, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Rollback, options.Seed));
-        Assert.Equal((TransportKind.Sockets, LogLevel.Debug), (options.Transport, options.LogLevel));
+        Assert.Equal((TransportKind.Sockets, LogLevel.Debug, LogFormat.Json), (options.Transport, options.LogLevel, options.LogFormat));
     }
 
     [Fact]
@@ -126,6 +127,7 @@ public class ServeOptionsTests
     [InlineData("log-budget", "1", "out of range")]
     [InlineData("transport", "io_uring", "auto, epoll, sockets")]
     [InlineData("log-level", "loud", "trace, debug, info")]
+    [InlineData("log-format", "xml", "text, json")]
     [InlineData("listen", "6380", "no port")]
     [InlineData("backup", "there:0", "nothing that can be connected to")]
     [InlineData("backup", "0.0.0.0:7380", "nothing that can be connected to")]

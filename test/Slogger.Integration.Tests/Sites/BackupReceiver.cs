@@ -2,6 +2,7 @@
 using System.Globalization;
 using System.Net;
 using System.Text;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
@@ -67,7 +68,7 @@ internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
     {
         SiteState site = (await _metadata.ChangeSiteAsync(Cluster, s => new(s.TakeStream(Stream, s.Streams[0].Owner + 1), null))).Site;
         _disk = StreamDisk.Open(_directory, Log, _checkpoints);
-        BackupStream stream = new(_disk, Stream, this, site, _metadata, Cluster, OnHeld, Quiet.Instance);
+        BackupStream stream = new(_disk, Stream, this, site, _metadata, Cluster, OnHeld, NullLogger.Instance);
         lock (_lock) { _stream = stream; }
         _server = new(new() { Listen = new(IPAddress.Loopback, _port) });
         new ShippingService(s => s == Stream ? _stream?.Receiver : null, new(Cluster, Lease), () => null).AddTo(_server);
@@ -134,16 +135,5 @@ internal sealed class BackupReceiver : IFollowingStore, IAsyncDisposable
 
     void IFollowingStore.TakeOver(SiteState site)
     {
-    }
-
-    private sealed class Quiet : ILogSink
-    {
-        public static readonly Quiet Instance = new();
-
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
-        {
-        }
     }
 }

@@ -2,6 +2,7 @@
 // the other: who sees the end of a version, at any stream, sees them equal.
 using System.Buffers;
 using System.Globalization;
+using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
@@ -124,9 +125,7 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
     }
 }
 
-internal sealed class LineSink(string name) : ILogSink
+internal sealed class LineSink(string name) : LineLogger(LogLevel.Information)
 {
-    public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
-
-    public void Write(LogLevel level, string message) => TestContext.Current.TestOutputHelper?.WriteLine($"{DateTime.UtcNow:ss.ffffff} {name}: {level} {message}");
+    protected override void Write(LogLevel level, string message) => TestContext.Current.TestOutputHelper?.WriteLine($"{DateTime.UtcNow:ss.ffffff} {name}: {level} {message}");
 }

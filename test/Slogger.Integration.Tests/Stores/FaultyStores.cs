@@ -2,6 +2,7 @@
 // would notice (StoreMutantTests). Like all that it tests they run in a process of their own: this test program with --faulty-store NAME, and then what slogger is
 // given.
 using System.Text;
+using Microsoft.Extensions.Logging;
 using Slogger.Cli;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
@@ -48,7 +49,7 @@ internal static class FaultyStores
         return SloggerApp.RunAsync(args[2..], AppHost.Process with { Serve = (options, log, stop) => ProxyHost.RunAsync(options, log, null, stop, o => o.Commit == CommitMode.Faster ? New(fault, o, log) : null) });
     }
 
-    private static FasterShard New(StoreFault fault, ServeOptions options, ILogSink log) => fault switch
+    private static FasterShard New(StoreFault fault, ServeOptions options, ILogger log) => fault switch
     {
         StoreFault.None => new FasterShard(options, log),
         StoreFault.NamedTooEarly => new NamedTooEarly(options, log),
@@ -59,7 +60,7 @@ internal static class FaultyStores
         _ => throw new ArgumentOutOfRangeException(nameof(fault), fault, "no such fault"),
     };
 
-    private sealed class NamedTooEarly(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class NamedTooEarly(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         private Marker? _before, _sent;
 
@@ -76,7 +77,7 @@ internal static class FaultyStores
         }
     }
 
-    private sealed class RestoresTheOneBefore(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class RestoresTheOneBefore(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         protected override KeptState StateAt(Version version, WorldLine current)
         {
@@ -85,12 +86,12 @@ internal static class FaultyStores
         }
     }
 
-    private sealed class RestoresTheNewest(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class RestoresTheNewest(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         protected override KeptState StateAt(Version version, WorldLine current) => base.StateAt(version, current) with { Commit = History.All[^1].Commit };
     }
 
-    private sealed class LeavesAKey(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class LeavesAKey(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
         {
@@ -105,7 +106,7 @@ internal static class FaultyStores
         }
     }
 
-    private sealed class DeletesWhatIsNeeded(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class DeletesWhatIsNeeded(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         public override void MarkerAnswered(bool counts)
         {

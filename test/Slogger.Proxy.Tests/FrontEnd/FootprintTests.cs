@@ -3,6 +3,7 @@
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -143,7 +144,7 @@ public sealed class FootprintTests(BothTransports servers, ITestOutputHelper out
             Address = listener.LocalEndPoint!;
             var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"), Commit = CommitMode.None };
             IPoller poller = OperatingSystem.IsLinux() ? new EpollPoller() : new SocketPoller();
-            _loop = new FrontEndLoop(poller, new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogSink.Instance), new FrontEndLimits());
+            _loop = new FrontEndLoop(poller, new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
             _ask = () =>
             {
                 _allocated = GC.GetAllocatedBytesForCurrentThread();

@@ -5,6 +5,7 @@ using System.Net;
 using System.Net.Sockets;
 using System.Text;
 using System.Text.RegularExpressions;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.FrontEnd;
@@ -58,7 +59,7 @@ public sealed class StoreCommandsTests
         listener.Listen(16);
         EndPoint address = listener.LocalEndPoint!;
         var options = new ServeOptions { DataDirectory = "/nowhere", Metadata = MetadataSpec.SqliteFile("/nowhere/m"), Commit = CommitMode.None };
-        using var loop = new FrontEndLoop(new SocketPoller(), new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogSink.Instance), new FrontEndLimits());
+        using var loop = new FrontEndLoop(new SocketPoller(), new StoreConnector(ListenAddress.Tcp("127.0.0.1", redis.Port)), new PassThroughShard(options, NullLogger.Instance), new FrontEndLimits());
         loop.Post(() =>
         {
             loop.Listen(listener);

@@ -2,6 +2,7 @@
 using System.Collections.Concurrent;
 using System.Globalization;
 using System.Net;
+using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 
@@ -56,15 +57,13 @@ internal sealed class TestProxy : IDisposable
         addresses?.FirstOrDefault(a => !a.StartsWith("unix:", StringComparison.Ordinal)) is { } address
             ? int.Parse(address.AsSpan(address.LastIndexOf(':') + 1), CultureInfo.InvariantCulture) : 0;
 
-    private sealed class Lines : ILogSink
+    private sealed class Lines() : LineLogger(LogLevel.Information)
     {
         public ConcurrentQueue<string> All { get; } = new();
 
         public TaskCompletionSource Ready { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
-        public bool IsEnabled(LogLevel level) => level >= LogLevel.Info;
-
-        public void Write(LogLevel level, string message)
+        protected override void Write(LogLevel level, string message)
         {
             All.Enqueue($"{level}: {message}");
             if (message.StartsWith("ready:", StringComparison.Ordinal)) { Ready.TrySetResult(); }

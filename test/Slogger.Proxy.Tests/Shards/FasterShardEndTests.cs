@@ -1,5 +1,6 @@
 // The end of a shard with an embedded store: its memory is the front end's as long as that may be using it.
 using System.Text;
+using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Faster;
 using Slogger.Proxy.Configuration;
@@ -21,7 +22,7 @@ public sealed class FasterShardEndTests : IDisposable
     public void Dispose() => Directory.Delete(_directory, recursive: true);
 
     /// <summary>A shard whose front end the test holds up, and which it ends.</summary>
-    private sealed class HeldShard(ServeOptions options, ILogSink log) : FasterShard(options, log)
+    private sealed class HeldShard(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         private readonly TaskCompletionSource _closed = new(TaskCreationOptions.RunContinuationsAsynchronously);
 
@@ -44,14 +45,12 @@ public sealed class FasterShardEndTests : IDisposable
         }
     }
 
-    private sealed class Watched : ILogSink
+    private sealed class Watched() : LineLogger(LogLevel.Trace)
     {
         /// <summary>Whether the store was said to be left as it is.</summary>
         public bool IsLeft { get; private set; }
 
-        public bool IsEnabled(LogLevel level) => true;
-
-        public void Write(LogLevel level, string message)
+        protected override void Write(LogLevel level, string message)
         {
             if (message.EndsWith("the front end does not end: the store is left as it is", StringComparison.Ordinal)) { IsLeft = true; }
         }

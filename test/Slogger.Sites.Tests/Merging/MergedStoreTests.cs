@@ -4,6 +4,7 @@ using System.Buffers;
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Text;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
@@ -110,7 +111,7 @@ public sealed class MergedStoreTests
             _disk.OperationsUntilCrash = -1;
             var options = new VersionLogOptions { Directory = "/shard", Shard = new(_shard), Epoch = ++_epoch, Files = _disk, PrepareInBackground = false, SegmentBytes = 16 << 10, BlockBytes = 512, BufferBytes = 1024, TailBytes = 4096 };
             Log = VersionLog.Open(options);
-            _store = MergedStore.Open(this, new(_shard), _epoch, _directory, _layout, new NoLog(), new VersionLogOptions { Directory = "", Shard = default, PrepareInBackground = false, SegmentBytes = 64 << 10, BlockBytes = 4096, BufferBytes = 32 << 10, TailBytes = _random.Next(2) * 4096 });
+            _store = MergedStore.Open(this, new(_shard), _epoch, _directory, _layout, NullLogger.Instance, new VersionLogOptions { Directory = "", Shard = default, PrepareInBackground = false, SegmentBytes = 64 << 10, BlockBytes = 4096, BufferBytes = 32 << 10, TailBytes = _random.Next(2) * 4096 });
             foreach (MergedStream stream in _store.Streams) { _sources[stream.Source].Stream = stream; }
         }
 
@@ -387,15 +388,6 @@ public sealed class MergedStoreTests
                 string key = $"key{random.Next(60)}";
                 if (slots.Contains(HashSlot.Of(Encoding.ASCII.GetBytes(key)))) { return key; }
             }
-        }
-    }
-
-    private sealed class NoLog : ILogSink
-    {
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
-        {
         }
     }
 }

@@ -1,5 +1,6 @@
 // A stream that is seeded over a bad link, while either process ends at any moment, copies are lost or damaged, the primary recovers behind what was copied, and its log begins anew: in the
 // end the backup has a whole copy and the log from there on, byte for byte, and never anything else.
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
@@ -152,7 +153,7 @@ public sealed class SeedingTests : IAsyncLifetime
         _disk = SeedKit.OpenDisk(BackupDirectory, _log);
         SiteState site = (await _metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
         if (!_disk.Holds(site.Streams[0].Generation)) { _store.Applied = default; }
-        _stream = new(_disk, new(0), _store, site, _metadata, "c", report => _stream?.WatermarkTold(report.Held), NoLog.Instance);
+        _stream = new(_disk, new(0), _store, site, _metadata, "c", report => _stream?.WatermarkTold(report.Held), NullLogger.Instance);
     }
 
     private async Task StopBackupAsync()
@@ -165,7 +166,7 @@ public sealed class SeedingTests : IAsyncLifetime
     }
 
     private void NewShipper(ShipperOptions? options = null) => _shipper = new(
-        _primary.Log, new(0), new(SiteEpoch.First, ++_epoch, 1), options ?? new() { PieceBytesMax = 3000, WindowBytes = 20_000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, _primary, NoLog.Instance);
+        _primary.Log, new(0), new(SiteEpoch.First, ++_epoch, 1), options ?? new() { PieceBytesMax = 3000, WindowBytes = 20_000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, _primary, NullLogger.Instance);
 
     private async Task RestartPrimaryAsync()
     {
@@ -409,17 +410,6 @@ public sealed class SeedingTests : IAsyncLifetime
         public Task PromoteAsync(CancellationToken stop) => Task.CompletedTask;
 
         public void TakeOver(SiteState site)
-        {
-        }
-    }
-
-    private sealed class NoLog : ILogSink
-    {
-        public static readonly NoLog Instance = new();
-
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
         {
         }
     }

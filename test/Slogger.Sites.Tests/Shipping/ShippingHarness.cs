@@ -1,5 +1,6 @@
 // The logs of a primary's shard and of its backup, real ones, with real SQL; who writes, recovers and ends, and how what is shipped is compared.
 using System.Buffers;
+using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
@@ -130,14 +131,14 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private protected async Task StartReceiverAsync()
     {
         SiteState site = (await Metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
-        Receiver = new(BackupDisk, new(0), null, Backup.AppliedTo, site, Metadata, "c", Backup, NoLog.Instance);
+        Receiver = new(BackupDisk, new(0), null, Backup.AppliedTo, site, Metadata, "c", Backup, NullLogger.Instance);
         Backup.Receiver = Receiver;
     }
 
     private protected ShardShipper NewShipper(IShipConnector way, long? epoch = null)
     {
         ShipperOptions options = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
-        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard, NoLog.Instance);
+        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard, NullLogger.Instance);
     }
 
     private protected void Append(long version, int bytes)
@@ -299,16 +300,5 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         public void OnCopied() => OnFailed("nothing is copied here");
 
         public void OnFailed(string why) => _failure = why;
-    }
-
-    private protected sealed class NoLog : ILogSink
-    {
-        public static readonly NoLog Instance = new();
-
-        public bool IsEnabled(LogLevel level) => false;
-
-        public void Write(LogLevel level, string message)
-        {
-        }
     }
 }
