@@ -46,7 +46,7 @@ public sealed class GrpcShippingTests : ShippingHarness
         await using GrpcServer server = await ServeAsync();
         using GrpcShipConnector way = Connector(server.EndPoint.Port, secret: "guessed");
         await using ShardShipper shipper = NewShipper(way);
-        await UntilAsync(() => shipper.Status.Problem?.Contains("Unauthenticated", StringComparison.Ordinal) == true);
+        await UntilAsync(() => shipper.Status.Problem?.Contains("the secret is missing or wrong", StringComparison.Ordinal) == true);
         Assert.Equal(1000, BackupLog.EndOffset);
     }
 
