@@ -58,6 +58,9 @@ internal sealed class TakeOverRun : IAsyncDisposable
         if (Postgres) { _postgres = await PostgresProcess.StartAsync(_workspace); }
         _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), RedisOptions);
         _owner = await Launch("first").ReadyAsync();
+        // A successor takes over what Redis holds: an empty one would be refused, however slow the writers are.
+        using RespClient client = await _owner.ConnectAsync();
+        await client.DoAsync("SET", "owner", "first");
     }
 
     private ProxyProcess Launch(string name) => ProxyProcess.Launch(Workspace.FreePort(),
