@@ -139,10 +139,15 @@ public sealed partial class SloggerSession
                 {
                     Ended(operation);
                     operation.Fail(_endedBy!);
-                    return;
+                    GoOnInTurn();
+                    MakeRoom();
+                    CheckWaiters();
+                }
+                else
+                {
+                    Append(operation, to, requests);
                 }
 
-                Append(operation, to, requests);
                 flush = TakeFlush(out more);
             }
 

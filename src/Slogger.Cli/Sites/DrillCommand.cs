@@ -100,7 +100,14 @@ internal static class DrillCommand
             : known.FailoverDrill == TimeSpan.Zero ? $"from these, and from the last failover here, which took {SiteText.Ms(known.Failover)}"
             : $"{SiteText.Ms(rto)} from these, corrected by the last failover here, which took {SiteText.Ms(known.Failover)} where {SiteText.Ms(known.FailoverDrill)} had been estimated";
         host.Output.WriteLine($"RTO (estimated, from the command's arrival at the site, {basis}): {SiteText.Ms(known.Correct(rto))}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
-        await site.Metadata.NoteDrillAsync(site.Cluster, rto, stop).ConfigureAwait(false);
+        try
+        {
+            await site.Metadata.NoteDrillAsync(site.Cluster, rto, stop).ConfigureAwait(false);
+        }
+        catch (MetadataException e)
+        {
+            host.Output.WriteLine($"warning: the estimate could not be noted: {e.Message}");
+        }
 
         // ---- That it would succeed ----
         string? drillFlaw = null, wrongShards = null;

@@ -127,7 +127,18 @@ internal static class FailoverCommand
         Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, losing, parts);
         if (noted is { } text) { host.Output.WriteLine(text.Text); }
         // Of a failover as a whole: the next drill is compared with it.
-        if (!isUnderWay && done.Silent.Count == 0) { await site.Metadata.NoteFailoverAsync(site.Cluster, Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false); }
+        if (!isUnderWay && done.Silent.Count == 0)
+        {
+            try
+            {
+                await site.Metadata.NoteFailoverAsync(site.Cluster, Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false);
+            }
+            catch (MetadataException e)
+            {
+                // It has succeeded all the same.
+                host.Output.WriteLine($"warning: how long it took could not be noted for the next drill: {e.Message}");
+            }
+        }
         return CommandResult.Done;
     }
 

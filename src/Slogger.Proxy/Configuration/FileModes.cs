@@ -30,10 +30,21 @@ public static partial class FileModes
         if (metadata.Kind != MetadataKind.Sqlite || OperatingSystem.IsWindows()) { yield break; }
         foreach (string path in (string[])[metadata.Target, metadata.Target + "-wal", metadata.Target + "-shm"])
         {
-            if (!File.Exists(path)) { continue; }
-            UnixFileMode mode = File.GetUnixFileMode(path);
-            if (((int)mode & Others) == 0) { continue; }
+            if (ModeOf(path) is not { } mode || ((int)mode & Others) == 0) { continue; }
             yield return $"others than its owner may use {path} (mode {Convert.ToString((int)mode, 8)}), which holds the secret by which the cluster's proxies know each other: chmod 600 {path}";
+        }
+    }
+
+    // Null: there is no such file (any more), or it may not be looked at.
+    private static UnixFileMode? ModeOf(string path)
+    {
+        try
+        {
+            return OperatingSystem.IsWindows() ? null : File.GetUnixFileMode(path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            return null;
         }
     }
 

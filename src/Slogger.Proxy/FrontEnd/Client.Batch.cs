@@ -22,6 +22,9 @@ internal sealed unsafe partial class Client
     private const int HeaderArguments = 6;
     private const long HoldMicroseconds = 5_000_000;
     private const long LingerMicroseconds = 1_000_000;
+
+    // For one that does not read what it is owed.
+    private const long UnreadMicroseconds = 30_000_000;
     private const int CorkBytesMax = 16 << 10;
 
     private BatchQueue? _batches;
@@ -122,7 +125,7 @@ internal sealed unsafe partial class Client
             case GateVerdict.Execute:
                 port.OnLetThrough(header, new Version(open));
                 // Whoever names the new world-line has heard of it.
-                _refusalBehindNotice = null;
+                (_notice, _refusalBehindNotice) = (null, null);
                 BeginBatch(header);
                 return true;
             case GateVerdict.Rollback when MayTell:

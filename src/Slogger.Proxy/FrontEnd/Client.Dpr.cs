@@ -128,6 +128,7 @@ internal sealed unsafe partial class Client
         }
         if (replicas > 0) { return RefuseCommand("ERR SLOGGER replicas are not known to the proxy: use WAITAOF 1 0 <timeout>"); }
         _question = Question.WaitAof;
+        _ofBackup = false;
         _waitSequence = local == 0 ? 0 : Sequence;
         return ForwardProbe(ReplyKind.CommitWait);
     }

@@ -37,7 +37,7 @@ internal sealed unsafe partial class Client
     // Counted whenever it has doubled. False: this client was closed for it.
     private bool IsInputTaken()
     {
-        if (_input.Count <= LargeRequestBytes)
+        if (_input.Count < PatientBytes)
         {
             _countedAt = 0;
             return true;

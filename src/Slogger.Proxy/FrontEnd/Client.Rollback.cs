@@ -33,7 +33,7 @@ internal sealed unsafe partial class Client
         // Who came while the store was being restored may be of the new world-line already.
         if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }
         _lostLogin = false;
-        bool tell = !HasDoneNothing;
+        bool tell = !HasDoneNothing || _notice is not null || _refusalBehindNotice is not null;
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
         if (!tell) { return; }
         // Rolled back again before the client has read of the first time: nothing was done in between, and that one still holds.

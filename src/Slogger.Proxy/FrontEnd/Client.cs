@@ -443,7 +443,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public void Housekeeping(long now)
     {
-        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil && _output.Count == 0))
+        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil + (_output.Count == 0 ? 0 : UnreadMicroseconds)))
         {
             Close();
             return;

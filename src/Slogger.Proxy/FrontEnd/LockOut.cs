@@ -31,8 +31,8 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
         if (store.Address is not { } address) { return null; }
         switch (name.ToLowerInvariant())
         {
-            case "port" when !address.IsUnix && !store.SpeaksTls && !IsNumber(value, address.Port):
-            case "tls-port" when !address.IsUnix && store.SpeaksTls && !IsNumber(value, address.Port):
+            case "port" when !address.IsUnix && !store.SpeaksTls && IsAnother(value, address.Port):
+            case "tls-port" when !address.IsUnix && store.SpeaksTls && IsAnother(value, address.Port):
                 return $"ERR SLOGGER the proxy reaches Redis at port {address.Port}, and would be cut off: {Instead}";
             case "bind" when !address.IsUnix && !value.Split(' ').Any(to => to.TrimStart('-') is "*" or "0.0.0.0" || to.TrimStart('-') == address.Host):
                 return $"ERR SLOGGER the proxy reaches Redis at {address.Host}, which is not among these addresses, and would be cut off: {Instead}";
@@ -87,7 +87,9 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
         }
     }
 
-    private static bool IsNumber(string text, int number) => int.TryParse(text, NumberStyles.Integer, CultureInfo.InvariantCulture, out int its) && its == number;
+    // What is no number Redis refuses in its own words.
+    private static bool IsAnother(string value, int port) =>
+        long.TryParse(value, NumberStyles.Integer, CultureInfo.InvariantCulture, out long given) && given != port;
 
     private static string HashOf(string password) => Convert.ToHexString(SHA256.HashData(Encoding.UTF8.GetBytes(password)));
 }

@@ -151,8 +151,16 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
             var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
             PostToLoop(() =>
             {
-                for (int i = 0; i < entries.Count; i += 2) { _engine?.PublishHere(entries[i], entries[i + 1]); }
-                done.SetResult();
+                try
+                {
+                    for (int i = 0; i < entries.Count; i += 2) { _engine?.PublishHere(entries[i], entries[i + 1]); }
+                    done.SetResult();
+                }
+                catch (Exception e) when (e is IOException or InvalidOperationException or ObjectDisposedException)
+                {
+                    // The store is being closed: the peer learns it by its connection.
+                    done.SetException(e);
+                }
             });
             return done.Task.WaitAsync(stop);
         },

@@ -171,8 +171,9 @@ internal abstract class RedisShard : VersionedShard
                 await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
                 if (await ConfigScope.UndoAsync(control, file, stop).ConfigureAwait(false)) { _report.Info($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed for a moment, and could not put back, are as before"); }
             }
-            catch (RedisException e) when (!e.Problem.IsTransient())
+            catch (Exception e) when (e is RedisException or IOException or UnauthorizedAccessException)
             {
+                // The file stays: the next look tries again.
                 _report.Warn($"shard {_options.Shard}: settings of {_store.Name} that a proxy had changed cannot be put back: {e.Message} They are in {file}");
             }
         }

@@ -75,6 +75,7 @@ internal abstract partial class VersionedShard : IFollowingShard
     protected async Task FollowAsync(IFollowedStore followed, bool isPrimarys, CancellationToken stop)
     {
         _followed = followed;
+        ForgetRestoredByFollowing();
         bool mayBePromoted = _seat.FollowedSite!.Role == SiteRole.FailingOver;
         if (await followed.ResumeAsync(mayBePromoted, stop).ConfigureAwait(false) && followed.Offset is { } offset && LogPlaces.EndAtOrBelow(StreamLog, offset) is var (end, isExact))
         {

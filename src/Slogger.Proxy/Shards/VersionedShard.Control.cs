@@ -102,7 +102,7 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"{KeptName} cannot be used: {e.Message}", "");
         }
-        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException or InvalidDataException)
+        catch (Exception e) when (e is RecoveryRefusedException or RedisException or MetadataException or IOException or InvalidDataException or UnauthorizedAccessException)
         {
             // What is given up half-way says so.
             stop.ThrowIfCancellationRequested();

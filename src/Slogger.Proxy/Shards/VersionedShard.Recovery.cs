@@ -190,10 +190,17 @@ internal abstract partial class VersionedShard
         {
             return _restored.Find(_options.Redis?.ToString() ?? "", StoreRun) is { } store ? new(new Version(store.Version), false, default) : null;
         }
-        if (goesOn.WorldLine == 0 || last?.WorldLine.Number < goesOn.WorldLine) { return new(new Version(goesOn.Version), true, new(goesOn.WorldLine)); }
+        if (goesOn.WorldLine == 0 || last is null || last.Value.WorldLine.Number < goesOn.WorldLine) { return new(new Version(goesOn.Version), true, new(goesOn.WorldLine)); }
         // A process that has died before it could forget it.
         ForgetRestored();
         return null;
+    }
+
+    /// <summary>What was restored before is of no concern any more: what the store holds is a primary's from here on.</summary>
+    private void ForgetRestoredByFollowing()
+    {
+        RestoredNote note = RestoredNote.Read(_options.DataDirectory);
+        if (note.Stores.Count > 0 || note.GoesOn is not null) { ForgetRestored(); }
     }
 
     private void ForgetRestored()
