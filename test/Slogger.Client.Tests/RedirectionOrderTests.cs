@@ -78,8 +78,7 @@ public sealed class RedirectionOrderTests
     [InlineData(false)]
     public async Task Write_ThatWaitsForItsTurn_FailsWithTheSession(bool rollsBack)
     {
-        bool refuses = true;
-        await using var proxy = new ScriptedProxy(0, r => r[0] == "SET" && r[2] == "1" && refuses ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n") { Version = 30 };
+        await using var proxy = new ScriptedProxy(0, r => r[0] == "SET" && r[2] == "1" ? "-TRYAGAIN Multiple keys request during rehashing of slot\r\n" : "+OK\r\n") { Version = 30 };
         await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [proxy.Endpoint], RedirectionsMax = 1000 });
         SloggerSession session = client.OpenSession();
         await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
@@ -94,9 +93,10 @@ public sealed class RedirectionOrderTests
             (proxy.WorldLine, proxy.Version) = (2, 40);
             RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(() => later.WaitAsync(Generous));
             session.Resume(rollback);
+            // It may find the first one still waiting to be tried again: nobody else wakes it then.
+            Task<Result<bool>> next = session.SetAsync("k", "3").AsTask();
             await Assert.ThrowsAsync<RollbackException>(() => first.WaitAsync(Generous));
-            refuses = false;
-            Assert.True((await session.SetAsync("k", "3").AsTask().WaitAsync(Generous)).Value);
+            Assert.True((await next.WaitAsync(Generous)).Value);
             Assert.DoesNotContain("SET k 2", proxy.Requests);
             await session.DisposeAsync();
             return;
