@@ -15,11 +15,13 @@ public sealed class RedirectionOrderTests
     [Fact]
     public async Task Write_StartedWhenTheOwnerHasChanged_DoesNotOvertakeOneThatIsStillAtTheOldOwner()
     {
+        using var bothStarted = new SemaphoreSlim(0);
         using var second = new SemaphoreSlim(0);
         using var mayAnswer = new SemaphoreSlim(0);
         await using var owner = new ScriptedProxy(1, _ => "+OK\r\n");
         await using var before = new ScriptedProxy(0, r =>
         {
+            if (r[2] == "1") { Assert.True(bothStarted.Wait(Generous)); }
             if (r[2] == "2")
             {
                 second.Release();
@@ -32,11 +34,14 @@ public sealed class RedirectionOrderTests
         string key = Enumerable.Range(0, 1_000_000).Select(i => i.ToString(CultureInfo.InvariantCulture)).First(k => SlotOf(k).Number == 7);
         await using SloggerClient client = await SloggerClient.ConnectAsync(before.Endpoint);
         client.OwnSlot(SlotOf("elsewhere"), owner.Endpoint);
+        // From here on both say so, to a client that looks up who owns what.
+        before.Slots = $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{owner.Port}\r\n$1\r\nx\r\n";
         // One operation to a batch.
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
         Task<Result<bool>>[] writes = new Task<Result<bool>>[5];
         writes[0] = session.SetAsync(key, "1").AsTask();
         writes[1] = session.SetAsync(key, "2").AsTask();
+        bothStarted.Release();
         Assert.True(await second.WaitAsync(Generous));
         // The owner is known now: it has answered the first.
         await writes[0].WaitAsync(Generous);
@@ -83,7 +88,8 @@ public sealed class RedirectionOrderTests
         SloggerSession session = client.OpenSession();
         await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
         Task first = session.SetAsync("k", "1").AsTask();
-        while (proxy.Requests.Count < 2) { await Task.Delay(1, TestContext.Current.CancellationToken); }
+        // Each time it is refused it waits longer: by now for more than a tenth of a second.
+        while (proxy.Requests.Count(r => r == "SET k 1") < 8) { await Task.Delay(1, TestContext.Current.CancellationToken); }
         await session.SetAsync("other", "x").AsTask().WaitAsync(Generous);
         Task later = session.SetAsync("k", "2").AsTask();
         Assert.False(later.IsCompleted);
@@ -91,10 +97,13 @@ public sealed class RedirectionOrderTests
         {
             proxy.Refuse = r => r[2] == "1" ? $"ROLLBACK session={r[1]} abandoned=1 worldline=2 branch=25" : null;
             (proxy.WorldLine, proxy.Version) = (2, 40);
+            // Another operation hears of it.
+            Task other = session.SetAsync("other", "y").AsTask();
             RollbackException rollback = await Assert.ThrowsAsync<RollbackException>(() => later.WaitAsync(Generous));
             session.Resume(rollback);
             // It may find the first one still waiting to be tried again: nobody else wakes it then.
             Task<Result<bool>> next = session.SetAsync("k", "3").AsTask();
+            await Assert.ThrowsAsync<RollbackException>(() => other.WaitAsync(Generous));
             await Assert.ThrowsAsync<RollbackException>(() => first.WaitAsync(Generous));
             Assert.True((await next.WaitAsync(Generous)).Value);
             Assert.DoesNotContain("SET k 2", proxy.Requests);
