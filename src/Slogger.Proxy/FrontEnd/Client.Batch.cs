@@ -125,7 +125,7 @@ internal sealed unsafe partial class Client
             case GateVerdict.Execute:
                 port.OnLetThrough(header, new Version(open));
                 // Whoever names the new world-line has heard of it.
-                (_notice, _refusalBehindNotice) = (null, null);
+                _refusalBehindNotice = null;
                 BeginBatch(header);
                 return true;
             case GateVerdict.Rollback when MayTell:
