@@ -135,7 +135,7 @@ compile_ahead() {
   if timeout -k 10 "$(remaining)" dotnet publish src/Slogger.Cli -c Release --ucr --self-contained false -p:PublishReadyToRun=true \
       --nologo -v q --disable-build-servers -o "$work/slogger" >"$work/out/publish" 2>&1; then
     chmod -R a+rX "$work/slogger"
-    export SLOGGER_TEST_DLL=$work/slogger/slogger.dll SLOGGER_DLL=$work/slogger/slogger.dll
+    export SLOGGER_TEST_DLL=$work/slogger/slogger.dll
     echo "compiled ahead in $((SECONDS - begun)) s"
   else
     tail -n 5 "$work/out/publish"
