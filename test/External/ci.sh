@@ -52,13 +52,13 @@ export SLOGGER_DLL=$dll
 
 # Two at a time: they mostly wait. First the fetches, alone, so that no two write the cache at once.
 (ensure_sources) || true
-start_part tcl-none 24000-24249 "$external_dir/redis-suite.sh" --target none --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 45
+start_part tcl-none 24000-24249 "$external_dir/redis-suite.sh" --target none --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 150
 start_part conformance-log 24250-24499 "$external_dir/conformance.sh" --target log --seed "$quick_seed" --skip "$quick_skip"
 finish_parts tcl-none conformance-log
-start_part tcl-log 24500-24749 "$external_dir/redis-suite.sh" --target log --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 45
+start_part tcl-log 24500-24749 "$external_dir/redis-suite.sh" --target log --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 150
 start_part clients-log 24750-24999 "$external_dir/clients.sh" --target log --only '^(?!.*big-values)'
 finish_parts tcl-log clients-log
-start_part tcl-faster 24000-24249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 60
+start_part tcl-faster 24000-24249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 150
 finish_parts tcl-faster
 
 if [ "$total_skipped" -gt 0 ]; then
