@@ -101,13 +101,8 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         using RespConnection client = proxy.Connect();
         client.Send("PING");
         // The proxy says so when it has tried. Whatever comes after that is no reply of this Redis.
-        long began = Stopwatch.GetTimestamp();
-        while (!proxy.Log.Contains("TLS to Redis", StringComparison.Ordinal))
-        {
-            Assert.True(Stopwatch.GetElapsedTime(began) < Generous, "the proxy says nothing of TLS:\n" + proxy.Log);
-            Thread.Sleep(20);
-        }
-
+        bool isSaid = SpinWait.SpinUntil(() => proxy.Log.Contains("TLS to Redis", StringComparison.Ordinal), Generous);
+        Assert.True(isSaid, "the proxy says nothing of TLS:\n" + proxy.Log);
         client.Socket.ReceiveTimeout = 500;
         Assert.ThrowsAny<IOException>(client.Read);
         using RespConnection direct = which == "plain" ? RespConnection.To(redis.Port) : RespConnection.Tls(redis.Port, Anything);
