@@ -46,6 +46,12 @@ public sealed partial class BackupSiteTests
         return new(code, output.ToString(), error.ToString());
     }
 
+    // While a command still writes. The writer that threads share locks itself.
+    private static string TextOf(StringWriter text, TextWriter shared)
+    {
+        lock (shared) { return text.ToString(); }
+    }
+
     private async Task<IMetadataStore> PrimarySqlAsync()
     {
         IMetadataStore sql = MetadataStoreFactory.Create(PrimarySpec);
@@ -126,11 +132,8 @@ public sealed partial class BackupSiteTests
         StringWriter text = new();
         TextWriter output = TextWriter.Synchronized(text);
         Task<int> waiting = SloggerApp.RunAsync(["failover", .. Site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>(), Stop = stop.Token });
-        await UntilAsync(() =>
-        {
-            lock (output) { return waiting.IsCompleted || text.ToString().Contains("may hold a site lease", StringComparison.Ordinal); }
-        });
-        Assert.False(waiting.IsCompleted, text.ToString());
+        await UntilAsync(() => waiting.IsCompleted || TextOf(text, output).Contains("may hold a site lease", StringComparison.Ordinal));
+        Assert.False(waiting.IsCompleted, TextOf(text, output));
         await stop.CancelAsync();
         Assert.Equal(1, await waiting.WaitAsync(Limit));
         SiteState site = await _metadata.SiteAsync("c");
@@ -192,9 +195,10 @@ public sealed partial class BackupSiteTests
         // And whoever waits for the streams is not told that all follow.
         using var stop = new CancellationTokenSource();
         StringWriter seeding = new();
-        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site], new AppHost { Output = TextWriter.Synchronized(seeding), Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
-        await UntilAsync(() => waiting.IsCompleted || seeding.ToString().Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
-        Assert.DoesNotContain("all streams follow", seeding.ToString(), StringComparison.Ordinal);
+        TextWriter shared = TextWriter.Synchronized(seeding);
+        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site], new AppHost { Output = shared, Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
+        await UntilAsync(() => waiting.IsCompleted || TextOf(seeding, shared).Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
+        Assert.DoesNotContain("all streams follow", TextOf(seeding, shared), StringComparison.Ordinal);
         await stop.CancelAsync();
         await waiting.WaitAsync(Limit);
     }
@@ -291,11 +295,8 @@ public sealed partial class BackupSiteTests
         TextWriter output = TextWriter.Synchronized(text);
         string[] site = command[0] == "switchover" ? Both : Site;
         Task<int> running = SloggerApp.RunAsync([.. command, "--timeout", "2m", .. site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() });
-        await UntilAsync(() =>
-        {
-            lock (output) { return running.IsCompleted || text.ToString().Contains("Asking again for 120 s", StringComparison.Ordinal); }
-        });
-        Assert.False(running.IsCompleted, text.ToString());
+        await UntilAsync(() => running.IsCompleted || TextOf(text, output).Contains("Asking again for 120 s", StringComparison.Ordinal));
+        Assert.False(running.IsCompleted, TextOf(text, output));
         await _metadata.NoteSiteAddressAsync("c", new(2), address);
         Assert.True(await running.WaitAsync(Limit) == 0, text.ToString());
     }

@@ -232,7 +232,8 @@ internal sealed unsafe partial class Client
     {
         Upstream? upstream = Route(needsDedicated: false);
         if (upstream is null) { return false; }
-        upstream.Write("*1\r\n$4\r\nPING\r\n"u8);
+        _loop.CountInternal("ping");
+        upstream.Write("*1\r\n$4\r\npING\r\n"u8);
         ForwardWritten(upstream, reply, barrier: true);
         return false;
     }

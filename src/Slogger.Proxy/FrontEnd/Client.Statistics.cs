@@ -4,6 +4,7 @@ using System.Globalization;
 using System.Runtime.CompilerServices;
 using System.Runtime.Intrinsics;
 using System.Text;
+using Slogger.Redis.Connections;
 using Slogger.Resp;
 
 namespace Slogger.Proxy.FrontEnd;
@@ -302,52 +303,48 @@ internal sealed unsafe partial class Client
 
     private readonly List<(string Name, string Value)> _settings = [];
 
-    // A command of the proxy's that is on its way for long need not keep a client waiting.
-    private const int ResetsMax = 20;
-    private long? _ownBefore;
-    private int _resets;   // of a client's CONFIG RESETSTAT that is not answered; 0 without one
+    // A command of the proxy's that is on its way for long need not keep a client waiting for longer. Where many processes share a core,
+    // a reply may lie for milliseconds before its thread has its turn.
+    private const long ResetMicrosecondsMax = 500_000;
+    private CommandCounts.Mark? _ownBefore;   // of a client's CONFIG RESETSTAT that is not answered
+    private long _resetDeadline;
 
     private bool HandleResetStatistics()
     {
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
-        upstream.Write(_input.Head, (nint)_requestBytes);
-        _resets = 0;
+        _resetDeadline = _loop.Now + ResetMicrosecondsMax;
         BeginReset();
+        upstream.Write(_input.Head, (nint)_requestBytes);
         ForwardWritten(upstream, ReplyKind.StatisticsReset, barrier: true);
         return false;
     }
 
     private void BeginReset()
     {
-        _resets++;
-        _ownBefore = _loop.Shard.OwnCommands.Mark();
+        _ownBefore = _loop.Shard.OwnCommands.TakeMark();
         _loop.MarkersSent = 0;
     }
 
     private void OnStatisticsReset(Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
     {
-        if (!failed && !_loop.Shard.OwnCommands.TryClear(_ownBefore))
+        if (!failed && !_loop.Shard.OwnCommands.Clear(_ownBefore!) && _loop.Now < _resetDeadline)
         {
-            if (_resets < ResetsMax)
-            {
-                upstream.Write(InternalRequest.ResetStatistics);
-                BeginReset();
-                upstream.Expect(this, 1, ReplyKind.StatisticsResetAgain);
-                return;
-            }
-            _loop.Shard.OwnCommands.Clear();
+            BeginReset();
+            upstream.Write(InternalRequest.ResetStatistics);
+            upstream.Expect(this, 1, ReplyKind.StatisticsResetAgain);
+            return;
         }
-        _resets = 0;
+        _ownBefore = null;
         Answer(reply);
     }
 
     // No reply will come to a reset that is under way: it is taken for done.
     private void GiveUpReset()
     {
-        if (_resets == 0) { return; }
-        _resets = 0;
-        _loop.Shard.OwnCommands.Clear();
+        if (_ownBefore is not { } before) { return; }
+        _ownBefore = null;
+        _loop.Shard.OwnCommands.Clear(before);
     }
 
     // Of a CONFIG SET that goes on to Redis: what the front end must know when it has succeeded.

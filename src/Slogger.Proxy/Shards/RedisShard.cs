@@ -181,11 +181,13 @@ internal abstract class RedisShard : VersionedShard
 
     protected async Task<ProbeResult> ProbeAsync(CancellationToken stop)
     {
+        CommandCounts.Mark mark = OwnCommands.TakeMark();
         ProbeResult probe = await RedisProbe.InspectAsync(StoreAddress, cancellation: stop).ConfigureAwait(false);
         if (probe.Facts is { } now && _facts is { } before && now.RunId != before.RunId)
         {
             _lost.Clear();
-            OwnCommands.Clear();
+            // This Redis has counted from its start on, the probe too.
+            OwnCommands.Clear(mark);
         }
         _facts = probe.Facts ?? _facts;
         return probe;

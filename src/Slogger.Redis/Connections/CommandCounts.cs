@@ -1,8 +1,9 @@
 // Redis counts the commands of everybody alike. What this process has sent of its own accord is counted here, before it is sent, by the names that INFO commandstats has: the front end takes that off what clients
 // are shown. Bulk work (RedisBatch, PipelineAsync) is not counted: recoveries and moves show.
 //
-// When Redis begins to count anew, it must be known of each command whether that was before or after. Of one that is on its way at that moment it cannot be known: so who has Redis begin anew takes a mark before,
-// and does it again if the mark does not hold.
+// When Redis begins to count anew, it must be known of each command whether that was before or after. Of one that is on its way then it
+// cannot be known, and it is taken for after: clients are not shown it. Who has Redis begin anew takes a mark before, and does it again
+// while anything is on its way.
 namespace Slogger.Redis.Connections;
 
 /// <summary>How often this process has used which command of its own accord. Any thread.</summary>
@@ -14,24 +15,25 @@ public sealed class CommandCounts
     };
 
     private readonly Lock _gate = new();
-    private readonly Dictionary<string, long> _counts = [];
-    private readonly Dictionary<string, long> _onTheWay = [];
-    private long _sent;
+    private readonly Dictionary<string, long> _sent = [];      // by name, ever
+    private readonly Dictionary<string, long> _onTheWay = [];  // of these
+    private readonly Dictionary<string, long> _before = [];    // of these: before Redis began to count anew
+    private long _sentInAll;
 
-    /// <summary>The commands, as <c>ping</c> or <c>config|get</c>, and how often each was used.</summary>
+    /// <summary>The commands, as <c>ping</c> or <c>config|get</c>, and how often each was used since Redis counts.</summary>
     public IReadOnlyList<KeyValuePair<string, long>> All
     {
         get
         {
-            lock (_gate) { return [.. _counts]; }
+            lock (_gate) { return [.. _sent.Keys.Select(n => KeyValuePair.Create(n, OfName(n))).Where(c => c.Value > 0)]; }
         }
     }
 
-    /// <summary>How often a command was used.</summary>
+    /// <summary>How often a command was used since Redis counts.</summary>
     /// <param name="name">As <c>ping</c> or <c>config|get</c>.</param>
     public long Of(string name)
     {
-        lock (_gate) { return _counts.GetValueOrDefault(name); }
+        lock (_gate) { return OfName(name); }
     }
 
     /// <summary>A command is about to be sent, and nobody will say when it has been answered.</summary>
@@ -41,31 +43,27 @@ public sealed class CommandCounts
         lock (_gate) { Count(name); }
     }
 
-    /// <summary>What to give to <see cref="TryClear"/>; null while a command is on its way.</summary>
-    public long? Mark()
-    {
-        lock (_gate) { return _onTheWay.Count == 0 ? _sent : null; }
-    }
-
-    /// <summary>Redis has begun to count anew, after the mark was taken. False, and nothing is changed, if a command may have been on its way then: have Redis begin anew once more.</summary>
-    /// <param name="mark">Of <see cref="Mark"/>.</param>
-    public bool TryClear(long? mark)
+    /// <summary>What to give to <see cref="Clear"/>. To be taken before Redis is told to count anew.</summary>
+    public Mark TakeMark()
     {
         lock (_gate)
         {
-            if (mark != _sent) { return false; }
-            _counts.Clear();
-            return true;
+            var done = new Dictionary<string, long>(_sent);
+            foreach ((string name, long number) in _onTheWay) { done[name] -= number; }
+            return new(_sentInAll, _onTheWay.Count == 0, done);
         }
     }
 
-    /// <summary>Redis counts anew; of what is on its way it is not known on which side it falls, and it is taken for counted: clients are not to be shown it.</summary>
-    public void Clear()
+    /// <summary>Redis has begun to count anew, after the mark was taken: what had been done by then counts no more.</summary>
+    /// <returns>Whether that is exact. False: a command may have been on its way when Redis began. It counts, so that one too many may be
+    /// taken off what clients are shown; have Redis begin anew once more.</returns>
+    public bool Clear(Mark mark)
     {
+        ArgumentNullException.ThrowIfNull(mark);
         lock (_gate)
         {
-            _counts.Clear();
-            foreach ((string name, long number) in _onTheWay) { _counts[name] = number; }
+            foreach ((string name, long number) in mark.Done) { _before[name] = Math.Max(_before.GetValueOrDefault(name), number); }
+            return mark.IsQuiet && mark.SentInAll == _sentInAll;
         }
     }
 
@@ -81,10 +79,24 @@ public sealed class CommandCounts
         return new Sending(this, name);
     }
 
+    private long OfName(string name) => _sent.GetValueOrDefault(name) - _before.GetValueOrDefault(name);
+
     private void Count(string name)
     {
-        _counts[name] = _counts.GetValueOrDefault(name) + 1;
-        _sent++;
+        _sent[name] = _sent.GetValueOrDefault(name) + 1;
+        _sentInAll++;
+    }
+
+    /// <summary>What had been sent at a moment, and which of it had been answered.</summary>
+    public sealed class Mark
+    {
+        internal Mark(long sentInAll, bool isQuiet, Dictionary<string, long> done) => (SentInAll, IsQuiet, Done) = (sentInAll, isQuiet, done);
+
+        internal long SentInAll { get; }
+
+        internal bool IsQuiet { get; }
+
+        internal Dictionary<string, long> Done { get; }
     }
 
     /// <summary>A command that is on its way.</summary>

@@ -178,6 +178,8 @@ public sealed class DprCommandTests(Servers servers) : IClassFixture<Servers>
         for (var time = Stopwatch.StartNew(); time.Elapsed < TimeSpan.FromSeconds(3); pings++)
         {
             await client.DoAsync("PING");
+            // Its rights are asked for with a PING.
+            await client.DoAsync("DPR.INFO");
             using var other = await RespClient.ConnectAsync(deployment.Endpoint);
             await other.DoAsync("eCHO", "x");
             await other.DoAsync("SUBSCRIBE", "c");
