@@ -390,7 +390,7 @@ internal sealed unsafe partial class Client
     {
         if (!_corked) { return; }
         _corked = false;
-        if (!IsClosed && _output.Count > 0) { FlushOutput(); }
+        if (!IsClosed && !_gathers && _output.Count > 0) { FlushOutput(); }
     }
 
     private void GiveTrailers()

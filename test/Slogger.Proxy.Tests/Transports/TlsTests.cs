@@ -49,6 +49,30 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         Assert.DoesNotContain("+PONG", Cli(proxy.TlsPort, [.. Trusting, "PING"]), StringComparison.Ordinal);
     }
 
+    // Of Redis itself a subscription is one record, and so is the last answer with what closes TLS behind it.
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void Answers_ThatAreThereAtOnce_LeaveInAsFewWritesAsRedisNeeds(TransportKind transport)
+    {
+        using var redis = new RedisServer(certificates, "--tls-auth-clients", "no");
+        using TestProxy proxy = WithClientTls(transport: transport, redis: redis, redisTls: new RedisTlsOptions { CaFile = certificates.AuthorityFile });
+        var counts = new List<(long, long)>();
+        foreach (int port in (int[])[redis.Port, proxy.TlsPort])
+        {
+            using RespConnection client = RespConnection.Tls(port, Anything);
+            Assert.Equal("+PONG\r\n", client.Call("PING"));
+            long before = client.SegmentsReceived;
+            client.Send("SUBSCRIBE", "a", "b", "c");
+            for (int i = 1; i <= 3; i++) { Assert.EndsWith($":{i}\r\n", client.Read(), StringComparison.Ordinal); }
+            long subscribed = client.SegmentsReceived;
+            client.Send("QUIT");
+            Assert.Equal("+OK\r\n", client.ReadToEnd());
+            counts.Add((subscribed - before, client.SegmentsReceived - subscribed));
+        }
+
+        Assert.Equal(counts[0], counts[1]);
+    }
+
     [Fact]
     public void RedisCli_CertificateNotOfItsAuthority_Refuses()
     {
