@@ -247,7 +247,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
     // connection ends instead. Nothing comes between the question and the system call.
-    private int Send(byte* p, nint count) => _tells && !MayTell ? Channel.Broken : _channel.Send(p, (int)count);
+    private int Send(byte* p, nint count) => _loop.IsHalted || (_tells && !MayTell) ? Channel.Broken : _channel.Send(p, (int)count);
 
     private void FlushOutput()
     {
