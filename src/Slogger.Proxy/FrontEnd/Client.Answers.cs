@@ -176,6 +176,8 @@ internal sealed unsafe partial class Client
     // Ends the wait for this reply, and passes it on.
     private void Answer(ReadOnlySpan<byte> reply)
     {
+        // The next request is here: its answer may follow at once.
+        if (_input.Count > 0 && !IsClosed) { GatherUntilResumed(); }
         Pass(reply);
         if (!IsClosed) { EndWait(); }
     }

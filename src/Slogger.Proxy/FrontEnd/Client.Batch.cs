@@ -390,7 +390,7 @@ internal sealed unsafe partial class Client
     {
         if (!_corked) { return; }
         _corked = false;
-        if (!IsClosed && _output.Count > 0) { FlushOutput(); }
+        if (!IsClosed && !_gathers && _output.Count > 0) { FlushOutput(); }
     }
 
     private void GiveTrailers()
@@ -411,7 +411,13 @@ internal sealed unsafe partial class Client
     // there is one before, the batch was never answered, and is uncertain.
     private void HoldOutput(Version until)
     {
-        if (IsClosed || IsCommitted(until.Number)) { return; }
+        if (IsClosed) { return; }
+        if (IsCommitted(until.Number))
+        {
+            // That it leaves tells the commit.
+            Tells();
+            return;
+        }
         _outputHeldFor = until.Number;
         _loop.HoldOutput(this, _outputHeldFor);
     }

@@ -20,6 +20,8 @@ internal sealed unsafe partial class Client
         bool isFresh = (_pins & ~Pins.Auth) == 0 && _output.Count == 0 && _input.Count == (nint)_requestBytes;
         PeerIntroduction? introduction = isFresh ? _loop.Shard.ReadPeer(words, out refusal) : null;
         if (introduction is null) { return RefuseCommand(refusal); }
+        // Nothing waits for it here: the connection leaves.
+        _gathers = false;
         Deliver("+OK\r\n"u8);
         if (IsClosed) { return false; }
         if (_output.Count > 0) { Close(); }

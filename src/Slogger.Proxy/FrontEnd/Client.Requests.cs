@@ -87,6 +87,19 @@ internal sealed unsafe partial class Client
     // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
     private void ProcessInput()
     {
+        Gather();
+        IsForwarding = true;
+        ProcessRequests();
+        IsForwarding = false;
+        Dedicated?.FlushForwarded();
+        EndGathering();
+    }
+
+    /// <summary>What was received is being forwarded: its upstream may wait for the rest of it, and send all as one piece.</summary>
+    public bool IsForwarding { get; private set; }
+
+    private void ProcessRequests()
+    {
         if (_quits) { _input.Free(); }
         if (IsStillIncomplete()) { return; }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
@@ -216,7 +229,7 @@ internal sealed unsafe partial class Client
             catch (System.Net.Sockets.SocketException e)
             {
                 _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");
-                Close();
+                CloseWhenSent();
                 return null;
             }
         }

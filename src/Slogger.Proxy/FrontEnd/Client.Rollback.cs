@@ -90,31 +90,42 @@ internal sealed unsafe partial class Client
         EndIfPlain();
     }
 
-    // Answers a request that is not done. False: it is to be looked at as any other.
+    // Answers a request that is not done, behind what is on its way. False: it is to be looked at as any other.
     private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
     {
         if (!IsHeldUp) { return false; }
         bool isAnswerToNotice = kind == CommandKind.Quit || (kind == CommandKind.Dpr && ArgumentIs(0, "DPR.RESUME"u8));
         if (_notice is null && isAnswerToNotice) { return false; }
+        // A batch of the new world-line does not take the notice away: its answers come first.
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return true;
+        }
         _input.Consume(requestBytes);
+        GiveAnswerInstead(kind);
+        return true;
+    }
+
+    private void GiveAnswerInstead(CommandKind kind)
+    {
         if (kind != CommandKind.Dpr) { CountLocal(); }
         if (_notice is not null)
         {
             GiveNotice();
             if (kind == CommandKind.Quit && !IsClosed) { EndWhenRead(); }
             EndIfPlain();
-            return true;
+            return;
         }
         if (_refusalBehindNotice is not null)
         {
             Deliver(_refusalBehindNotice);
-            return true;
+            return;
         }
         Deliver(kind == CommandKind.Exec
             ? "-EXECABORT SLOGGER Transaction discarded because the connection to Redis broke\r\n"u8
             : "-ERR SLOGGER lost: the connection to Redis broke during its transaction\r\n"u8);
         if (kind is CommandKind.Exec or CommandKind.Discard or CommandKind.Reset) { _losesTransaction = false; }
-        return true;
     }
 
     // ---- DPR.RESUME ----
@@ -149,6 +160,11 @@ internal sealed unsafe partial class Client
     private bool? StartDropping()
     {
         if (!IsHeldUp) { return null; }
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
         _dropsStream = true;
         BeginStream();
         return true;
@@ -157,6 +173,7 @@ internal sealed unsafe partial class Client
     private bool EndDropping()
     {
         _dropsStream = false;
-        return AnswerWithNotice(0, CommandKind.Ordinary);
+        GiveAnswerInstead(CommandKind.Ordinary);
+        return true;
     }
 }

@@ -410,7 +410,7 @@ internal sealed unsafe partial class Client
     private bool _watchedBefore;
 
     private bool MayHaveNoTransaction(CommandKind kind) => (_pins & Pins.Multi) != 0 && _transactionsUnanswered > 0
-        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated);
+        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated) && !(kind == CommandKind.Quit && _batchLeft == 0);
 
     private void OnTransactionAnswered(bool failed)
     {

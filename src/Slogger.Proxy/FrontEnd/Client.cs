@@ -184,6 +184,8 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void Deliver(byte* p, nint count)
     {
         if (_replyMode != ReplyMode.On) { return; }
+        // The last reply that the next request waits for: its answer may follow at once.
+        if (_waiting == Waiting.Drain && _input.Count > 0 && IsDrained) { GatherUntilResumed(); }
         if (IsInBatch) { BeforeReply(count); }
         DeliverPush(p, count);
     }
@@ -198,7 +200,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void DeliverPush(byte* p, nint count)
     {
         if (IsClosed || count == 0) { return; }
-        if (_output.Count == 0 && !_corked)
+        if (_output.Count == 0 && !_corked && (!_gathers || count > CorkBytesMax))
         {
             int sent = Send(p, count);
             if (sent == count)
@@ -245,7 +247,7 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
     // connection ends instead. Nothing comes between the question and the system call.
-    private int Send(byte* p, nint count) => _tells && !MayTell ? Channel.Broken : _channel.Send(p, (int)count);
+    private int Send(byte* p, nint count) => _loop.IsHalted || (_tells && !MayTell) ? Channel.Broken : _channel.Send(p, (int)count);
 
     private void FlushOutput()
     {
@@ -282,7 +284,29 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (IsClosed) { return; }
         bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
-        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !IsOutputHeld);
+        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !_gathers && !IsOutputHeld);
+    }
+
+    // ---- Gathering: what is given out at once leaves at once, as one write ----
+
+    // Small answers wait for those that follow in the same turn. Whoever begins it ends it, or a scheduled resume does.
+    private bool _gathers;
+
+    /// <summary>More is about to be given out; <see cref="EndGathering"/> must follow before the caller returns.</summary>
+    public void Gather() => _gathers = true;
+
+    private void GatherUntilResumed()
+    {
+        _gathers = true;
+        _loop.ScheduleResume(this);
+    }
+
+    /// <summary>Nothing follows at once: what was gathered is sent, unless a resume in this turn may add to it.</summary>
+    public void EndGathering()
+    {
+        if (!_gathers || (IsResumeScheduled && !IsClosed)) { return; }
+        _gathers = false;
+        if (!IsClosed && !_corked && _output.Count > 0) { FlushOutput(); }
     }
 
     // ---- Waiting ----
@@ -319,6 +343,12 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     /// <summary>Goes on with the requests that are already here, if what was waited for has come.</summary>
     public void Resume()
+    {
+        GoOn();
+        EndGathering();
+    }
+
+    private void GoOn()
     {
         if (IsClosed) { return; }
         switch (_waiting)

@@ -102,7 +102,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Runs until <see cref="Stop"/>. The calling thread becomes the loop's.</summary>
     public void Run()
     {
-        while (!_stopping)
+        while (!_stopping && !IsHalted)
         {
             int count = Poller.Wait(Timeout(), Yields());
             Now = Microseconds();
@@ -156,10 +156,24 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             FlushShared();
         }
         CloseEverything();
+        // Whoever waits for this end would end the shard in order, which it must not do any more.
+        if (IsHalted) { Thread.Sleep(System.Threading.Timeout.Infinite); }
     }
 
     /// <summary>Ends <see cref="Run"/>. Any thread.</summary>
     public void Stop() => Post(() => _stopping = true);
+
+    /// <summary>Stops serving at once: from here on no client is sent anything, and all connections end. The process ends next. Any thread.</summary>
+    public void Halt()
+    {
+        _isHalted = true;
+        Poller.Wake();
+    }
+
+    /// <summary>See <see cref="Halt"/>.</summary>
+    public bool IsHalted => _isHalted;
+
+    private volatile bool _isHalted;
 
     public void Dispose()
     {

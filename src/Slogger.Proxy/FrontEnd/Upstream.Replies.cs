@@ -63,7 +63,7 @@ internal sealed unsafe partial class Upstream
             byte* consumed;
             try
             {
-                consumed = IsRaw ? PassRaw(buffer, end) : Process(buffer, end);
+                consumed = Take(buffer, end);
             }
             catch (InvalidDataException e)
             {
@@ -84,7 +84,7 @@ internal sealed unsafe partial class Upstream
             byte* read = end;
             try
             {
-                read = IsRaw ? PassRaw(start, end) : Process(start, end);
+                read = Take(start, end);
             }
             catch (InvalidDataException e)
             {
@@ -94,6 +94,20 @@ internal sealed unsafe partial class Upstream
             if (IsClosed || read < end || IsClientFull) { return; }
         }
         if (local.HasEnded) { Close("the store ended the connection"); }
+    }
+
+    // What Redis has written at once the client is sent at once, though it is looked at reply by reply.
+    private byte* Take(byte* p, byte* end)
+    {
+        if (IsRaw) { return PassRaw(p, end); }
+        try
+        {
+            return Process(p, end);
+        }
+        finally
+        {
+            Exclusive?.EndGathering();
+        }
     }
 
     private byte* PassRaw(byte* p, byte* end)
@@ -132,6 +146,7 @@ internal sealed unsafe partial class Upstream
                 int wanted = IsSubscribed || IsMonitor || MayInvalidate || e.Client is { IsSkipping: true } ? 1 : e.Count;
                 int remaining = wanted;
                 byte* q = ReplyScanner.Consume(p, end, ref _state, ref remaining);
+                if (q < end) { Exclusive?.Gather(); }
                 Client? client = e.Client;
                 int answered = wanted - remaining;
                 e.Count -= answered;
@@ -157,6 +172,7 @@ internal sealed unsafe partial class Upstream
             {
                 int one = 1;
                 byte* q = ReplyScanner.Consume(p, end, ref _state, ref one);
+                if (q < end) { Exclusive?.Gather(); }
                 bool whole = one == 0 && _capture.Count == 0;
                 if (!whole && q > p)
                 {
@@ -335,6 +351,7 @@ internal sealed unsafe partial class Upstream
         }
         int one = 1;
         byte* q = ReplyScanner.Consume(p, end, ref _state, ref one);
+        if (q < end) { Exclusive!.Gather(); }
         if (_capturingPush)
         {
             _capture.Append(p, (nint)(q - p));

@@ -175,7 +175,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             _held.Append(bytes, count);
             return;
         }
-        if (Exclusive is not null && _connected && _out.Count == 0)
+        if (Exclusive is not null && _connected && _out.Count == 0 && !(Exclusive.IsForwarding && count <= CopyBytesMax))
         {
             int sent = Channel.Send(bytes, (int)Math.Min(count, int.MaxValue));
             if (sent == count) { return; }
@@ -186,8 +186,17 @@ internal sealed unsafe partial class Upstream : IChannelOwner
             }
         }
         _out.Append(bytes, count);
-        ScheduleFlush();
+        if (Exclusive is not { IsForwarding: true }) { ScheduleFlush(); }
     }
+
+    /// <summary>All that its client has sent so far was written.</summary>
+    public void FlushForwarded()
+    {
+        if (_out.Count > 0) { Flush(); }
+    }
+
+    // Copying so much would cost more than sending it apart.
+    private const int CopyBytesMax = 16 << 10;
 
     public void Write(ReadOnlySpan<byte> bytes, bool inexact = false)
     {

@@ -113,7 +113,7 @@ internal sealed partial class LogShard
     private bool NeedsRight => Ships && _options.Site.Lease is not null && !IsFollowing;
 
     /// <inheritdoc />
-    public override bool MayTell => !NeedsRight || _right?.Holds(LeaseClock.NowUs) == true;
+    public override bool MayTell => base.MayTell && (!NeedsRight || _right?.Holds(LeaseClock.NowUs) == true);
 
     /// <inheritdoc />
     public override bool MayPass(long givenOutUs) => !NeedsRight || _right?.MayPass(givenOutUs, LeaseClock.NowUs) == true;

@@ -112,7 +112,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     }
 
     /// <inheritdoc />
-    public virtual bool MayTell => true;
+    public virtual bool MayTell => !_isBroken;
+
+    private volatile bool _isBroken;
 
     /// <summary>As <see cref="MayTell"/>, of bytes on their way to a client that may tell commits or not, and were given out no earlier than then, by <see cref="Shipping.LeaseClock"/>. Any thread.</summary>
     public virtual bool MayPass(long givenOutUs) => true;
@@ -309,6 +311,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             return;
         }
         _report.Error($"{what} The proxy stops at once, so that nothing is reported as committed that may not be; start it again, and report this.");
+        // The end of the process waits for the log, whose reader may be slow. Clients do not hear anything meanwhile.
+        _isBroken = true;
+        _loop?.Halt();
         Environment.Exit(70);
     }
 

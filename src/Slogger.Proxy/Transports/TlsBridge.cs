@@ -64,15 +64,17 @@ internal static class TlsBridge
     /// <param name="socket">The connection.</param>
     /// <param name="options">Certificates.</param>
     /// <param name="admit">Takes the clear end.</param>
-    /// <param name="mayPass">Whether what was given out at the clear end no earlier than a time (<see cref="LeaseClock"/>) may be sent now; if not, the connection ends.</param>
+    /// <param name="mayPass">Whether what was given out at the clear end no earlier than a time (<see cref="LeaseClock"/>) may be sent now; if not, the connection ends.
+    /// Asked right before each system call; none means always.</param>
     /// <param name="stop">Ends it.</param>
-    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, Func<long, bool> mayPass, CancellationToken stop)
+    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, Func<long, bool>? mayPass, CancellationToken stop)
     {
         try
         {
             socket.NoDelay = true;
             socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
-            using var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
+            GuardedStream? guarded = mayPass is null ? null : new GuardedStream(socket, mayPass);
+            using var stream = new SslStream(guarded ?? new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
             using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
             {
                 limit.CancelAfter(HandshakeLimit);
@@ -80,7 +82,7 @@ internal static class TlsBridge
             }
             (Socket clear, Socket inner) = SocketPair.Create();
             admit(clear);
-            await PumpAsync(stream, inner, mayPass, stop).ConfigureAwait(false);
+            await PumpAsync(stream, inner, guarded, stop).ConfigureAwait(false);
         }
         catch (Exception e) when (IsExpected(e))
         {
@@ -118,13 +120,13 @@ internal static class TlsBridge
         return clear;
     }
 
-    private static async Task PumpAsync(SslStream stream, Socket inner, Func<long, bool>? mayPass, CancellationToken stop)
+    private static async Task PumpAsync(SslStream stream, Socket inner, GuardedStream? guarded, CancellationToken stop)
     {
         using var clear = new NetworkStream(inner, ownsSocket: true);
         using var end = CancellationTokenSource.CreateLinkedTokenSource(stop);
         // The peer's end of stream is passed on, so that it still gets what it is owed; then all ends.
         Task towards = CopyAsync(stream, clear, () => inner.Shutdown(SocketShutdown.Send), null, end.Token);
-        Task back = CopyAsync(clear, stream, null, mayPass, end.Token);
+        Task back = CopyAsync(clear, stream, null, guarded, end.Token);
         await Task.WhenAny(back, towards).ConfigureAwait(false);
         if (back.IsCompleted || towards.IsFaulted) { await end.CancelAsync().ConfigureAwait(false); }
         try
@@ -135,11 +137,12 @@ internal static class TlsBridge
         {
             // Ended because the other direction has.
         }
+        if (guarded is not null) { guarded.GivenOutUs = GuardedStream.Harmless; }
         await stream.ShutdownAsync().ConfigureAwait(false);
     }
 
     // Waits with an empty read, so that an idle connection holds no buffer.
-    private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, Func<long, bool>? mayPass, CancellationToken stop)
+    private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, GuardedStream? guarded, CancellationToken stop)
     {
         // What is read was given out after the last moment at which there was nothing to read.
         long emptyUs = 0;
@@ -154,7 +157,7 @@ internal static class TlsBridge
             {
                 int count = await from.ReadAsync(buffer, stop).ConfigureAwait(false);
                 if (count == 0) { break; }
-                if (mayPass?.Invoke(emptyUs) == false) { throw new IOException("what it tells may not be true any more"); }
+                if (guarded is not null) { guarded.GivenOutUs = emptyUs; }
                 await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
             }
             finally

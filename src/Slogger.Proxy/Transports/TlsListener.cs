@@ -16,7 +16,7 @@ internal sealed class TlsListener : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly SslServerAuthenticationOptions _options;
     private readonly Action<Socket, EndPoint?, EndPoint?> _admit;
-    private readonly Func<long, bool> _mayPass;
+    private readonly Func<long, bool>? _mayPass;
     private readonly Action<string> _warn;
     private readonly int _most;
     private readonly List<Task> _loops = [];
@@ -28,7 +28,7 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <param name="admit">Takes the clear end of a client, and the addresses of both ends of its connection. Any thread.</param>
     /// <param name="mayPass">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
-    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Func<long, bool> mayPass, Action<string> warn)
+    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Func<long, bool>? mayPass, Action<string> warn)
     {
         _options = tls;
         _most = most;

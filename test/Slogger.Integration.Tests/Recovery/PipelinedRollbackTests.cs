@@ -205,6 +205,33 @@ public sealed class PipelinedRollbackTests
         Assert.True(await client.IsClosedWithinAsync(Generous));
     }
 
+    // Its session names the new world-line, having heard of it elsewhere; the connection has not been told. What is on its way is answered first.
+    [Theory]
+    [InlineData(3)]
+    [InlineData(1 << 20)]
+    public async Task Notice_BehindABatchOnItsWay_ComesBehindItsReplies(int bytes)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
+        await deployment.StartAsync();
+        using var client = await deployment.ConnectAsync();
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("SET", "k", "1");
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+        byte[] batch = SessionClient.Bytes(SessionClient.HeaderOf(SessionClient.NewId(), 2, 0, 1, 3), ["INCR", "k"], ["EVAL", "for i = 1, 100000000 do end", "0"], ["GET", "k"]);
+        var behind = new ArrayBufferWriter<byte>();
+        RespClient.Append(behind, ["SET", "k", new('x', bytes)]);
+        await client.WriteAsync((byte[])[.. batch, .. behind.WrittenSpan]);
+        foreach (string expected in (string[])["+OK", ":2", "_", "$2"]) { Assert.Equal(expected, (await client.ReadAsync()).Compact); }
+        Assert.Equal(2, (await client.ReadAsync()).Items[0].AsInteger());
+        Assert.StartsWith("ROLLBACK worldline=2 survived=1 uncertain=", (await client.ReadAsync()).Text, StringComparison.Ordinal);
+        Assert.StartsWith("ERR SLOGGER not done", (await client.CallAsync("INCR", "k")).Text, StringComparison.Ordinal);
+        Assert.Equal("+OK", (await client.CallAsync("DPR.RESUME", "2")).Compact);
+        Assert.Equal(":3", (await client.CallAsync("INCR", "k")).Compact);
+    }
+
     // It knows of no DPR.RESUME, so its connection ends; what it has sent behind the notice is not done.
     [Fact]
     public async Task PlainPipeline_OnRollbackError_IsToldAndClosedAndNothingBehindIsDone()

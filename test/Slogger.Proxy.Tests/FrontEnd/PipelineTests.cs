@@ -69,6 +69,55 @@ public sealed class PipelineTests(BothTransports servers) : IClassFixture<BothTr
 
     [Theory]
     [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void Answers_ThatAreThereAtOnce_LeaveInOneWriteAsRedisDoes(TransportKind transport)
+    {
+        using RespConnection direct = servers.Redis.Connect(), proxied = servers.Fresh(transport);
+        foreach (RespConnection client in (RespConnection[])[direct, proxied])
+        {
+            Assert.Equal("+PONG\r\n", client.Call("PING"));
+            long before = client.SegmentsReceived;
+            client.Send("SUBSCRIBE", "a", "b", "c");
+            for (int i = 1; i <= 3; i++) { Assert.EndsWith($":{i}\r\n", client.Read(), StringComparison.Ordinal); }
+            Assert.Equal(1, client.SegmentsReceived - before);
+            client.Send("UNSUBSCRIBE");
+            for (int i = 2; i >= 0; i--) { Assert.EndsWith($":{i}\r\n", client.Read(), StringComparison.Ordinal); }
+            Assert.Equal(2, client.SegmentsReceived - before);
+            client.SendRaw(string.Concat(Pipelined("SUBSCRIBE", "d"), Pipelined("PING"), Pipelined("PSUBSCRIBE", "e", "f"), Pipelined("QUIT")));
+            string end = client.ReadToEnd();
+            Assert.EndsWith(":3\r\n+OK\r\n", end, StringComparison.Ordinal);
+            Assert.Equal(3, client.SegmentsReceived - before);
+        }
+    }
+
+    // Whatever is answered before it: by the connection that is shared, by one of its own, or by the proxy.
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void Quit_WhateverIsBefore_LeavesInOneWriteWithIt(TransportKind transport)
+    {
+        servers.Fresh(transport).Dispose();
+        string[][] cases =
+        [
+            ["ECHO", "a"], ["MULTI"], ["BLPOP", "none", "0.01"], ["CLIENT", "SETNAME", "a"], ["SELECT", "1"], ["RESET"], ["EVAL", "return 1", "0"], ["WATCH", "k"], ["DPR.WAIT", "*", "0"],
+        ];
+        foreach (string[] before in cases)
+        {
+            using RespConnection direct = servers.Redis.Connect(), proxied = servers.Proxy(transport).Connect();
+            foreach (RespConnection client in (RespConnection[])[direct, proxied])
+            {
+                Assert.Equal("+PONG\r\n", client.Call("PING"));
+                long segments = client.SegmentsReceived;
+                client.SendRaw(Pipelined(before) + Pipelined("QUIT"));
+                Assert.EndsWith("\r\n+OK\r\n", client.ReadToEnd(), StringComparison.Ordinal);
+                segments = client.SegmentsReceived - segments;
+                Assert.True(segments == 1, $"{before[0]} and QUIT came in {segments} segments {(client == direct ? "from Redis" : "from the proxy")}");
+            }
+        }
+    }
+
+    private static string Pipelined(params string[] request) => Encoding.Latin1.GetString(RespConnection.Request(request));
+
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
     public void Inline_MixedWithArrays_IsAnsweredAsByRedis(TransportKind transport)
     {
         string bytes = "PING\r\nset a \"x \\x41\"\n\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nget a\r\n*0\r\n*-1\r\nECHO ''\r\nMULTI\r\nincr n\r\nEXEC\r\nNOSUCH 'a b'\r\nGET \"a\"x\r\n";

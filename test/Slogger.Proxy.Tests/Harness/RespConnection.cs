@@ -130,6 +130,19 @@ internal sealed class RespConnection : IDisposable
         return ReadBytes(at + last.Length);
     }
 
+    /// <summary>Segments with data that have come, as TCP counts them: a write of a few bytes without delay is one.</summary>
+    public long SegmentsReceived
+    {
+        get
+        {
+            // Of Linux: struct tcp_info.
+            const int Tcp = 6, TcpInfo = 11, DataSegmentsIn = 152;
+            Span<byte> info = stackalloc byte[DataSegmentsIn + sizeof(uint)];
+            int length = Socket.GetRawSocketOption(Tcp, TcpInfo, info);
+            return length == info.Length ? BitConverter.ToUInt32(info[DataSegmentsIn..]) : throw new InvalidOperationException($"tcp_info has {length} bytes");
+        }
+    }
+
     /// <summary>What has come and was not read.</summary>
     public string Unread => Encoding.Latin1.GetString(_buffer, _start, _end - _start);
 

@@ -1,10 +1,13 @@
 // TLS on both sides of the proxy with redis-cli and redis-server as the other ends, right and wrong certificates, and plain
 // clients that must not notice.
 using System.Diagnostics;
+using System.Net;
 using System.Net.Security;
+using System.Net.Sockets;
 using System.Security.Cryptography.X509Certificates;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.Tests.Transports;
 
@@ -47,6 +50,73 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         Assert.Equal(Value + "\n", Cli(proxy.TlsPort, [.. cli, "-3", "-n", "0", "EVAL", "return redis.call('GET', KEYS[1])", "1", "k"]));
         Assert.Equal(Value + "\n", Cli(proxy.Port, "GET", "k"));
         Assert.DoesNotContain("+PONG", Cli(proxy.TlsPort, [.. Trusting, "PING"]), StringComparison.Ordinal);
+    }
+
+    // Of Redis itself a subscription is one record, and so is the last answer with what closes TLS behind it.
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public void Answers_ThatAreThereAtOnce_LeaveInAsFewWritesAsRedisNeeds(TransportKind transport)
+    {
+        using var redis = new RedisServer(certificates, "--tls-auth-clients", "no");
+        using TestProxy proxy = WithClientTls(transport: transport, redis: redis, redisTls: new RedisTlsOptions { CaFile = certificates.AuthorityFile });
+        var counts = new List<(long, long)>();
+        foreach (int port in (int[])[redis.Port, proxy.TlsPort])
+        {
+            using RespConnection client = RespConnection.Tls(port, Anything);
+            Assert.Equal("+PONG\r\n", client.Call("PING"));
+            long before = client.SegmentsReceived;
+            client.Send("SUBSCRIBE", "a", "b", "c");
+            for (int i = 1; i <= 3; i++) { Assert.EndsWith($":{i}\r\n", client.Read(), StringComparison.Ordinal); }
+            long subscribed = client.SegmentsReceived;
+            client.Send("QUIT");
+            Assert.Equal("+OK\r\n", client.ReadToEnd());
+            counts.Add((subscribed - before, client.SegmentsReceived - subscribed));
+        }
+
+        Assert.Equal(counts[0], counts[1]);
+    }
+
+    // What is enciphered and waits for a client that does not read has not left: it is not sent later, when it may not be told any more.
+    [Fact]
+    public async Task Answers_ThatMayNotBeToldAnyMore_DoNotWaitForTheClient()
+    {
+        CancellationToken stop = TestContext.Current.CancellationToken;
+        using var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));
+        listener.Listen();
+        using var client = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+        await client.ConnectAsync(listener.LocalEndPoint!, stop);
+        SslServerAuthenticationOptions options = TlsBridge.ServerOptions(new ClientTlsOptions
+        {
+            Listen = [],
+            CertificateFile = certificates.ServerFile,
+            KeyFile = certificates.ServerKeyFile,
+        });
+        var admitted = new TaskCompletionSource<Socket>();
+        bool mayPass = true;
+        Task serving = TlsBridge.ServeAsync(await listener.AcceptAsync(stop), options, admitted.SetResult, givenOutUs => givenOutUs == GuardedStream.Harmless || Volatile.Read(ref mayPass), stop);
+        await using var tls = new SslStream(new NetworkStream(client));
+        await tls.AuthenticateAsClientAsync(Anything, stop);
+        using Socket answers = await admitted.Task.WaitAsync(Generous, stop);
+        // More than all buffers on the way hold.
+        byte[] answer = new byte[64 << 20];
+        Task<int> answering = answers.SendAsync(answer);
+        Assert.Equal(1, await tls.ReadAsync(new byte[1], stop));
+        Assert.False(answering.IsCompleted);
+        Volatile.Write(ref mayPass, false);
+        await serving.WaitAsync(Generous, stop);
+        long read = 1;
+        try
+        {
+            byte[] piece = new byte[1 << 20];
+            while (await tls.ReadAsync(piece, stop) is > 0 and int got) { read += got; }
+        }
+        catch (IOException)
+        {
+            // It ends in the middle of what had been enciphered.
+        }
+        Assert.InRange(read, 1, answer.Length - 1);
+        await Assert.ThrowsAnyAsync<SocketException>(() => answering);
     }
 
     [Fact]
