@@ -118,7 +118,22 @@ install_missing() {
 # ---- build ----
 build() {
   local begun=$SECONDS
-  if ! timeout -k 10 "$(remaining)" dotnet build Slogger.sln -c Release --nologo -v q --disable-build-servers >"$work/out/build" 2>&1; then
+  # Only what the chosen projects need; samples and benches with the whole.
+  local what=Slogger.sln name
+  if [ -z "$whole" ]; then
+    what=$work/chosen.slnf
+    {
+      printf '{"solution":{"path":"%s","projects":["src/Slogger.Cli/Slogger.Cli.csproj"' "$PWD/Slogger.sln"
+      for name in "${projects[@]}"; do printf ',"test/%s/%s.csproj"' "$name" "$name"; done
+      printf ']}}\n'
+    } >"$what"
+  fi
+  # One compiler process for all: else each of some forty compilations starts cold. It is this run's own, and stop_leftovers ends it.
+  env "$run_mark" timeout -k 10 "$(remaining)" dotnet build "$what" -c Release --nologo -v q -p:UseSharedCompilation=true \
+    -p:SharedCompilationId="${work##*/}" >"$work/out/build" 2>&1
+  local code=$?
+  stop_leftovers
+  if [ "$code" -ne 0 ]; then
     grep -E 'error|warning' "$work/out/build" | sort -u | head -n 40 || true
     tail -n 5 "$work/out/build"
     echo "the build failed"
@@ -128,14 +143,25 @@ build() {
   echo "built in $((SECONDS - begun)) s"
 }
 
+# Most of these processes live for seconds: the runtime compiles hot code once more only when no new code has run for 1 s (else 0.1 s).
+optimize_later() {
+  sed -i 's/"configProperties": {/& "System.Runtime.TieredCompilation.CallCountingDelayMs": 1000,/' "$work/slogger/slogger.runtimeconfig.json" &&
+    grep -q CallCountingDelayMs "$work/slogger/slogger.runtimeconfig.json"
+}
+
 # The proxies that tests start, compiled ahead: some thousand processes start, and each would compile itself. Without it they
-# are those of the build.
+# are those of the build. Only machine code is made here: nothing is built again. What each proxy needs of the framework's generic
+# code is compiled ahead with it, or a start would compile that; such code is checked against the framework when it is loaded.
 compile_ahead() {
   local begun=$SECONDS
-  if timeout -k 10 "$(remaining)" dotnet publish src/Slogger.Cli -c Release --ucr --self-contained false -p:PublishReadyToRun=true \
-      --nologo -v q --disable-build-servers -o "$work/slogger" >"$work/out/publish" 2>&1; then
-    chmod -R a+rX "$work/slogger"
-    export SLOGGER_TEST_DLL=$work/slogger/slogger.dll
+  local settings=(-p:UseCurrentRuntimeIdentifier=true -p:AppendRuntimeIdentifierToOutputPath=false -p:SelfContained=false
+    -p:PublishReadyToRun=true --nologo -v q --disable-build-servers)
+  if {
+    timeout -k 10 "$(remaining)" dotnet restore src/Slogger.Cli "${settings[@]}" &&
+      timeout -k 10 "$(remaining)" dotnet publish src/Slogger.Cli -c Release --no-build "${settings[@]}" \
+        '-p:PublishReadyToRunCrossgen2ExtraArgs=--opt-cross-module:*%3B--non-local-generics-module:*' -o "$work/slogger"
+  } >"$work/out/publish" 2>&1 && optimize_later && chmod -R a+rX "$work/slogger"; then
+    touch "$work/out/ahead"
     echo "compiled ahead in $((SECONDS - begun)) s"
   else
     tail -n 5 "$work/out/publish"
@@ -147,6 +173,12 @@ compile_ahead() {
 # One project, in a process of its own; its end is left in $work/out/NAME.{log,xml,code,seconds}.
 run_project() {
   local name=$1 begun=$SECONDS only=()
+  if [ "$name" = External ]; then
+    env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null >"$work/out/External.log" 2>&1
+    echo $? >"$work/out/External.code"
+    echo $((SECONDS - begun)) >"$work/out/External.seconds"
+    return
+  fi
   [ -n "$quick" ] && [ "$name" = Slogger.Integration.Tests ] && only=(-namespace 'Slogger.Integration.Tests.Functional')
   local program=test/$name/bin/Release/net10.0/$name
   # The braces take the shell's own remark on a crash.
@@ -186,13 +218,23 @@ count_project() {
 }
 
 run_projects() {
-  local name pid
+  local name pid ahead=
   local -A running=()
+  if [ -z "$quick" ] && [[ " $* " == *" Slogger.Integration.Tests "* ]]; then
+    compile_ahead &
+    ahead=$!
+    running[$ahead]=ahead
+  fi
   for name in "$@" ""; do
-    # Wait for a free place; at the end (empty name) for all.
-    while [ ${#running[@]} -gt 0 ] && { [ -z "$name" ] || [ ${#running[@]} -ge "$jobs_max" ]; }; do
+    # Wait for a free place; at the end (empty name) for all; the integration tests wait for their proxies.
+    while [ ${#running[@]} -gt 0 ] && { [ -z "$name" ] || [ ${#running[@]} -ge "$jobs_max" ] ||
+      { [ "$name" = Slogger.Integration.Tests ] && [ -n "${running[${ahead:-none}]:-}" ]; }; }; do
       wait -n -p pid "${!running[@]}"
-      count_project "${running[$pid]}"
+      case ${running[$pid]} in
+        ahead) [ -e "$work/out/ahead" ] && export SLOGGER_TEST_DLL=$work/slogger/slogger.dll ;;
+        External) count_external ;;
+        *) count_project "${running[$pid]}" ;;
+      esac
       unset "running[$pid]"
     done
     [ -z "$name" ] && break
@@ -202,11 +244,11 @@ run_projects() {
 }
 
 # The outside suites print their own "N passed, N failed" line.
-run_external() {
-  local begun=$SECONDS log=$work/out/external.log line code p=0 f=0 s=0 note=""
+count_external() {
+  local log=$work/out/External.log line code p=0 f=0 s=0 note=""
+  code=$(cat "$work/out/External.code" 2>/dev/null || echo 255)
   echo "outside suites:"
-  env TMPDIR="$work/tmp" "$run_mark" timeout -k 10 "$(remaining)" test/External/ci.sh </dev/null 2>&1 | tee "$log"
-  code=${PIPESTATUS[0]}
+  cat "$log"
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
   if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)? ]]; then
     p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}
@@ -215,10 +257,10 @@ run_external() {
   fi
   [ "$code" -ne 0 ] && [ "$f" -eq 0 ] && f=1 note=" (exit code $code)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-  printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' External "$p" "$f" "$s" "$((SECONDS - begun))" "$note"
+  printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' External "$p" "$f" "$s" "$(cat "$work/out/External.seconds")" "$note"
 }
 
-projects=() external= quick=
+projects=() external= quick= whole=
 if [ "${1:-}" = --quick ] && [ $# -eq 1 ]; then
   quick=1
   for name in Integration Core Resp Log Cli Client Metadata; do projects+=("Slogger.$name.Tests"); done
@@ -234,18 +276,27 @@ elif [ $# -gt 0 ]; then
     fi
   done
 else
-  external=1
-  # The long ones that mostly wait go first, so that the others run beside them.
-  for dir in test/Slogger.Integration.Tests test/Slogger.Simulation test/*.Tests; do
+  external=1 whole=1
+  # The longest go first, so that the others run beside them; the simulator before all, since it needs no proxy compiled ahead.
+  for dir in test/Slogger.Simulation test/Slogger.Integration.Tests test/Slogger.{Proxy,Metadata,Sites}.Tests test/*.Tests; do
     name=${dir##*/}
     [ -f "$dir/$name.csproj" ] && [[ " ${projects[*]:-} " != *" $name "* ]] && projects+=("$name")
   done
 fi
 
+# Beside the integration tests' beginning, not alone behind their end.
+if [ -n "$external" ] && [ -x test/External/ci.sh ]; then
+  all=()
+  for name in "${projects[@]}"; do
+    all+=("$name")
+    [ "$name" = Slogger.Integration.Tests ] && all+=(External) && external=
+  done
+  [ -n "$external" ] && all+=(External)
+else
+  all=("${projects[@]}")
+fi
+
 install_missing
 build
-[ -z "$quick" ] && [[ " ${projects[*]} " == *" Slogger.Integration.Tests "* ]] && compile_ahead
-run_projects "${projects[@]}"
-stop_leftovers
-[ -n "$external" ] && [ -x test/External/ci.sh ] && run_external
+run_projects "${all[@]}"
 report_and_exit
