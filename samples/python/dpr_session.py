@@ -83,15 +83,19 @@ class Session:
         self.batches = [collections.deque() for _ in addresses]  # per shard, (first, count, vs), unanswered
         self.world_line = 0
         self.vs = 0  # the largest version seen: nothing sent from now on is executed in an earlier one
+        self.seen = [0] * len(addresses)  # per shard, the largest version that its trailers told in this world-line
+        self.told = [[0] * len(addresses) for _ in addresses]  # per shard, what of that its connection has been told
+        self.used = set()  # shards that have been sent anything
         self.begun = 0
         self.committed = 0  # every operation up to here is committed, or was reported as lost or uncertain
         self.cut = 0
-        self.runs = []  # answered and not committed: (first, last, version)
+        self.runs = []  # answered and not committed: (first, last, version, shard)
         self.skipped = []  # (first, last) that will never be answered
 
     def connect(self, shard):
         if self.connections[shard] is None:
             self.connections[shard] = Connection(self.addresses[shard], self.id)
+            self.told[shard] = [0] * len(self.addresses)
             self.world_line = self.world_line or self.connections[shard].about[b"worldline"]
         return self.connections[shard]
 
@@ -102,7 +106,13 @@ class Session:
         connection = self.connect(shard)
         first, self.begun = self.begun + 1, self.begun + len(requests)
         self.batches[shard].append((first, len(requests), self.vs))
-        header = encode("DPR.BATCH", self.id, self.world_line, self.vs, first, len(requests))
+        self.used.add(shard)
+        seen = []  # with the finders exact and hybrid nothing else tells the order between shards
+        for other, version in enumerate(self.seen):
+            if other != shard and version > self.told[shard][other]:
+                seen += ["DEP", other, version]
+        self.told[shard] = list(self.seen)
+        header = encode("DPR.BATCH", self.id, self.world_line, self.vs, first, len(requests), *seen)
         try:
             connection.send(header + b"".join(encode(*r) for r in requests))
         except OSError:
@@ -125,9 +135,10 @@ class Session:
             raise ConnectionError(str(e)) from e
         self.batches[shard].popleft()
         for run, version in zip(trailer[2::2], trailer[3::2]):
-            self.runs.append((first, first + run - 1, version))
+            self.runs.append((first, first + run - 1, version, shard))
             first += run
             self.vs = max(self.vs, version)
+            self.seen[shard] = max(self.seen[shard], version)
         self.advance(trailer[0], trailer[1])
         return replies
 
@@ -137,7 +148,7 @@ class Session:
             return
         self.cut = max(self.cut, cut)
         self.runs.sort()
-        gone = sorted(self.skipped + [(f, l) for f, l, v in self.runs if v <= self.cut])
+        gone = sorted(self.skipped + [(f, l) for f, l, v, _ in self.runs if v <= self.cut])
         for first, last in gone:
             if first <= self.committed + 1:
                 self.committed = max(self.committed, last)
@@ -151,18 +162,23 @@ class Session:
         notice = dict(word.split("=") for word in words[1:])
         if int(notice["abandoned"]) != self.world_line:
             raise ConnectionError(error)  # the session has heard of that one before
-        branch = int(notice["branch"])
-        kept = [r for r in self.runs if r[2] <= branch]
-        lost = [(f, l) for f, l, v in self.runs if v > branch]
+        if "branch" in notice:
+            branches = [int(notice["branch"])] * len(self.addresses)
+        else:  # each shard went back to a version of its own
+            branches = [int(branch) for branch in notice["branches"].split(",")]
+        lost = [(f, l) for f, l, v, s in self.runs if v > branches[s]]
         uncertain = []
-        for first, count, vs in (b for queue in self.batches for b in queue):
-            # It was executed in version vs or later, if at all; what was refused was not.
-            (lost if vs > branch else uncertain).append((first, first + count - 1))
-        survived = max([self.committed] + [last for _, last, _ in kept])
+        for s, queue in enumerate(self.batches):
+            for first, count, vs in queue:
+                # It was executed in version vs or later, if at all; what was refused was not.
+                (lost if vs > branches[s] else uncertain).append((first, first + count - 1))
+        survived = max([self.committed] + [l for _, l, v, s in self.runs if v <= branches[s]])
+        branch = min(branches[s] for s in self.used)
         for s in range(len(self.addresses)):
             self.disconnect(s, forget=True)
         self.world_line, self.vs, self.cut = int(notice["worldline"]), branch + 1, branch
         self.runs, self.skipped, self.committed = [], [], self.begun
+        self.seen = [0] * len(self.addresses)
         raise Rollback(self.world_line, survived, sorted(lost), sorted(uncertain))
 
     def disconnect(self, shard, forget=False):

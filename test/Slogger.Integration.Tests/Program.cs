@@ -1,4 +1,4 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --sites-chaos, --take-over or --fuzz a long run.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --multiplexer, --sites-chaos, --take-over or --fuzz a long run.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -23,6 +23,11 @@ internal static class Program
         if (args.Contains("--client-chaos"))
         {
             return await Client.ClientChaosCommand.RunAsync(args);
+        }
+
+        if (args.Contains("--multiplexer"))
+        {
+            return await Multiplexer.MultiplexerCommand.RunAsync(args);
         }
 
         if (args.Contains("--take-over"))
