@@ -75,9 +75,7 @@ public sealed partial class VersionLog
             _held = scan.Held;
             VerifyNewest(segments);
         }
-        // An earlier process may have created the newest file without making its name durable. That must come before its
-        // predecessors are deleted: a crash could keep the deletions and lose the name.
-        _files.SyncDirectory(_options.Directory);
+        // The name of a file with a header is durable: the header was written after that (SegmentFactory). So its predecessors can go.
         if (dropped.Count > 0)
         {
             dropped.ForEach(_files.Delete);

@@ -86,6 +86,61 @@ public class CheckpointStoreTests
         }
     }
 
+    // Whoever opens goes by what it finds, and trims the log by it: so it must not go with a later crash.
+    [Fact]
+    public void Open_AnAddWasCutShort_WhatIsFoundIsDurable()
+    {
+        int found = 0;
+        for (int seed = 1; seed <= 300; seed++)
+        {
+            var disk = new SimulatedDisk(seed);
+            CheckpointStore store = CheckpointStore.Open(Directory, disk);
+            disk.OperationsUntilCrash = seed % 15;
+            Assert.True(Record.Exception(() => Add(store, disk, 1000)) is null or SimulatedCrashException);
+            disk.Kill();
+            IReadOnlyList<Checkpoint> kept = CheckpointStore.Open(Directory, disk).All;
+            found += kept.Count;
+            disk.Crash();
+            Assert.Equal(kept, CheckpointStore.Open(Directory, disk).All);
+        }
+        Assert.True(found > 0);
+    }
+
+    [Fact]
+    public void CarryForward_ACheckpointOfAnAbandonedWorldLine_IsNotCarried()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        Boundary kept = Write(log, 100, 10);
+        Add(store, disk, 1050);
+        Write(log, 100, 11);
+        Add(store, disk, 1150);
+        for (int line = 2; line < 200; line++)
+        {
+            log.BeginWorldLine(new WorldLine(line), kept, OtherReplicationId);
+            store.CarryForward(log);
+            kept = Write(log, 20, 10 + line);
+            Assert.Equal(1050, store.Latest(log, log.EndOffset)!.Offset);
+        }
+    }
+
+    [Fact]
+    public void Latest_TheLogBeginsAboveACheckpoint_IsAnotherOrNone()
+    {
+        SimulatedDisk disk = NewDisk();
+        using VersionLog log = Begun(disk);
+        CheckpointStore store = CheckpointStore.Open(Directory, disk);
+        Add(store, disk, 1050);
+        for (int version = 10; version < 30; version++) { Write(log, 4000, version); }
+        log.Sync();
+        log.TrimBefore(log.EndOffset);
+        Assert.True(log.StartOffset > 1050);
+        Assert.Null(store.Latest(log, log.EndOffset));
+        Checkpoint there = Add(store, disk, log.StartOffset);
+        Assert.Equal(there, store.Latest(log, log.EndOffset));
+    }
+
     [Fact]
     public void Latest_SkipsCheckpointsOfAbandonedWorldLines_AndAboveTheOffset()
     {

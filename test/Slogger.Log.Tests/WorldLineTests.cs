@@ -12,6 +12,22 @@ public class WorldLineTests
     private static readonly WorldLine Second = new(2);
 
     [Fact]
+    public void BeginWorldLine_ThenCrash_IsDurable()
+    {
+        for (int seed = 1; seed <= 40; seed++)
+        {
+            var disk = new SimulatedDisk(seed);
+            VersionLog log = Begun(disk);
+            Boundary kept = Write(log, 20, 10);
+            Write(log, 20, 11);
+            log.BeginWorldLine(new WorldLine(2), kept, OtherReplicationId);
+            disk.Crash();
+            using VersionLog again = VersionLog.Open(Options(disk));
+            Assert.Equal((new WorldLine(2), kept.Offset), (again.WorldLine, again.EndOffset));
+        }
+    }
+
+    [Fact]
     public void BeginWorldLine_VoidsWhatIsAboveTheBranch_Durably()
     {
         SimulatedDisk disk = NewDisk();

@@ -138,6 +138,7 @@ internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
             {
                 FillWithZeros(file);
             }
+            // For speed alone: the sync of the header would carry the zeros, too.
             file.SyncData();
             options.Files.SyncDirectory(options.Directory);
             return file;
