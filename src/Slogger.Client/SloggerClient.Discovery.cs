@@ -121,7 +121,7 @@ public sealed partial class SloggerClient
         try
         {
             channel = await RespChannel.ConnectAsync(address, Options, limit.Token).ConfigureAwait(false);
-            _ = await Hello.AskAsync(channel, Id, limit.Token).ConfigureAwait(false);
+            _ = await AskAsync(channel, limit.Token).ConfigureAwait(false);
             return channel;
         }
         catch (OperationCanceledException) when (!cancellation.IsCancellationRequested)
@@ -138,7 +138,7 @@ public sealed partial class SloggerClient
 
     private async Task DiscoverAsync(RespChannel channel, CancellationToken cancellation)
     {
-        Hello hello = await Hello.AskAsync(channel, Id, cancellation).ConfigureAwait(false);
+        Hello hello = await AskAsync(channel, cancellation).ConfigureAwait(false);
         CheckCluster(hello, channel.Address.ToString());
         Interlocked.CompareExchange(ref _worldLine, hello.WorldLine.Number, 0);
         if (_keys is null)

@@ -75,7 +75,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
         try
         {
             await client.DiscoverAsync(cancellation).ConfigureAwait(false);
-            client._watch.Start(client._stop.Token);
+            // What is read at a backup is committed.
+            if (!options.ReadsBackup) { client._watch.Start(client._stop.Token); }
             return client;
         }
         catch
@@ -160,6 +161,11 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     /// <summary>A header of the client's own session.</summary>
     internal BatchHeader NextProbe(WorldLine line, Version atLeast) => new(Id, line, atLeast, new(Interlocked.Increment(ref _probes)), 1, default);
+
+    /// <summary>Asks a shard for itself.</summary>
+    /// <exception cref="SloggerException">It is none that this client can use.</exception>
+    internal Task<Hello> AskAsync(RespChannel channel, CancellationToken cancellation) =>
+        Options.ReadsBackup ? BackupWire.AskAsync(channel, cancellation) : Hello.AskAsync(channel, Id, cancellation);
 
     /// <exception cref="SloggerException">This proxy belongs to another cluster.</exception>
     internal void CheckCluster(Hello hello, string address)

@@ -30,7 +30,9 @@ public sealed partial class SloggerSession
         {
             if (batch.IsSettled) { return true; }
             Settle();
-            if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, reply) != ReplyOutcome.Completed) { return false; }
+            // A backup may have gone on to the next world-line: for what is read there that changes nothing.
+            BatchReply taken = _client.Options.ReadsBackup ? reply with { WorldLine = batch.WorldLine } : reply;
+            if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, taken) != ReplyOutcome.Completed) { return false; }
             if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
             foreach (Operation operation in batch.Operations)
             {
@@ -205,7 +207,7 @@ public sealed partial class SloggerSession
         {
             Operation operation = batch.Operations[i];
             sequence += operation.RequestsOnWire;
-            if ((operation.Flags & OperationFlags.Idempotent) != 0)
+            if ((operation.Flags & OperationFlags.Idempotent) != 0 || _client.Options.ReadsBackup)
             {
                 Operation again = batch.Detach(i, out byte[] requests);
                 (again.Redirection, again.Error) = (Redirection.None, null);

@@ -87,6 +87,7 @@ public sealed partial class SloggerSession
     public ValueTask<Result<RespValue>> ExecuteAsync(OperationFlags flags, CancellationToken cancellation, string command, params ReadOnlySpan<Argument> arguments)
     {
         ArgumentException.ThrowIfNullOrEmpty(command);
+        if (_client.Options.ReadsBackup && BackupWire.RefusalOf(command) is { } refusal) { throw new ArgumentException(refusal, nameof(command)); }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;
         Link? flush;
@@ -117,6 +118,7 @@ public sealed partial class SloggerSession
     {
         ArgumentNullException.ThrowIfNull(commands);
         if (commands.Count == 0 || commands.Any(c => c.Length == 0)) { throw new ArgumentException("A transaction has at least one command, and each a name.", nameof(commands)); }
+        if (_client.Options.ReadsBackup && commands.Select(c => BackupWire.RefusalOf(c[0].ToString() ?? "")).FirstOrDefault(r => r is not null) is { } refusal) { throw new ArgumentException(refusal, nameof(commands)); }
         if (commands.Count + 2 > _options.Window) { throw new ArgumentException($"A transaction of {commands.Count} commands does not fit into a window of {_options.Window} operations.", nameof(commands)); }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;

@@ -1,5 +1,7 @@
 // slogger switchover, between these tests' primaries and their backup site.
+using System.Diagnostics;
 using System.Net;
+using Slogger.Cli;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
@@ -84,6 +86,53 @@ public sealed partial class BackupSiteTests
         Run run = await SloggerAsync(["switchover", .. Both]);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         await AssertSwitchedAsync(primary);
+    }
+
+    // While clients are held a run is not begun anew: what is asked again is the one thing that has failed.
+    [Fact]
+    public async Task SwitchOverCommand_ADatabaseFailsWhileClientsAreHeld_TheSameRunGoesOn()
+    {
+        await using IMetadataStore primary = await PrimarySiteAsync();
+        await WriteAsync(new Random(45), 50);
+        Process? holder = null;
+        using var text = new StepWriter(line =>
+        {
+            if (line.Contains("the backup takes over", StringComparison.Ordinal)) { holder = HoldDatabase(); }
+            else if (line.Contains("cannot be used, and is tried again", StringComparison.Ordinal) || line.Contains("Asking again", StringComparison.Ordinal)) { holder?.StandardInput.Close(); }
+        });
+        try
+        {
+            TextWriter output = TextWriter.Synchronized(text);
+            int code = await SloggerApp.RunAsync(["switchover", .. Both], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() }).WaitAsync(Limit);
+            Assert.True(code == 0, text.ToString());
+        }
+        finally
+        {
+            holder?.Kill();
+            holder?.Dispose();
+        }
+        Assert.NotNull(holder);
+        Assert.Contains("the backup's database cannot be used, and is tried again", text.ToString(), StringComparison.Ordinal);
+        Assert.DoesNotContain("Asking again", text.ToString(), StringComparison.Ordinal);
+        await AssertSwitchedAsync(primary);
+    }
+
+    // Another process that holds all locks of the file, until its input ends: nobody reads or writes.
+    private Process HoldDatabase()
+    {
+        const string script = "import fcntl, sys\nf = open(sys.argv[1], 'r+b')\nfcntl.lockf(f, fcntl.LOCK_EX, 8, 120)\nprint('held', flush=True)\nsys.stdin.read()";
+        var holder = Process.Start(new ProcessStartInfo("python3", ["-c", script, Spec["sqlite:".Length..] + "-shm"]) { RedirectStandardInput = true, RedirectStandardOutput = true })!;
+        Assert.Equal("held", holder.StandardOutput.ReadLine());
+        return holder;
+    }
+
+    private sealed class StepWriter(Action<string> onLine) : StringWriter
+    {
+        public override void WriteLine(string? value)
+        {
+            base.WriteLine(value);
+            onLine(value ?? "");
+        }
     }
 
     [Fact]

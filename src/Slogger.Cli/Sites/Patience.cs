@@ -24,8 +24,8 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
     /// <summary>As the option says.</summary>
     public static TimeSpan LimitIn(SiteArguments arguments) => arguments.Value(Name, OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
 
-    /// <summary>Does something with databases, again while they cannot be used.</summary>
-    public async Task<CommandResult> WithDatabasesAsync(Func<Task<CommandResult>> run, CancellationToken stop)
+    /// <summary>Does something with databases, again from its beginning while they cannot be used: only what changes nothing, or may be done twice.</summary>
+    public async Task<T> WithDatabasesAsync<T>(Func<Task<T>> run, CancellationToken stop)
     {
         while (true)
         {

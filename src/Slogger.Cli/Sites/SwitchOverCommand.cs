@@ -41,15 +41,12 @@ internal static class SwitchOverCommand
         try
         {
             var patience = new Patience(timeout, log);
-            // Whatever was begun is gone on with.
-            return await patience.WithDatabasesAsync(
-                async () =>
-                {
-                    await using SiteAccess primary = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    await using SiteAccess backup = await SiteAccess.OpenAsync(backupSpec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(primary, backup, callsOff ? TimeSpan.Zero : limit, host, log, patience, signals.Token).ConfigureAwait(false);
-                },
-                signals.Token).ConfigureAwait(false);
+            // Clients are held by the run alone, for one --within, and by one run.
+            (SwitchOverRun? prepared, CommandResult? obstacle) = await patience.WithDatabasesAsync(
+                () => PrepareAsync(spec!, backupSpec!, cluster, credentials, callsOff ? TimeSpan.Zero : limit, host, log, patience, signals.Token), signals.Token).ConfigureAwait(false);
+            if (prepared is null) { return obstacle!; }
+            await using SwitchOverRun run = prepared;
+            return await run.RunAsync(signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
@@ -61,14 +58,31 @@ internal static class SwitchOverCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess primary, SiteAccess backup, TimeSpan limit, AppHost host, StepLog log, Patience patience, CancellationToken stop)
+    // Nobody is held up yet.
+    private static async Task<(SwitchOverRun? Run, CommandResult? Obstacle)> PrepareAsync(
+        MetadataSpec spec, MetadataSpec backupSpec, string cluster, SiteCredentials credentials, TimeSpan limit, AppHost host, StepLog log, Patience patience, CancellationToken stop)
     {
-        SiteState before = await primary.StateAsync(stop).ConfigureAwait(false), other = await backup.StateAsync(stop).ConfigureAwait(false);
-        int shards = (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount;
-        // One that is under way is gone on with, whatever stands in its way: only its end lets clients go on.
-        if (before.Role == SiteRole.Primary && limit > TimeSpan.Zero && await ObstacleAsync(primary, backup, before, other, shards, patience, stop).ConfigureAwait(false) is { } obstacle) { return obstacle; }
-        if (before.Role is SiteRole.Backup or SiteRole.FailingOver) { return CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the backup's --backup-metadata"); }
-        return await new SwitchOverRun(primary, backup, shards, limit, host, log).RunAsync(stop).ConfigureAwait(false);
+        SiteAccess? primary = null, backup = null;
+        SwitchOverRun? run = null;
+        try
+        {
+            primary = await SiteAccess.OpenAsync(spec, cluster, credentials, stop).ConfigureAwait(false);
+            backup = await SiteAccess.OpenAsync(backupSpec, cluster, credentials, stop).ConfigureAwait(false);
+            SiteState before = await primary.StateAsync(stop).ConfigureAwait(false), other = await backup.StateAsync(stop).ConfigureAwait(false);
+            int shards = (await primary.Metadata.FindClusterAsync(cluster, stop).ConfigureAwait(false))!.ShardCount;
+            // One that is under way is gone on with, whatever stands in its way: only its end lets clients go on.
+            if (before.Role == SiteRole.Primary && limit > TimeSpan.Zero && await ObstacleAsync(primary, backup, before, other, shards, patience, stop).ConfigureAwait(false) is { } obstacle) { return (null, obstacle); }
+            if (before.Role is SiteRole.Backup or SiteRole.FailingOver) { return (null, CommandResult.Failed("the site of --metadata is no primary", "give the primary's --metadata, and the backup's --backup-metadata")); }
+            return (run = await SwitchOverRun.PrepareAsync(primary, backup, shards, limit, host, log, stop).ConfigureAwait(false), null);
+        }
+        finally
+        {
+            if (run is null)
+            {
+                if (backup is not null) { await backup.DisposeAsync().ConfigureAwait(false); }
+                if (primary is not null) { await primary.DisposeAsync().ConfigureAwait(false); }
+            }
+        }
     }
 
     private static async Task<CommandResult?> ObstacleAsync(SiteAccess primary, SiteAccess backup, SiteState before, SiteState other, int shards, Patience patience, CancellationToken stop)

@@ -10,27 +10,34 @@ using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Cli.Sites;
 
-/// <summary>One run of it.</summary>
+/// <summary>One run of it. It owns the connections to both sites.</summary>
 /// <param name="primary">The primary.</param>
 /// <param name="backup">The backup.</param>
+/// <param name="ships">The primary's processes.</param>
 /// <param name="shards">How many shards there are.</param>
 /// <param name="limit">So long clients wait at most until the backup is offered to take over; zero: it is called off.</param>
 /// <param name="host">Where the outcome is shown.</param>
 /// <param name="log">Where the steps are.</param>
-internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host, StepLog log)
+internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IReadOnlyList<SiteProcess> ships, int shards, TimeSpan limit, AppHost host, StepLog log) : IAsyncDisposable
 {
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(2), RetryPause = TimeSpan.FromMilliseconds(50);
     private Task<FailoverOutcome>? _taking;
     private WorldPoint? _offered;
     private string _waitsFor = "", _said = "";
 
-    public async Task<CommandResult> RunAsync(CancellationToken stop)
+    /// <summary>Does what can be done before anybody is held up. Changes nothing.</summary>
+    public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host, StepLog log, CancellationToken stop)
     {
-        // Before anybody is held up.
-        await (await ManagerAsync(stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
+        await (await ManagerAsync(backup, log, stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
         await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
         IReadOnlyList<SiteProcess> ships = await primary.ProcessesAsync(stop).ConfigureAwait(false);
         await SiteAccess.AskAllAsync(ships, SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
+        return new(primary, backup, ships, shards, limit, host, log);
+    }
+
+    /// <summary>Does it. A database that cannot be used is asked again at the same place: what was begun has to come to its end.</summary>
+    public async Task<CommandResult> RunAsync(CancellationToken stop)
+    {
         log.Begin();
         var machine = new SwitchOver(NowUs + (long)limit.TotalMicroseconds);
         while (true)
@@ -38,7 +45,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
             SiteState here = await TryAsync(() => primary.StateAsync(stop), "primary", stop).ConfigureAwait(false);
             SiteState? there = await OrNullAsync(() => backup.StateAsync(stop)).ConfigureAwait(false);
             _offered = here.HandOver.Cut ?? _offered;
-            switch (machine.Next(here, there, await ProgressAsync(here, ships, stop).ConfigureAwait(false), NowUs))
+            switch (machine.Next(here, there, await ProgressAsync(here, stop).ConfigureAwait(false), NowUs))
             {
                 case SwitchOverStep.Hold hold:
                     if (await ChangeAsync(primary, "primary", s => s.Hold(hold.After), stop).ConfigureAwait(false)) { log.Info("the primary holds all operations of its clients"); }
@@ -62,7 +69,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
                     if (!await ChangeAsync(backup, "backup", s => s.CallOff(off.Number), stop).ConfigureAwait(false)) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
                     break;
                 case SwitchOverStep.Resume resume:
-                    if (await ChangeAsync(primary, "primary", s => s.Resume(resume.Number, resume.IsCalledOff), stop).ConfigureAwait(false)) { await TellAsync(ships, resume.Number, stop).ConfigureAwait(false); }
+                    if (await ChangeAsync(primary, "primary", s => s.Resume(resume.Number, resume.IsCalledOff), stop).ConfigureAwait(false)) { await TellAsync(resume.Number, stop).ConfigureAwait(false); }
                     break;
                 case SwitchOverStep.Depose depose:
                     // Whoever held nothing is deposed by somebody else's failover, whose end is that one's business: a site lease may have to be waited for.
@@ -89,12 +96,12 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
     private async Task BeginAsync(CancellationToken stop)
     {
         if (_taking is not null) { return; }
-        FailoverManager manager = await ManagerAsync(stop).ConfigureAwait(false);
+        FailoverManager manager = await TryAsync(() => ManagerAsync(backup, log, stop), "backup", stop).ConfigureAwait(false);
         _taking = Task.Run(() => manager.RunAsync([], stop), stop);
     }
 
     // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
-    private async Task<FailoverManager> ManagerAsync(CancellationToken stop) =>
+    private static async Task<FailoverManager> ManagerAsync(SiteAccess backup, StepLog log, CancellationToken stop) =>
         new(backup.Metadata, backup.Cluster, [.. (await backup.ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Channel)], leaseWaitUs: 0, log);
 
     private async Task<CommandResult> SwitchedAsync(CancellationToken stop)
@@ -120,7 +127,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
     }
 
     // The recorded cut goes on while nothing is done, and the watermark comes behind it for ever. Any recorded cut that has everything will do, and watermarks are such.
-    private async Task<SwitchOverProgress> ProgressAsync(SiteState here, IReadOnlyList<SiteProcess> ships, CancellationToken stop)
+    private async Task<SwitchOverProgress> ProgressAsync(SiteState here, CancellationToken stop)
     {
         var held = new WorldPoint?[shards];
         if (here.Role != SiteRole.HandingOver || here.HandOver.Cut is not null || limit == TimeSpan.Zero) { return new(held, default, default); }
@@ -137,7 +144,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
     }
 
     // They look by themselves; asked, they do at once.
-    private static Task TellAsync(IReadOnlyList<SiteProcess> ships, long number, CancellationToken stop) =>
+    private Task TellAsync(long number, CancellationToken stop) =>
         SiteAccess.AskAllAsync(ships, SiteControlMethods.Hold, new V1.HoldRequest { Number = number }, stop);
 
     private async Task<bool> ChangeAsync(SiteAccess site, string what, Func<SiteState, SiteChange> change, CancellationToken stop)
@@ -180,6 +187,12 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, int s
     {
         if (text != _said) { log.Warn(text); }
         _said = text;
+    }
+
+    public async ValueTask DisposeAsync()
+    {
+        await backup.DisposeAsync().ConfigureAwait(false);
+        await primary.DisposeAsync().ConfigureAwait(false);
     }
 
     private static WorldPoint Max(WorldPoint a, WorldPoint b) => a > b ? a : b;

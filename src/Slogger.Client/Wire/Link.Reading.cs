@@ -60,7 +60,8 @@ internal sealed partial class Link
         if (!current.IsAccepted)
         {
             if (reply.IsError) { throw RefusedException.Of(System.Text.Encoding.UTF8.GetString(reply.Payload)); }
-            if (!reply.Bytes.SequenceEqual("+OK\r\n"u8)) { throw new InvalidDataException($"a batch's verdict is {Preview(reply)}"); }
+            if (_readsBackup) { _ = BackupWire.ReadPoint(reply); }
+            else if (!reply.Bytes.SequenceEqual("+OK\r\n"u8)) { throw new InvalidDataException($"a batch's verdict is {Preview(reply)}"); }
             current.IsAccepted = true;
         }
         else if (!current.IsAnswered)
@@ -78,7 +79,7 @@ internal sealed partial class Link
 
     private void Finish(Batch batch, in WireReply trailer)
     {
-        BatchReply reply = ReadTrailer(trailer.Bytes);
+        BatchReply reply = _readsBackup ? ReadPlace(batch, trailer) : ReadTrailer(trailer.Bytes);
         // A batch leaves only when it is answered: what does not fit is of a connection that is given up, with all that is on it.
         if (!batch.Session.OnAnswered(batch, reply)) { throw new InvalidDataException($"the trailer does not fit its batch: {Preview(trailer)}"); }
         lock (_gate)
@@ -87,6 +88,14 @@ internal sealed partial class Link
         }
 
         _client.OnCommitted(reply.Cut);
+    }
+
+    /// <summary>What a backup's shard stands at behind a batch. All of it is committed, in whichever world-line: nothing that was read there is ever undone.</summary>
+    private BatchReply ReadPlace(Batch batch, in WireReply reply)
+    {
+        WorldPoint stands = BackupWire.ReadPoint(reply);
+        _runs[0] = new(batch.Requests, stands.Version);
+        return new(stands.WorldLine, _runs.AsMemory(0, 1), new(batch.WorldLine, stands.Version));
     }
 
     /// <summary>A flat array of integers: world-line, committed version, then how many and version for each run.</summary>

@@ -22,6 +22,7 @@ internal sealed partial class Link
     private readonly SloggerClient _client;
     private readonly Address _address;
     private readonly ILogger _logger;
+    private readonly bool _readsBackup;
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _gate = new();
     private readonly Queue<Batch> _sent = new();
@@ -36,6 +37,7 @@ internal sealed partial class Link
     {
         (_client, _address, Index, Name) = (client, address, index, address.ToString());
         _logger = client.LoggerFor<Link>();
+        _readsBackup = client.Options.ReadsBackup;
     }
 
     /// <summary>Its place among the client's links.</summary>
@@ -71,8 +73,10 @@ internal sealed partial class Link
             hasRoom = machine.TryBegin(Shard, batch.Requests, out BatchHeader header);
             if (!hasRoom) { return false; }
             batch.Begin(header);
-            WriteHeader(_out, header, batch.Session.IdText);
+            if (_readsBackup) { BackupWire.WriteHeader(_out, header.AtLeast); }
+            else { WriteHeader(_out, header, batch.Session.IdText); }
             _out.AddRaw(batch.Bytes);
+            if (_readsBackup) { BackupWire.WriteTrailer(_out); }
             _sent.Enqueue(batch);
             return true;
         }
@@ -205,12 +209,10 @@ internal sealed partial class Link
         try
         {
             channel = await RespChannel.ConnectAsync(_address, _client.Options, limit.Token).ConfigureAwait(false);
-            Hello hello = await Hello.AskAsync(channel, _client.Id, limit.Token).ConfigureAwait(false);
+            Hello hello = await _client.AskAsync(channel, limit.Token).ConfigureAwait(false);
             _client.CheckCluster(hello, Name);
             WorldLine line = _client.WorldLine;
-            ProbeAnswer probe = await Probe.SendAsync(channel, _client.NextProbe(line, default), limit.Token).ConfigureAwait(false);
-            _client.OnCommitted(probe.Cut);
-            Dictionary<SloggerSession, Executed> executed = await AskExecutedAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
+            Dictionary<SloggerSession, Executed> executed = _readsBackup ? [] : await ProbeAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
             if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed))) { throw new IOException("another world-line began meanwhile"); }
             Telemetry.Connections.Add(1);
             LogConnected(Name, hello.Shard.Number, line.Number);
@@ -226,6 +228,13 @@ internal sealed partial class Link
 
             throw;
         }
+    }
+
+    private async Task<Dictionary<SloggerSession, Executed>> ProbeAsync(RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
+    {
+        ProbeAnswer probe = await Probe.SendAsync(channel, _client.NextProbe(line, default), cancellation).ConfigureAwait(false);
+        _client.OnCommitted(probe.Cut);
+        return await AskExecutedAsync(channel, shard, line, cancellation).ConfigureAwait(false);
     }
 
     /// <summary>Asks how far the sessions that had something under way at the shard, over whatever link, have come there. What was executed

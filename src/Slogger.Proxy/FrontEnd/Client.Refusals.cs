@@ -61,7 +61,7 @@ internal sealed unsafe partial class Client
         CommandKind.BlockingStream when HasArgument("BLOCK"u8) => "ERR SLOGGER nobody waits for new entries at a backup, which would hold up the next version: read without BLOCK, or wait at the primary",
         CommandKind.Batch => "ERR SLOGGER this site is a backup: sessions work at the primary",
         CommandKind.Peer => "ERR SLOGGER this site is a backup, and has no coordinator of cuts",
-        CommandKind.Dpr when !ArgumentIs(0, "DPR.INFO"u8) && !ArgumentIs(0, "DPR.CUT"u8) && !ArgumentIs(0, "DPR.WORLDLINE"u8) && !ArgumentIs(0, "DPR.PARTITIONS"u8) && !ArgumentIs(0, "DPR.REACH"u8) =>
+        CommandKind.Dpr when ArgumentIs(0, "DPR.WAIT"u8) || ArgumentIs(0, "DPR.COMMITTED"u8) || ArgumentIs(0, "DPR.HELLO"u8) =>
             "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
         CommandKind.WaitAof => "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary",
         CommandKind.Debug => "ERR SLOGGER DEBUG is not for a backup's Redis, which follows the primary's log",

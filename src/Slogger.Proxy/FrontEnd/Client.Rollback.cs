@@ -140,7 +140,15 @@ internal sealed unsafe partial class Client
 
     private void AnswerResume()
     {
-        long line = _progress!.WorldLine.Number;
+        bool isAtBackup = _loop.Shard.IsFollowing;
+        long line = isAtBackup ? _loop.Shard.WorldLine : _progress!.WorldLine.Number;
+        if (_resumed != line && isAtBackup)
+        {
+            // Nothing that was read here is ever undone, so there is no notice. Who comes from another connection may ask for the world-line all the same.
+            Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
+                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {_resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
+            return;
+        }
         if (_resumed != line)
         {
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,

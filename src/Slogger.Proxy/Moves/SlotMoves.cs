@@ -98,6 +98,12 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
         OnLooked();
     }
 
+    /// <summary>The shard is a backup's: nothing moves, and readers are sent to the shard that has their keys. Before the front end is opened.</summary>
+    public void Follow()
+    {
+        lock (_gate) { Tell(); }
+    }
+
     /// <summary>The store is lost, or the proxy stops: returns when nothing is done any more.</summary>
     public async Task CloseAsync()
     {
@@ -168,8 +174,8 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
 
     private void Tell()
     {
-        if (_loop is not { } loop || _work is null) { return; }
-        ClusterSlots view = ViewNow();
+        if (_loop is not { } loop || (_work is null && seat.FollowedSite is null)) { return; }
+        ClusterSlots view = _work is null ? watch.View : ViewNow();
         bool isNews = _told is null || _told.Replies != view.Replies || (_told.Withheld ?? []).AsSpan().SequenceEqual(view.Withheld ?? []) is false;
         if (!isNews) { return; }
         _told = view;

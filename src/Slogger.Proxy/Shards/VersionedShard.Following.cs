@@ -29,6 +29,7 @@ internal abstract partial class VersionedShard
     {
         try
         {
+            _moves?.Follow();
             if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
             Task rehearsing = RehearseAsync(stop);
             Boundary final = await FollowToEndAsync(stop).ConfigureAwait(false);

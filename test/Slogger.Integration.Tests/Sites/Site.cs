@@ -34,6 +34,9 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     /// <summary>Further options of all processes.</summary>
     public IReadOnlyList<string> Options { get; set; } = [];
 
+    /// <summary>Further options of a shard's process.</summary>
+    public Func<int, IReadOnlyList<string>> OptionsOfOne { get; set; } = static _ => [];
+
     /// <summary>Environment of the processes that are started from now on.</summary>
     public IReadOnlyDictionary<string, string>? Environment { get; set; }
 
@@ -107,7 +110,7 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
             : ["--redis-server", RedisProcess.Executable, "--backup", string.Join(',', (LinksOf?[shard] ?? [shard]).Select(l => $"127.0.0.1:{Links[l].Port}"))],
         "--data", Data(shard), "--metadata", Metadata, "--shards", Text(shards), "--shard", Text(shard), "--site-listen", $"127.0.0.1:{_sitePorts[shard]}",
         .. IsBackup && OtherShards is { } others ? (string[])["--primary-shards", Text(others)] : [],
-        .. IsBackup ? ["--failover-rehearsal", Rehearses ? "on" : "off"] : (string[])[], .. Options,
+        .. IsBackup ? ["--failover-rehearsal", Rehearses ? "on" : "off"] : (string[])[], .. Options, .. OptionsOfOne(shard),
     ];
 
     /// <summary>Runs a command of the site.</summary>
