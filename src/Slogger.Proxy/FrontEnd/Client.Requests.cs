@@ -232,6 +232,11 @@ internal sealed unsafe partial class Client
                 CloseWhenSent();
                 return null;
             }
+            if (Dedicated is { Channel.HasSocket: true } own && Descriptors.AreScarce(own.Channel.Socket))
+            {
+                OnRefused(TooMany);
+                return null;
+            }
         }
         Upstream dedicated = Dedicated;
         dedicated.LastUsedMicroseconds = _loop.Now;

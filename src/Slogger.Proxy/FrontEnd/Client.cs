@@ -121,12 +121,14 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>A dedicated upstream should not be read while this holds.</summary>
     public bool IsOutputFull => _output.Count > DedicatedOutputPauseBytes;
 
+    private static ReadOnlySpan<byte> TooMany => "-ERR max number of clients reached\r\n"u8;
+
     /// <summary>Begins service. A client too many is told so and closed.</summary>
     public void Start(bool refused)
     {
         if (refused)
         {
-            Deliver("-ERR max number of clients reached\r\n"u8);
+            Deliver(TooMany);
             CloseWhenSent();
             return;
         }

@@ -267,7 +267,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         channel.Owner = client;
         if (peer is not null) { client.SetAddresses(peer, local); }
         Clients.Add(client);
-        client.Start(refused: Clients.Count > Limits.MaxClients);
+        client.Start(refused: Clients.Count > Limits.MaxClients || Descriptors.AreScarce(socket));
     }
 
     public void Forget(Client client) => Clients.Remove(client);

@@ -26,6 +26,9 @@ internal interface IStoreConnector
     /// <summary>Where Redis is; <c>null</c> where the store is in the process.</summary>
     Configuration.ListenAddress? Address => null;
 
+    /// <summary>The address that is connected to; <c>null</c> where there is none.</summary>
+    System.Net.IPAddress? Ip => null;
+
     /// <summary>Whether TLS is spoken to it.</summary>
     bool SpeaksTls => false;
 

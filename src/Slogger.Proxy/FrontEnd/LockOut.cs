@@ -1,6 +1,8 @@
 // Which changes of Redis's settings and users would cut the proxy off: it could not connect again, or could not do what it has to. They
 // are refused, with the reason, before Redis sees them. Others do no harm, whatever else they change.
 using System.Globalization;
+using System.Net;
+using System.Net.Sockets;
 using System.Security.Cryptography;
 using System.Text;
 
@@ -34,7 +36,7 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
             case "port" when !address.IsUnix && !store.SpeaksTls && IsAnother(value, address.Port):
             case "tls-port" when !address.IsUnix && store.SpeaksTls && IsAnother(value, address.Port):
                 return $"ERR SLOGGER the proxy reaches Redis at port {address.Port}, and would be cut off: {Instead}";
-            case "bind" when !address.IsUnix && !value.Split(' ').Any(to => to.TrimStart('-') is "*" or "0.0.0.0" || to.TrimStart('-') == address.Host):
+            case "bind" when !address.IsUnix && !value.Split(' ').Any(IsReachedBy):
                 return $"ERR SLOGGER the proxy reaches Redis at {address.Host}, which is not among these addresses, and would be cut off: {Instead}";
             case "tls-auth-clients" or "tls-ca-cert-file" or "tls-ca-cert-dir" or "tls-cert-file" or "tls-key-file" or "tls-protocols" or "tls-ciphers" or "tls-ciphersuites"
                 when store.SpeaksTls:
@@ -85,6 +87,25 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
             default:
                 return rule.ToLowerInvariant() is "off" or "reset" or "resetpass" or "nocommands" or "resetkeys" or "resetchannels" or "clearselectors";
         }
+    }
+
+    // Whether Redis still hears the proxy if it listens there. No name but localhost is looked up: this is asked while clients wait.
+    private bool IsReachedBy(string bound)
+    {
+        if (store.Ip is not { } ip) { return false; }
+        IPAddress any = ip.AddressFamily == AddressFamily.InterNetwork ? IPAddress.Any : IPAddress.IPv6Any;
+        string to = bound.StartsWith('-') ? bound[1..] : bound;
+        IPAddress? listens = to switch
+        {
+            "*" => IPAddress.Any,
+            "::*" => IPAddress.IPv6Any,
+            _ when IPAddress.TryParse(to, out IPAddress? given) => given,
+            // Of a name Redis takes an address of IPv4, as the proxy does.
+            _ when to.Equals(store.Address!.Host, StringComparison.OrdinalIgnoreCase) && any.Equals(IPAddress.Any) => ip,
+            _ when to.Equals("localhost", StringComparison.OrdinalIgnoreCase) => IPAddress.Loopback,
+            _ => null,
+        };
+        return ip.Equals(listens) || any.Equals(listens);
     }
 
     // What is no number Redis refuses in its own words.

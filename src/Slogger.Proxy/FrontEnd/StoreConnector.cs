@@ -28,6 +28,9 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
     public ListenAddress? Address => address;
 
     /// <inheritdoc />
+    public IPAddress? Ip => (_endPoint as IPEndPoint)?.Address;
+
+    /// <inheritdoc />
     public bool SpeaksTls => tls is not null;
 
     public Channel Connect(IPoller poller, bool mayMark) => poller.Adopt(BeginConnect());

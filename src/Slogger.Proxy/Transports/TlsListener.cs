@@ -24,7 +24,7 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <summary>Begins to accept.</summary>
     /// <param name="sockets">Bound and listening; they stay the caller's.</param>
     /// <param name="tls">Certificates; see <see cref="TlsBridge.ServerOptions"/>.</param>
-    /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once.</param>
+    /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once, and so is one where descriptors are scarce.</param>
     /// <param name="admit">Takes the clear end of a client, and the addresses of both ends of its connection. Any thread.</param>
     /// <param name="mayPass">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
@@ -54,7 +54,7 @@ internal sealed class TlsListener : IAsyncDisposable
             try
             {
                 Socket socket = await listener.AcceptAsync(_stop.Token).ConfigureAwait(false);
-                if (_connections.Count >= _most) { socket.Dispose(); } else { Serve(socket); }
+                if (_connections.Count >= _most || Descriptors.AreScarce(socket)) { socket.Dispose(); } else { Serve(socket); }
             }
             catch (SocketException e) when (e.SocketErrorCode is not (SocketError.ConnectionReset or SocketError.ConnectionAborted))
             {

@@ -27,6 +27,9 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
         /// <summary>TCP, as the default user, with a password that it does not need.</summary>
         DefaultWithNeedlessPassword,
 
+        /// <summary>TCP to a name, as the default user, who needs no password.</summary>
+        Localhost,
+
         /// <summary>A Unix socket, as a user of the proxy's own.</summary>
         Unix,
 
@@ -66,6 +69,13 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
             Allowed(Way.DefaultWithPassword, "CONFIG SET requirepass own", "ACL SETUSER default >other", "ACL SETUSER default nopass");
             Refused(Way.DefaultWithNeedlessPassword, "CONFIG SET requirepass other", "ACL SETUSER default >other");
             Allowed(Way.DefaultWithNeedlessPassword, "CONFIG SET requirepass own", "ACL SETUSER default >own", $"ACL SETUSER default #{Hash}");
+            Allowed(Way.DefaultWithPassword, "CONFIG SET requirepass ");
+            Allowed(Way.DefaultWithNeedlessPassword, "CONFIG SET requirepass ");
+            Allowed(Way.Default, "CONFIG SET requirepass ");
+            Refused(Way.OwnUser, "CONFIG SET bind ", "CONFIG SET bind ::1", "CONFIG SET bind ::*", "CONFIG SET bind 127.0.0.2;-::1", "CONFIG SET bind redis.invalid");
+            Allowed(Way.OwnUser, "CONFIG SET bind localhost", "CONFIG SET bind -::1;127.0.0.1", "CONFIG SET bind 127.0.0.2;-127.0.0.1");
+            Refused(Way.Localhost, "CONFIG SET bind 127.0.0.2", "CONFIG SET bind ::1");
+            Allowed(Way.Localhost, "CONFIG SET bind 127.0.0.1", "CONFIG SET bind LOCALHOST");
             Refused(Way.Unix, "CONFIG SET maxclients 8", "ACL SETUSER slogger off");
             Allowed(Way.Unix, "CONFIG SET port 0", "CONFIG SET bind 127.0.0.2");
             Refused(Way.Tls, "CONFIG SET tls-port 0", "CONFIG SET tls-ca-cert-file {other}", "CONFIG SET tls-auth-clients yes", "CONFIG SET bind 127.0.0.2");
@@ -88,7 +98,7 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
         await File.WriteAllTextAsync(password, $"{Password}\n", TestContext.Current.CancellationToken);
         using var proxy = new TestProxy(redis, TransportKind.Auto, o => o with
         {
-            Redis = way == Way.Unix ? ListenAddress.Unix(redis.UnixPath) : o.Redis,
+            Redis = way switch { Way.Unix => ListenAddress.Unix(redis.UnixPath), Way.Localhost => ListenAddress.Tcp("localhost", redis.Port), _ => o.Redis },
             RedisTls = way == Way.Tls ? new RedisTlsOptions { CaFile = files.Certificates.AuthorityFile } : null,
             RedisUser = hasUser ? "slogger" : null,
             RedisPasswordFile = hasPassword ? password : null,
@@ -99,6 +109,8 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
         Assert.Equal("+OK\r\n", direct.Call("AUTH", "admin", "any"));
         using RespConnection client = Admin(proxy);
         string[] words = request.Replace("{port}", $"{redis.Port}", StringComparison.Ordinal).Replace("{other}", files.Certificates.OtherAuthorityFile, StringComparison.Ordinal).Split(' ');
+        // A blank within an argument.
+        words = [.. words.Select(word => word.Replace(';', ' '))];
         string reply = client.Call(words);
         Assert.True(reply.StartsWith("-ERR SLOGGER", StringComparison.Ordinal) == isRefused, reply);
         if (isRefused)
