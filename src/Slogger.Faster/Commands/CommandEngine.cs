@@ -17,7 +17,7 @@ public sealed class CommandEngine : IDisposable
     public const int ValueBytesMax = 16 << 20;
 
     /// <summary>The most keys that one command, or one transaction, names: while it is executed nobody else is served.</summary>
-    public const int KeysMax = 256 << 10;
+    public const int KeysMax = 64 << 10;
 
     /// <summary>The last moment at which a key may expire, in milliseconds since the Unix epoch: in 146 million years.</summary>
     internal const long ExpiryMsMax = RecordHeader.Removed - 1;
