@@ -28,6 +28,7 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
     private MultiplexerWorker[] _workers = [];
     private SloggerClient? _client;
     private int _probe;
+    private Task _moving = Task.CompletedTask;
 
     public MultiplexerTally Tally { get; } = new();
 
@@ -131,6 +132,8 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
         if (fault == "none") { await CheckMessagesAsync([.. publishing.Select(p => p.Result)], doubled); }
         Tally.IsCalm = false;
         await cluster.ServingAsync();
+        // A slot that moves breaks a WATCH, and that is no calm.
+        await _moving;
         await ProbeAsync();
         await Task.WhenAll(_workers.Select(w => w.SettleAsync()));
     }
@@ -236,7 +239,7 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
                 relay.Open();
                 break;
             default:
-                await MoveAsync();
+                Move();
                 await Task.Delay(_random.Next(300));
                 if (fault == "move-and-redis") { await cluster.KillRedisAsync(a); }
                 if (fault == "move-and-proxy")
@@ -260,11 +263,11 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
     }
 
     // The slots of some keys and channels, whoever has them, go to one shard.
-    private async Task MoveAsync()
+    private void Move()
     {
         string[] tags = [.. Enumerable.Range(0, _workers.Length).SelectMany(w => (string[])[$"{{{w}.{_random.Next(6)}.0}}", $"{{m{w}}}"])];
         int to = _random.Next(cluster.Shards);
-        await cluster.MoveAsync("--slots", string.Join(',', tags.Where(_ => _random.Next(2) == 0).Append(tags[0]).Select(t => cluster.SlotOf(t).Number).Distinct()), "--to", to.ToString(CultureInfo.InvariantCulture), "--no-wait");
+        _moving = cluster.MoveAsync("--slots", string.Join(',', tags.Where(_ => _random.Next(2) == 0).Append(tags[0]).Select(t => cluster.SlotOf(t).Number).Distinct()), "--to", to.ToString(CultureInfo.InvariantCulture));
     }
 
     private string Summary()
