@@ -42,6 +42,7 @@ static int Measure(BenchOptions options)
     finally
     {
         ProcessRegistry.StopAll();
+        SuiteDirectory.EndWhatWorksThere();
         SuiteDirectory.DeleteAll(options);
         results.Save();
     }
@@ -57,6 +58,7 @@ static int Measure(BenchOptions options)
         Console.Error.WriteLine("interrupted: stopping what was started");
         ProcessRegistry.Close();
         ProcessRegistry.StopAll();
+        SuiteDirectory.EndWhatWorksThere();
         SuiteDirectory.DeleteAll(options);
         Environment.Exit(130);
     }
