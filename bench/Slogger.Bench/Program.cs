@@ -34,9 +34,9 @@ static int Measure(BenchOptions options)
     {
         SuiteCatalog.Run(options, results);
     }
-    catch (OperationCanceledException)
+    catch (Exception) when (ProcessRegistry.IsClosed)
     {
-        // The interruption has stopped everything and ends the process.
+        // The interruption stops everything, under the suite too, and ends the process.
         Thread.Sleep(Timeout.Infinite);
     }
     finally
