@@ -34,14 +34,15 @@ static int Measure(BenchOptions options)
     {
         SuiteCatalog.Run(options, results);
     }
-    catch (OperationCanceledException)
+    catch (Exception) when (ProcessRegistry.IsClosed)
     {
-        // The interruption has stopped everything and ends the process.
+        // The interruption stops everything, under the suite too, and ends the process.
         Thread.Sleep(Timeout.Infinite);
     }
     finally
     {
         ProcessRegistry.StopAll();
+        SuiteDirectory.EndWhatWorksThere();
         SuiteDirectory.DeleteAll(options);
         results.Save();
     }
@@ -57,6 +58,7 @@ static int Measure(BenchOptions options)
         Console.Error.WriteLine("interrupted: stopping what was started");
         ProcessRegistry.Close();
         ProcessRegistry.StopAll();
+        SuiteDirectory.EndWhatWorksThere();
         SuiteDirectory.DeleteAll(options);
         Environment.Exit(130);
     }

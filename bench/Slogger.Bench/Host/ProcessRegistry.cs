@@ -9,6 +9,15 @@ internal static class ProcessRegistry
     private static readonly HashSet<int> s_adopted = [];
     private static bool s_closed;
 
+    /// <summary>Whether the run is being interrupted.</summary>
+    public static bool IsClosed
+    {
+        get
+        {
+            lock (s_lock) { return s_closed; }
+        }
+    }
+
     /// <summary>From now on nothing is started: the run is being interrupted.</summary>
     public static void Close()
     {
