@@ -54,7 +54,15 @@ public static class OfflineRestore
     // What the metadata knows.
     private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known, bool IsPrimary);
 
+    // Often it is root who restores, and not who runs the proxy.
     private static async Task<ProxyExit> UseAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
+    {
+        ProxyExit exit = await UseKeptAsync(options, use, stop).ConfigureAwait(false);
+        return FileModes.GiveToOwner(options.DataDirectory) is { } path && exit.IsDone
+            ? ProxyExit.Failed($"done, but {path} belongs to root, and the owner of {options.DataDirectory} could not be made its owner", "chown it before slogger serve is started") : exit;
+    }
+
+    private static async Task<ProxyExit> UseKeptAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
     {
         try
         {
@@ -129,6 +137,11 @@ public static class OfflineRestore
         if (found.Point is not { } point) { return ProxyExit.Failed($"shard {options.Shard}: {found.Problem}", found.Remedy); }
         bool isNewest = point.Point.Version == points.Newest;
         if (options.Keep && await WhyNotKeepAsync(options, past, point, stop).ConfigureAwait(false) is { } notKept) { return notKept; }
+        // Said before anything is changed, while there is still time for it.
+        if (options.Keep && !isNewest)
+        {
+            log.Warn($"the next slogger serve deletes what is kept of what was done after version {point.Point.Version}. If it may be needed, copy {options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
+        }
         if (point.BaseFile.Length == 0)
         {
             if (!isNewest && !options.Keep)

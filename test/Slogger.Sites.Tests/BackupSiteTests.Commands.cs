@@ -101,6 +101,34 @@ public sealed partial class BackupSiteTests
         Assert.Contains("slogger seed", wrong.Error, StringComparison.Ordinal);
     }
 
+    // Nothing listens at the primary's database; or it takes connections and does not answer, as when its machine is cut off in the middle.
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task FailoverCommand_ThePrimarysDatabaseCannotBeAsked_WhatIsLostIsALowerBound(bool isSilent)
+    {
+        await WriteAsync(new Random(29), 50);
+        using var silent = new TcpListener(IPAddress.Loopback, 0);
+        silent.Start();
+        int port = ((IPEndPoint)silent.LocalEndpoint).Port;
+        if (!isSilent) { silent.Stop(); }
+        Run run = await SloggerAsync(["failover", Attest, "--primary-metadata", $"postgres:Host=127.0.0.1;Port={port};Username=u;Database=d;Timeout=30", .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error + run.Output);
+        Assert.Matches("RPO: at least [0-9.]+ ms are lost: ", run.Output);
+        Assert.Contains("what the primary has done since without its coming here is not known: its database (--primary-metadata) could not be asked", run.Output, StringComparison.Ordinal);
+        Assert.Matches(isSilent ? "the primary's database does not answer: its site has yet to hear" : "the primary's database cannot note that its site is deposed", run.Output);
+    }
+
+    [Fact]
+    public async Task FailoverCommand_WithoutThePrimarysDatabase_WhatIsLostIsALowerBound()
+    {
+        await WriteAsync(new Random(30), 50);
+        Run run = await SloggerAsync(["failover", Attest, .. Site]);
+        Assert.True(run.ExitCode == 0, run.Error + run.Output);
+        Assert.Matches("RPO: at least [0-9.]+ ms are lost: ", run.Output);
+        Assert.Contains("is not known: with --primary-metadata its database is asked", run.Output, StringComparison.Ordinal);
+    }
+
     [Fact]
     public async Task FailoverCommand_NeitherAttestedNorLeased_IsRefusedAndTheBackupGoesOn()
     {

@@ -124,7 +124,8 @@ internal static class FailoverCommand
         if (done.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
         Noted? noted = noting is null ? null : await noting.WaitAsync(NoteLimit, stop).ContinueWith(
             t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
-        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, losing, parts);
+        string? unasked = primary is null ? "with --primary-metadata its database is asked" : noted is { HasAnswered: true } ? null : "its database (--primary-metadata) could not be asked";
+        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, unasked, losing, parts);
         if (noted is { } text) { host.Output.WriteLine(text.Text); }
         // Of a failover as a whole: the next drill is compared with it.
         if (!isUnderWay && done.Silent.Count == 0)
@@ -191,7 +192,7 @@ internal static class FailoverCommand
     private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages);
 
     // What the primary's database says: whether it has noted that its site is deposed, and when the last version ended that it had recorded as committed.
-    private readonly record struct Noted(string Text, DateTimeOffset? Known);
+    private readonly record struct Noted(string Text, DateTimeOffset? Known, bool HasAnswered = false);
 
     /// <summary>What the time since the command's start went into.</summary>
     /// <param name="began">A timestamp of <see cref="Stopwatch"/>.</param>
@@ -268,7 +269,7 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, DateTimeOffset? recorded, int[] losing, Parts parts)
+    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, DateTimeOffset? recorded, string? unasked, int[] losing, Parts parts)
     {
         WorldPoint final = after.Final!.Value;
         host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
@@ -284,8 +285,9 @@ internal static class FailoverCommand
         DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value : came;
         string last = known <= time ? "nothing later is known of the primary"
             : $"the last that is known of the primary ended at {SiteText.Time(known)} ({(recorded == known ? "recorded in its database" : "it had come to a shard here, and not to all")})";
-        host.Output.WriteLine($"RPO: {SiteText.Window(time, known)} are lost: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, and {last}");
-        if (recorded is null) { host.Output.WriteLine("what the primary has done since without its coming here is not known: with --primary-metadata its database is asked"); }
+        // What it had recorded is an end: without it there may have been any more.
+        host.Output.WriteLine($"RPO: {(unasked is null ? "" : "at least ")}{SiteText.Window(time, known)} are lost: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, and {last}");
+        if (unasked is not null) { host.Output.WriteLine($"what the primary has done since without its coming here is not known: {unasked}"); }
     }
 
     private static CommandResult Over(AppHost host, string text)
@@ -303,7 +305,7 @@ internal static class FailoverCommand
             ClusterSettings settings = (await site.Metadata.FindClusterAsync(cluster).ConfigureAwait(false))!;
             WorldPoint cut = (await site.Metadata.WatchAsync(cluster).ConfigureAwait(false)).Cut.Cut;
             DateTimeOffset? end = cut.Version.Number == 0 ? null : DateTimeOffset.UnixEpoch.AddTicks(new VersionGrid(settings.Grid).StartOf(cut.Version.Next) * TimeSpan.TicksPerMicrosecond);
-            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end);
+            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end, HasAnswered: true);
         }
         catch (MetadataException e)
         {

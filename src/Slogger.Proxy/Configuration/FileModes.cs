@@ -48,6 +48,39 @@ public static partial class FileModes
         }
     }
 
+    /// <summary>What root has made in a data directory is given to the directory's owner, who runs the proxy and could not read it. Does nothing for others.</summary>
+    /// <returns>What could not be given; null: nothing is left.</returns>
+    internal static string? GiveToOwner(string directory)
+    {
+        if (!OperatingSystem.IsLinux() || Geteuid() != Root || OwnerOf(directory) is not { User: > Root } owner) { return null; }
+        var all = new EnumerationOptions { RecurseSubdirectories = true, AttributesToSkip = FileAttributes.None, IgnoreInaccessible = true };
+        foreach (string path in Directory.EnumerateFileSystemEntries(directory, "*", all))
+        {
+            // What is gone meanwhile was somebody's temporary file.
+            if (OwnerOf(path) is { User: Root } && LChown(path, owner.User, owner.Group) != 0 && OwnerOf(path) is { User: Root }) { return path; }
+        }
+        return null;
+    }
+
+    private static (uint User, uint Group)? OwnerOf(string path)
+    {
+        Span<uint> status = stackalloc uint[64];
+        return Statx(CurrentDirectory, path, NoFollow, UserAndGroup, ref MemoryMarshal.GetReference(status)) == 0 ? (status[5], status[6]) : null;
+    }
+
+    // Of <linux/stat.h>: there the user is the sixth word of the answer, and the group the seventh.
+    private const int CurrentDirectory = -100, NoFollow = 0x100;
+    private const uint Root = 0, UserAndGroup = 0x18;
+
+    [LibraryImport("libc", EntryPoint = "statx", StringMarshalling = StringMarshalling.Utf8)]
+    private static partial int Statx(int directory, string path, int flags, uint mask, ref uint status);
+
+    [LibraryImport("libc", EntryPoint = "lchown", StringMarshalling = StringMarshalling.Utf8)]
+    private static partial int LChown(string path, uint user, uint group);
+
+    [LibraryImport("libc", EntryPoint = "geteuid")]
+    private static partial uint Geteuid();
+
     [LibraryImport("libc", EntryPoint = "umask")]
     private static partial int Umask(int mask);
 }

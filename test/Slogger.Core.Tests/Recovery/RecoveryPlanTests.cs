@@ -126,6 +126,64 @@ public class RecoveryPlanTests
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts with { LastBelowBranch = valid with { Version = new(39) } }));
     }
 
+    private static RecoveryFacts Restored(StoreSituation situation, bool goesOn, long version = 30, long begun = 0, bool supervised = false, SeedChoice seed = SeedChoice.None) =>
+        Facts(situation, supervised: supervised, seed: seed) with { Restored = new(new(version), goesOn, new(begun)) };
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_AnOlderVersionWasRestored_AsksWhateverTheSeedSays(bool supervised, SeedChoice seed)
+    {
+        foreach (StoreSituation situation in Enum.GetValues<StoreSituation>().Where(s => s != StoreSituation.Unreachable))
+        {
+            string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Restored(situation, goesOn: false, supervised: supervised, seed: seed))).Text;
+            Assert.Contains("slogger restore --version 30 --keep", text, StringComparison.Ordinal);
+            Assert.Contains("slogger restore --latest", text, StringComparison.Ordinal);
+            Assert.Contains("version 50", text, StringComparison.Ordinal);
+        }
+    }
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_GoesOnFromAnOlderVersion_BeginsAWorldLineBehindTheWholeHistory(bool supervised, SeedChoice seed)
+    {
+        foreach (StoreSituation situation in (StoreSituation[])[StoreSituation.Continues, StoreSituation.AheadWithGap, StoreSituation.BehindKnownOrigin, StoreSituation.Empty])
+            Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true), RecoveryPlan.Decide(Restored(situation, goesOn: true, supervised: supervised, seed: seed)));
+        Assert.IsType<RecoveryDecision.WaitForStore>(RecoveryPlan.Decide(Restored(StoreSituation.Unreachable, goesOn: true, supervised: supervised, seed: seed)));
+    }
+
+    // The start died behind the step in which the world-line was begun: it is that one, at its recorded branch, and no further one.
+    [Fact]
+    public void Decide_GoesOnFromAnOlderVersion_AStartThatDiedIsGoneOnWith()
+    {
+        Boundary valid = Last with { Version = new(45), Offset = 900 };
+        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true, begun: 4) with { Recorded = new(new(4), new(44)), LastBelowBranch = valid };
+        Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(44), Begins: false), RecoveryPlan.Decide(facts));
+        // Another shard's recovery has begun one since: this content is the first of the one behind it.
+        Assert.Equal(new RecoveryDecision.GoOnFrom(new(6), new(30), new(45), Begins: true), RecoveryPlan.Decide(facts with { Recorded = new(new(5), new(44)) }));
+    }
+
+    [Fact]
+    public void Decide_GoesOnFromAVersionThatARecoveryHasUndone_IsRefused()
+    {
+        Boundary valid = Last with { Version = new(29), Offset = 700 };
+        RecoveryFacts facts = Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(4), new(29)), LastBelowBranch = valid };
+        string text = Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(facts)).Text;
+        Assert.Contains("version 30", text, StringComparison.Ordinal);
+        Assert.Contains("gone back to version 29", text, StringComparison.Ordinal);
+        Assert.IsType<RecoveryDecision.GoOnFrom>(RecoveryPlan.Decide(facts with { LastBelowBranch = valid with { Version = new(30) } }));
+    }
+
+    [Theory, MemberData(nameof(Owners))]
+    public void Decide_GoesOnFromAnOlderVersion_ForeignDataIsOverwrittenOnlyIfThatIsSaid(bool supervised, SeedChoice seed)
+    {
+        RecoveryDecision decision = RecoveryPlan.Decide(Restored(StoreSituation.Foreign, goesOn: true, supervised: supervised, seed: seed));
+        if (supervised || seed == SeedChoice.FromLog) { Assert.Equal(new RecoveryDecision.GoOnFrom(new(4), new(30), new(50), Begins: true), decision); }
+        else { Assert.Contains("--seed from-log", Assert.IsType<RecoveryDecision.Refuse>(decision).Text, StringComparison.Ordinal); }
+    }
+
+    // What was committed is not given up for it.
+    [Fact]
+    public void Decide_GoesOnFromAnOlderVersion_TheLogMustReachTheRecordedCutAllTheSame() =>
+        Assert.Contains("would be lost", Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Restored(StoreSituation.Empty, goesOn: true) with { Recorded = new(new(3), new(51)) })).Text, StringComparison.Ordinal);
+
     [Fact]
     public void Decide_LogAheadOfTheMetadatasWorldLine_IsRefused() =>
         Assert.IsType<RecoveryDecision.Refuse>(RecoveryPlan.Decide(Facts(StoreSituation.Continues) with { Recorded = new(new(2), new(10)) }));

@@ -154,6 +154,50 @@ public sealed class GoingBackTests
     }
 
     [Fact]
+    public async Task Keep_OfAVersionInTheMiddleOfAListedRun_GoesOnFromItsContent()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        await deployment.StartAsync();
+        long early = await SetAsync(deployment, "old");
+        using (RespClient idle = await deployment.ConnectAsync())
+        {
+            await Eventually.AsyncTrue("versions pass that hold nothing", Generous, async () => (await idle.DoAsync("DPR.CUT")).Items[1].AsInteger() > early + 10);
+        }
+        long late = await SetAsync(deployment, "new");
+        Assert.Equal(0, await deployment.Proxy.TerminateAsync());
+        long[][] runs = [.. (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n').Where(l => l.Contains(" to ", StringComparison.Ordinal) && l.Contains(", closed ", StringComparison.Ordinal))
+            .Select(l => l.Split(',')[0].Split(' ')).Select(w => new[] { long.Parse(w[0], CultureInfo.InvariantCulture), long.Parse(w[^1], CultureInfo.InvariantCulture) })];
+        long[] run = runs.First(r => r[0] >= early && r[1] < late && r[1] - r[0] >= 2);
+        string middle = Text((run[0] + run[1]) / 2);
+
+        string said = await RestoreAsync(deployment.DataDirectory, "--version", middle, "--keep");
+        Assert.Contains($"goes on from version {middle}", said, StringComparison.Ordinal);
+        // That it is the last moment for a copy is said before anything else.
+        int warned = said.IndexOf($"deletes what is kept of what was done after version {middle}. If it may be needed, copy {deployment.DataDirectory}", StringComparison.Ordinal);
+        Assert.True(warned >= 0 && warned < said.IndexOf("restoring version", StringComparison.Ordinal), said);
+        await deployment.StartProxyAsync(Nowhere);
+        Assert.Equal("old", await GetAsync(deployment));
+        Assert.True(await SetAsync(deployment, "newer") > late);
+        await KillBothAsync(deployment);
+        Assert.Equal("newer", await GetAsync(deployment));
+    }
+
+    [Fact]
+    public async Task Restore_ByRoot_LeavesNothingThatTheOwnerOfTheDirectoryCannotRead()
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
+        if (Environment.UserName != "root") { Assert.Skip("only root can give files away"); }
+        long early = await WriteTwiceAndStopAsync(deployment, "log");
+        await ChildProcess.RunAsync("chown", ["-R", "12345:12346", deployment.DataDirectory]);
+        await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep");
+        Assert.True(File.Exists(Path.Combine(deployment.DataDirectory, "restored.json")));
+        (int code, string others) = await ChildProcess.RunAsync("find", [deployment.DataDirectory, "(", "!", "-user", "12345", "-o", "!", "-group", "12346", ")"]);
+        Assert.True(code == 0 && !others.Contains(deployment.DataDirectory, StringComparison.Ordinal), others);
+    }
+
+    [Fact]
     public async Task OtherRedis_RestoredToLookAt_TheShardGoesOnWithItsOwnAndTheOtherIsAsked()
     {
         using var workspace = new Workspace();

@@ -19,7 +19,7 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         await WriteAsync(random, 20);
         await AppliedAsync();
         long before = _primaries[0].Written;
-        _primaries[0].Further = [["INCR", "half"], ["LPUSH", "a list", "1"]];
+        _primaries[0].Further = [["INCR", WrittenPrimary.KeyOf(0, "half")], ["LPUSH", "a list", "1"]];
         await WriteAsync(random, 1);
         _primaries[0].Further = [];
         await WriteAsync(random, 20);
@@ -48,8 +48,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
             string info = (await client.CallAsync("DPR.INFO")).Text;
             Assert.Contains($"applied:1:{before}\r\n", info);
             Assert.Contains($"held:1:{before}\r\n", info);
-            Assert.Equal(before.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", "b")).Text);
-            Assert.True((await client.CallAsync("GET", "half")).IsNull);
+            Assert.Equal(before.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", WrittenPrimary.KeyOf(0, "b"))).Text);
+            Assert.True((await client.CallAsync("GET", WrittenPrimary.KeyOf(0, "half"))).IsNull);
         }
     }
 
@@ -67,27 +67,27 @@ public sealed class FasterFollowingTests : FollowingTestsBase
     public async Task ExpiredKey_IsMissingToReaders_AndStaysUntilThePrimaryDeletesIt()
     {
         var random = new Random(7);
-        _primaries[0].Further = [["SET", "brief", "here", "PXAT", "1000"], ["SET", "lasting", "1", "PXAT", "4102444800000"]];
+        _primaries[0].Further = [["SET", WrittenPrimary.KeyOf(0, "brief"), "here", "PXAT", "1000"], ["SET", WrittenPrimary.KeyOf(0, "lasting"), "1", "PXAT", "4102444800000"]];
         await WriteAsync(random, 1);
         _primaries[0].Further = [];
         await WriteAsync(random, 5);
         await AppliedAsync();
         using RespClient client = await ConnectAsync(0);
-        Assert.True((await client.CallAsync("GET", "brief")).IsNull);
-        Assert.Equal(0, (await client.CallAsync("EXISTS", "brief")).Number);
-        Assert.DoesNotContain((await client.CallAsync("KEYS", "*")).Items, k => k.Text == "brief");
-        Assert.Equal(4102444800000, (await client.CallAsync("PEXPIRETIME", "lasting")).Number);
+        Assert.True((await client.CallAsync("GET", WrittenPrimary.KeyOf(0, "brief"))).IsNull);
+        Assert.Equal(0, (await client.CallAsync("EXISTS", WrittenPrimary.KeyOf(0, "brief"))).Number);
+        Assert.DoesNotContain((await client.CallAsync("KEYS", "*")).Items, k => k.Text == WrittenPrimary.KeyOf(0, "brief"));
+        Assert.Equal(4102444800000, (await client.CallAsync("PEXPIRETIME", WrittenPrimary.KeyOf(0, "lasting"))).Number);
         long keys = (await client.CallAsync("DBSIZE")).Number;
-        _primaries[0].Further = [["PERSIST", "brief"]];
+        _primaries[0].Further = [["PERSIST", WrittenPrimary.KeyOf(0, "brief")]];
         await WriteAsync(random, 1);
         _primaries[0].Further = [];
         await AppliedAsync();
-        Assert.Equal("here", (await client.CallAsync("GET", "brief")).Text);
-        _primaries[0].Further = [["DEL", "brief"]];
+        Assert.Equal("here", (await client.CallAsync("GET", WrittenPrimary.KeyOf(0, "brief"))).Text);
+        _primaries[0].Further = [["DEL", WrittenPrimary.KeyOf(0, "brief")]];
         await WriteAsync(random, 1);
         _primaries[0].Further = [];
         await AppliedAsync();
-        Assert.True((await client.CallAsync("GET", "brief")).IsNull);
+        Assert.True((await client.CallAsync("GET", WrittenPrimary.KeyOf(0, "brief"))).IsNull);
         Assert.True((await client.CallAsync("DBSIZE")).Number <= keys + 10);
     }
 
@@ -101,7 +101,7 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         string large = new('x', 200_000);
         for (int part = 0; part < 2; part++)
         {
-            _primaries[0].Further = [.. Enumerable.Range(0, 6).Select(i => (string[])["SET", $"large{i}", large + i])];
+            _primaries[0].Further = [.. Enumerable.Range(0, 6).Select(i => (string[])["SET", WrittenPrimary.KeyOf(0, $"large{i}"), large + i])];
             await WriteAsync(random, 100);
             await AppliedAsync();
             await RestartAsync(0);
@@ -110,6 +110,6 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         }
         using RespClient client = await ConnectAsync(0);
         Assert.DoesNotContain("store_problem", (await client.CallAsync("DPR.INFO")).Text);
-        Assert.Equal(200_001, (await client.CallAsync("STRLEN", "large5")).Number);
+        Assert.Equal(200_001, (await client.CallAsync("STRLEN", WrittenPrimary.KeyOf(0, "large5"))).Number);
     }
 }

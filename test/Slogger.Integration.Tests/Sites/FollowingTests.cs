@@ -77,7 +77,7 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         await stop.CancelAsync();
         Assert.All(await Task.WhenAll(readers), seen => Assert.True(seen > 10, $"only {seen} different versions were seen"));
         using RespClient client = await ConnectAsync(0);
-        Assert.StartsWith("READONLY", (await client.CallAsync("SET", "x", "1")).Text);
+        Assert.StartsWith("READONLY", (await client.CallAsync("SET", WrittenPrimary.KeyOf(0, "x"), "1")).Text);
         if (!IsEmbedded(0))
         {
             Assert.StartsWith("READONLY", (await client.CallAsync("BLPOP", "nothing", "0")).Text);
@@ -257,7 +257,7 @@ public abstract class FollowingTestsBase : IAsyncLifetime
             {
                 using RespClient client = await ConnectAsync(s);
                 if (!(await client.CallAsync("DPR.INFO")).Text.Contains($"applied:1:{_primaries[s].Written}\r\n")) { return false; }
-                Assert.Equal(_primaries[s].Written.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", "b")).Text);
+                Assert.Equal(_primaries[s].Written.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", WrittenPrimary.KeyOf(s, "b"))).Text);
             }
             return true;
         }
@@ -272,10 +272,12 @@ public abstract class FollowingTestsBase : IAsyncLifetime
     private async Task<long> ReadAsync(int stream, int way, CancellationToken stop)
     {
         using RespClient client = await ConnectAsync(stream);
+        string first = WrittenPrimary.KeyOf(stream, "a"), second = WrittenPrimary.KeyOf(stream, "b");
         long last = 0, seen = 0;
         while (!stop.IsCancellationRequested)
         {
-            RespValue both = way == 0 ? await client.DoAsync("MGET", "a", "b") : IsEmbedded(stream) ? await InTransactionAsync(client) : await client.DoAsync("EVAL", "return redis.call('mget', 'a', 'b')", "0");
+            RespValue both = way == 0 ? await client.DoAsync("MGET", first, second) : IsEmbedded(stream) ? await InTransactionAsync(client, first, second)
+                : await client.DoAsync("EVAL", "return redis.call('mget', KEYS[1], KEYS[2])", "2", first, second);
             Assert.Equal(both.Items[0].Text, both.Items[1].Text);
             long now = both.Items[0].IsNull ? 0 : long.Parse(both.Items[0].Text, CultureInfo.InvariantCulture);
             Assert.True(now >= last, $"{now} was read after {last}");
@@ -285,11 +287,11 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         return seen;
     }
 
-    private static async Task<RespValue> InTransactionAsync(RespClient client)
+    private static async Task<RespValue> InTransactionAsync(RespClient client, string first, string second)
     {
         await client.DoAsync("MULTI");
-        await client.DoAsync("GET", "a");
-        await client.DoAsync("GET", "b");
+        await client.DoAsync("GET", first);
+        await client.DoAsync("GET", second);
         return await client.DoAsync("EXEC");
     }
 
@@ -335,7 +337,7 @@ public abstract class FollowingTestsBase : IAsyncLifetime
                 }
             });
             using RespClient store = _redis[s] is { } redis ? await redis.ConnectAsync() : await ConnectAsync(s);
-            foreach (string key in (string[])["a", "b"])
+            foreach (string key in (string[])[WrittenPrimary.KeyOf(s, "a"), WrittenPrimary.KeyOf(s, "b")])
             {
                 RespValue value = await store.CallAsync("GET", key);
                 // An embedded store is asked by its proxy, which serves its own slots only.

@@ -29,12 +29,13 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
     private readonly ShardShipper _shipper;
     private readonly ArrayBufferWriter<byte> _bytes = new();
     private readonly bool _stringsOnly;
+    private readonly string _first, _last;
     private long _cut;
 
     /// <param name="stringsOnly">What it writes an embedded store can follow.</param>
     public WrittenPrimary(string directory, int shard, string host, int port, bool stringsOnly = false)
     {
-        _stringsOnly = stringsOnly;
+        (_stringsOnly, _first, _last) = (stringsOnly, KeyOf(shard, "a"), KeyOf(shard, "b"));
         Log = VersionLog.Open(new() { Directory = directory, Shard = new(shard), TailBytes = 1 << 20 });
         _empty = Path.Combine(directory, "empty.rdb");
         File.WriteAllBytes(_empty, RdbFile.Empty());
@@ -42,6 +43,9 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         _way = new(host, port, new GrpcChannelOptions(), new("c", TimeSpan.Zero), isGzip: false);
         _shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new(), _way, this, new LineSink($"primary {shard}"));
     }
+
+    /// <summary>A key in one of the slots of a shard of two: a backup sends readers of others away.</summary>
+    public static string KeyOf(int shard, string name) => (shard == 0 ? "{b}" : "{a}") + name;
 
     public VersionLog Log { get; }
 
@@ -53,16 +57,16 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
 
     public bool IsDeposed { get; private set; }
 
-    /// <summary>Writes a version: a and b, and some keys more; durable.</summary>
+    /// <summary>Writes a version: the keys a and b of its shard, and some more; durable.</summary>
     public void Write(Random random)
     {
         _bytes.Clear();
         string number = (++Written).ToString(CultureInfo.InvariantCulture);
-        RespClient.Append(_bytes, ["SET", "a", number]);
+        RespClient.Append(_bytes, ["SET", _first, number]);
         for (int i = random.Next(5); i > 0; i--) { RespClient.Append(_bytes, _stringsOnly ? OnString(random, number) : ["RPUSH", $"list{random.Next(50)}", number]); }
         if (random.Next(8) == 0) { RespClient.Append(_bytes, ["SET", "large", new string('x', random.Next(200_000))]); }
         foreach (string[] command in Further) { RespClient.Append(_bytes, command); }
-        RespClient.Append(_bytes, ["SET", "b", number]);
+        RespClient.Append(_bytes, ["SET", _last, number]);
         Log.Append(_bytes.WrittenSpan);
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
         Log.AppendBoundary(new(Log.WorldLine, new(Written), Log.EndOffset, 0, HybridTimestamp.Of(now, 0)));
