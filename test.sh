@@ -284,19 +284,10 @@ else
   done
 fi
 
-# Beside the integration tests' beginning, not alone behind their end.
-if [ -n "$external" ] && [ -x test/External/ci.sh ]; then
-  all=()
-  for name in "${projects[@]}"; do
-    all+=("$name")
-    [ "$name" = Slogger.Integration.Tests ] && all+=(External) && external=
-  done
-  [ -n "$external" ] && all+=(External)
-else
-  all=("${projects[@]}")
-fi
-
 install_missing
 build
-run_projects "${all[@]}"
+run_projects "${projects[@]}"
+stop_leftovers
+# Alone: they say that nothing has come for a while, which beside the others need not mean anything.
+if [ -n "$external" ] && [ -x test/External/ci.sh ]; then run_projects External; fi
 report_and_exit

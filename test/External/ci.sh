@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Contract: the part of the outside suites that takes some four minutes alone, on the proxy with --commit none and log, and with its embedded store:
+# Contract: the part of the outside suites that fits into some four minutes of CI, on the proxy with --commit none and log, and with its embedded store:
 # units of Redis's Tcl suite, the quick conformance cases, the client libraries. Ends with one line
 # `N passed, N failed` (`, N skipped` when this machine cannot fetch a suite: then it says what is missing, and that suite
 # counts as one skipped). Needs the proxy built in Release, or SLOGGER_DLL. Logs of failed parts are printed.
@@ -8,7 +8,7 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 make_work_dir
 total_passed=0 total_failed=0 total_skipped=0
-part_seconds=${PART_SECONDS:-600} # Beside the integration tests a part takes more than twice as long as alone.
+part_seconds=${PART_SECONDS:-300}
 # Random cases: the same ones each time here, so that a change is judged by its own doing; runs by hand draw new ones.
 quick_seed=1
 # What in the conformance cases mostly waits; the full run has them.
@@ -52,13 +52,13 @@ export SLOGGER_DLL=$dll
 
 # Two at a time: they mostly wait. First the fetches, alone, so that no two write the cache at once.
 (ensure_sources) || true
-start_part tcl-none 31000-31249 "$external_dir/redis-suite.sh" --target none --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 300
+start_part tcl-none 31000-31249 "$external_dir/redis-suite.sh" --target none --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 150
 start_part conformance-log 31250-31499 "$external_dir/conformance.sh" --target log --seed "$quick_seed" --skip "$quick_skip"
 finish_parts tcl-none conformance-log
-start_part tcl-log 31500-31749 "$external_dir/redis-suite.sh" --target log --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 300
+start_part tcl-log 31500-31749 "$external_dir/redis-suite.sh" --target log --tests-file "$external_dir/redis-suite.ci-units.txt" --stall-seconds 150
 start_part clients-log 31750-31999 "$external_dir/clients.sh" --target log --only '^(?!.*big-values)'
 finish_parts tcl-log clients-log
-start_part tcl-faster 31000-31249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 300
+start_part tcl-faster 31000-31249 "$external_dir/redis-suite.sh" --target faster --tests-file "$external_dir/redis-suite.faster-units.txt" --stall-seconds 150
 finish_parts tcl-faster
 
 if [ "$total_skipped" -gt 0 ]; then
