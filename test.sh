@@ -128,9 +128,8 @@ build() {
       printf ']}}\n'
     } >"$what"
   fi
-  # One compiler process for all: else each of some forty compilations starts cold. It is this run's own, and stop_leftovers ends it.
-  env "$run_mark" timeout -k 10 "$(remaining)" dotnet build "$what" -c Release --nologo -v q -p:UseSharedCompilation=true \
-    -p:SharedCompilationId="${work##*/}" >"$work/out/build" 2>&1
+  # One compiler process for all: else each of some forty compilations starts cold. stop_leftovers ends it, unless it was there before.
+  env "$run_mark" timeout -k 10 "$(remaining)" dotnet build "$what" -c Release --nologo -v q -p:UseSharedCompilation=true >"$work/out/build" 2>&1
   local code=$?
   stop_leftovers
   if [ "$code" -ne 0 ]; then
