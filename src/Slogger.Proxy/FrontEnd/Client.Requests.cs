@@ -226,6 +226,12 @@ internal sealed unsafe partial class Client
             {
                 Dedicated = _user is null ? _loop.TakeSpare(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
+            catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
+            {
+                _loop.WarnOfFullQueue();
+                OnRefused("-ERR SLOGGER Redis has too many new connections to accept (tcp-backlog): try again\r\n"u8);
+                return null;
+            }
             catch (System.Net.Sockets.SocketException e)
             {
                 _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");

@@ -8,6 +8,17 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly List<Upstream> _greeted = [];
     private bool _isProving;
 
+    private const long FullQueueWarningMicroseconds = 60_000_000;
+    private long _nextFullQueueWarning;
+
+    /// <summary>The queue of Redis's Unix socket is full: a client that needs a connection of its own has been refused. Said once a minute.</summary>
+    public void WarnOfFullQueue()
+    {
+        if (Now < _nextFullQueueWarning) { return; }
+        _nextFullQueueWarning = Now + FullQueueWarningMicroseconds;
+        Shard.Warn($"{Store} has more new connections to accept than its tcp-backlog, so clients that need connections of their own are refused: raise it");
+    }
+
     /// <summary>Redis has answered on a new connection.</summary>
     public void OnUpstreamAnswers(Upstream upstream)
     {

@@ -46,9 +46,9 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
             socket.Blocking = false;
             socket.Connect(_endPoint);
         }
-        catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.InProgress)
+        catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.InProgress && socket.ProtocolType == ProtocolType.Tcp)
         {
-            // The loop waits for the outcome.
+            // The loop waits for the outcome. A Unix socket is connected at once, or not at all: where its listener's queue is full.
         }
         catch
         {

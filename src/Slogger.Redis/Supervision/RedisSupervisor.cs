@@ -362,6 +362,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
             "bind 127.0.0.1",
             $"unixsocket {Quote(SocketPath)}",
             "unixsocketperm 700",
+            "tcp-backlog 4096",                             // of both sockets: a burst of clients that need connections of their own
             $"pidfile {Quote(PidPath)}",
             $"logfile {Quote(LogPath)}",
             $"dir {Quote(_directory)}",

@@ -142,6 +142,51 @@ public sealed class StoreConnectionTests
         await GoesOnAsync(client);
     }
 
+    // Redis's Unix socket has a queue; behind its end a connection is refused at once, unlike with TCP.
+    [Theory]
+    [InlineData("")]
+    [InlineData("tcp-backlog 16")]
+    public async Task ManyClients_NeedConnectionsOfTheirOwnAtOnce_EachIsServedOrTold(string directive)
+    {
+        const int Clients = 1000, SigStop = 19, SigCont = 18;
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: false) { Options = directive.Length == 0 ? [] : ["--redis-directive", directive] });
+        await deployment.StartAsync();
+        using var other = await deployment.ConnectAsync();
+        await other.DoAsync("PING");
+        int redis = SupervisedRedis.Find(deployment.DataDirectory) ?? throw new InvalidOperationException("no Redis");
+        var clients = new List<RespClient>();
+        try
+        {
+            ChildProcess.Signal(redis, SigStop);
+            for (int i = 0; i < Clients; i++)
+            {
+                clients.Add(await deployment.ConnectAsync());
+                await clients[^1].SendAsync("BLPOP", "list", "0");
+            }
+
+            await Task.Delay(300);
+            ChildProcess.Signal(redis, SigCont);
+            await other.DoAsync(["RPUSH", "list", .. Enumerable.Range(0, Clients).Select(i => $"{i}")]);
+            int told = 0;
+            foreach (RespClient client in clients)
+            {
+                string reply = (await client.ReadAsync(Generous)).Compact;
+                if (reply.StartsWith("-ERR SLOGGER Redis has too many new connections to accept", StringComparison.Ordinal)) { told++; }
+                else { Assert.StartsWith("[$list,", reply, StringComparison.Ordinal); }
+            }
+
+            Assert.True(directive.Length > 0 ? told > 0 : told == 0, $"{told} were told to try again");
+            Assert.Equal($":{told}", (await other.CallAsync("LLEN", "list")).Compact);
+            await GoesOnAsync(other);
+        }
+        finally
+        {
+            ChildProcess.Signal(redis, SigCont);
+            foreach (RespClient client in clients) { client.Dispose(); }
+        }
+    }
+
     private static async Task<ProxyDeployment> AttachedAsync(Workspace workspace)
     {
         var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
