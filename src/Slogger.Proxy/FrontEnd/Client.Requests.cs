@@ -11,6 +11,7 @@ internal sealed unsafe partial class Client
     private const int LargeRequestBytes = 256 << 10;
     private const int SpecialRequestBytes = 64 << 20;
     private const int DedicatedOutLimitBytes = 1 << 20;
+    private const int SmallInputBytes = 1 << 10;
     private bool _streaming;
     private long _streamArguments;
     private long _streamBytes;
@@ -37,6 +38,12 @@ internal sealed unsafe partial class Client
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
+        if (_loop.IsSharedFull || shared.HasLargeReplies)
+        {
+            // How much it has to send is known when there is room, and how much of it may be sent is counted.
+            ReadForDedicated();
+            return;
+        }
         int kept = (int)_input.Count;
         byte* start = shared.ReserveOut(kept + ReadBytes);
         if (kept > 0) { Buffer.MemoryCopy(_input.Head, start, kept, kept); }
@@ -128,6 +135,7 @@ internal sealed unsafe partial class Client
                 }
                 limit = 1;
             }
+            if (Shared is { HasLargeReplies: true } large && (limit == 0 || limit > large.RoomForReplies)) { limit = large.RoomForReplies; }
             int count = -limit;
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);

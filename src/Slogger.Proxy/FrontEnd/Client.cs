@@ -375,6 +375,9 @@ internal sealed unsafe partial class Client : IChannelOwner
         CloseIfDone();
     }
 
+    /// <summary>What it has sent and is not forwarded is little.</summary>
+    public bool IsInputSmall => _input.Count < SmallInputBytes;
+
     /// <summary>It stopped being read until there is room on its upstream.</summary>
     public bool WaitsForRoom => _waiting == Waiting.Room;
 

@@ -45,7 +45,7 @@ internal sealed unsafe partial class FrontEndLoop
         ? AcceptsSharing ? Shared : null
         : _sharedReady && SharedUser == loggedInAs ? Shared : null;
 
-    public bool IsSharedFull => Shared is { } shared && shared.OutBytes > SharedOutLimitBytes;
+    public bool IsSharedFull => Shared is { } shared && (shared.OutBytes > SharedOutLimitBytes || shared.AwaitsMuch());
 
     // Connections of the front end's own are made; those of clients while the shard is open.
     private bool MayConnect => !_stopping && (Shard.IsOpen || Shard.IsEnding);
@@ -366,9 +366,18 @@ internal sealed unsafe partial class FrontEndLoop
     /// <summary>Those that wait for room on the shared upstream, or for a marker to be sent on it, try again.</summary>
     public void WakeFullClients()
     {
-        foreach (Client full in _fullClients) { ScheduleResume(full); }
+        // Who has little to send first, and then not always the same one.
+        foreach (Client full in _fullClients)
+        {
+            if (full.IsInputSmall) { ScheduleResume(full); }
+        }
+        int count = _fullClients.Count;
+        if (count > 0) { _firstFull = (_firstFull + 1) % count; }
+        for (int i = 0; i < count; i++) { ScheduleResume(_fullClients[(_firstFull + i) % count]); }
         _fullClients.Clear();
     }
+
+    private int _firstFull;
 
     private readonly List<Client> _fullClients = [];
 

@@ -61,6 +61,7 @@ internal sealed unsafe partial class Upstream
             }
             byte* end = buffer + kept + got;
             byte* consumed;
+            long before = _unanswered;
             try
             {
                 consumed = Take(buffer, end);
@@ -71,6 +72,7 @@ internal sealed unsafe partial class Upstream
                 return;
             }
             if (IsClosed) { return; }
+            if (Exclusive is null) { LearnReplyBytes(got, before - _unanswered); }
             if (consumed < end) { _rest.Append(consumed, (nint)(end - consumed)); }
             if (got < room || (Exclusive is not null && Exclusive.IsOutputFull)) { return; }
         }
@@ -94,6 +96,40 @@ internal sealed unsafe partial class Upstream
             if (IsClosed || read < end || IsClientFull) { return; }
         }
         if (local.HasEnded) { Close("the store ended the connection"); }
+    }
+
+    // ---- What the shared upstream awaits ----
+
+    // Redis does what it has read before it writes what it owes: whatever is asked for there lies in its memory, and everybody else waits behind it.
+    private const long UnansweredMax = 16 << 10, AwaitedBytesMax = 64 << 20, AlwaysAllowed = 64;
+    private long _unanswered;
+    private long _replyBytes = 1;   // how large replies were lately
+    private bool _awaitedMuch;
+
+    /// <summary>More replies are awaited than may lie in Redis at a time. Who waits for room then is woken when they have come.</summary>
+    public bool AwaitsMuch()
+    {
+        bool awaitsMuch = Awaits(UnansweredMax, AwaitedBytesMax);
+        _awaitedMuch |= awaitsMuch;
+        return awaitsMuch;
+    }
+
+    /// <summary>Replies were so large lately that their number alone is no bound.</summary>
+    public bool HasLargeReplies => _replyBytes > AwaitedBytesMax / UnansweredMax;
+
+    /// <summary>How many more requests may be sent at once; at least one.</summary>
+    public int RoomForReplies => (int)Math.Max(1, Math.Max(AlwaysAllowed, AwaitedBytesMax / _replyBytes) - _unanswered);
+
+    private bool Awaits(long number, long bytes) => _unanswered > AlwaysAllowed && (_unanswered > number || _unanswered * _replyBytes > bytes);
+
+    // Large ones are noticed at once, and forgotten slowly.
+    private void LearnReplyBytes(int received, long answered)
+    {
+        long each = received / Math.Max(answered, 1);
+        _replyBytes = each >= _replyBytes ? each : _replyBytes - ((_replyBytes - each) / 8);
+        if (!_awaitedMuch || Awaits(UnansweredMax / 2, AwaitedBytesMax / 2)) { return; }
+        _awaitedMuch = false;
+        _loop.WakeFullClients();
     }
 
     // What Redis has written at once the client is sent at once, though it is looked at reply by reply.
@@ -150,6 +186,7 @@ internal sealed unsafe partial class Upstream
                 Client? client = e.Client;
                 int answered = wanted - remaining;
                 e.Count -= answered;
+                _unanswered -= answered;
                 bool inexact = e.Inexact;
                 long version = e.Version;
                 if (e.Count == 0) { Pop(ref e); }
@@ -184,6 +221,7 @@ internal sealed unsafe partial class Upstream
                 }
                 if (one > 0) { return q; }
                 Expected entry = e;
+                _unanswered--;
                 Pop(ref e);
                 var reply = whole
                     ? new ReadOnlySpan<byte>(p, (int)(q - p))
@@ -208,7 +246,7 @@ internal sealed unsafe partial class Upstream
         _answered++;
         e.Client = null;
         _head++;
-        if (_head == _tail) { _head = _tail = 0; }
+        if (_head == _tail) { _head = _tail = 0; _unanswered = 0; }
     }
 
     private void Handle(in Expected e, ReadOnlySpan<byte> reply)

@@ -229,6 +229,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
         e.Inexact = inexact;
         e.Blocking = blocking;
+        _unanswered += count;
         client?.OnForwarded(this, count, kind, e.Version, inexact);
     }
 

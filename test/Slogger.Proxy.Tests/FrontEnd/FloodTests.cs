@@ -75,4 +75,40 @@ public sealed class FloodTests(BothTransports servers) : IClassFixture<BothTrans
             Assert.Equal(":1\r\n", proxied.Call("DEL", "list"));
         }
     }
+
+    // Redis executes what it has read before it writes what it owes, so that all replies asked for could lie there at once, before others'.
+    [Theory]
+    [MemberData(nameof(BothTransports.Transports), MemberType = typeof(BothTransports))]
+    public async Task LargeReplies_AskedForWithoutReading_LieInRedisOnlyWithinTheBound(TransportKind transport)
+    {
+        const int Clients = 4, Requests = 1500, ValueBytes = 64 << 10;
+        servers.Fresh(transport).Dispose();
+        using TestProxy proxy = new(servers.Redis, transport, o => o);
+        using RespConnection other = proxy.Connect(), direct = servers.Redis.Connect();
+        other.Call("SET", "large", new string('x', ValueBytes));
+        other.Call("SET", "small", "1");
+        other.Send("GET", "large");
+        Assert.Equal(ValueBytes, other.ReadBulkLength());
+        RespConnection[] clients = [.. Enumerable.Range(0, Clients).Select(_ => proxy.Connect())];
+        byte[] flood = [.. Enumerable.Repeat(RespConnection.Request("GET", "large"), Requests).SelectMany(r => r)];
+        foreach (RespConnection client in clients) { client.SendRaw(flood); }
+        // One reads after the other, so that the others do not for long.
+        Task reading = Task.Run(() =>
+        {
+            foreach (RespConnection client in clients)
+            {
+                for (int i = 0; i < Requests; i++) { Assert.Equal(ValueBytes, client.ReadBulkLength()); }
+            }
+        });
+        long most = 0;
+        while (!reading.IsCompleted)
+        {
+            foreach (string field in direct.Call("CLIENT", "LIST").Split(' ').Where(f => f.StartsWith("omem=", StringComparison.Ordinal))) { most = Math.Max(most, long.Parse(field["omem=".Length..])); }
+            Assert.Equal("$1\r\n1\r\n", other.Call("GET", "small"));
+        }
+
+        await reading;
+        Assert.InRange(most, 0, 150L * Megabyte);
+        foreach (RespConnection client in clients) { client.Dispose(); }
+    }
 }
