@@ -109,7 +109,11 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         {
             return new(StatusCode.DeadlineExceeded, "the time that was set is over", e);
         }
-        if (isGivenUp && rpc?.StatusCode is null or StatusCode.Cancelled) { return new(StatusCode.Cancelled, "the call was given up", e); }
+        // Disposal breaks what is under way: that can look like an error of the connection.
+        if (isGivenUp && (rpc?.StatusCode is null or StatusCode.Cancelled || rpc.Status.DebugException is not null))
+        {
+            return new(StatusCode.Cancelled, "the call was given up", e);
+        }
         if (e is InvalidDataException) { return new(StatusCode.Internal, "what came is no message", e); }
         if (rpc is null) { return RpcException.OfConnection(e); }
         return rpc.Status.DebugException is { } cause && cause is not Google.Protobuf.InvalidProtocolBufferException and not InvalidDataException ? RpcException.OfConnection(cause) : RpcException.Of(rpc);
