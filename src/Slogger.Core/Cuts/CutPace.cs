@@ -11,6 +11,9 @@ public readonly record struct CutPace(int Shards)
     private const long ClaimUsPerShard = 250;
     private const long TurnUsPerShard = 45;
 
+    /// <summary>The longest time for which others hurry ahead of what somebody waits for, in microseconds, unless a version takes longer.</summary>
+    public const long HurryUsMax = 500_000;
+
     /// <summary>Whether there are so many that they have to hold back; few are as fast as SQL answers.</summary>
     public bool IsCrowded => Shards > FewShards;
 
@@ -33,4 +36,10 @@ public readonly record struct CutPace(int Shards)
     /// a second, and so few that to hear and to tell all shards takes less than a core.</summary>
     /// <param name="intervalUs">The length of a version, in microseconds.</param>
     public long TurnUs(long intervalUs) => Math.Max(Shards * TurnUsPerShard, Math.Clamp(intervalUs / 4, 1000, 25_000));
+
+    /// <summary>For how long the others hurry, in microseconds, when somebody waits for one version after the other: twice as long each time.
+    /// It is never shorter than a version.</summary>
+    /// <param name="beforeUs">The time before; 0: there was none.</param>
+    /// <param name="versionUs">The length of a version, in microseconds.</param>
+    public static long HurryUs(long beforeUs, long versionUs) => Math.Max(versionUs, Math.Min(2 * beforeUs, HurryUsMax));
 }

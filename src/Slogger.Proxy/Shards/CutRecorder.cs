@@ -79,7 +79,6 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
     // What was said to a coordinator is in SQL at the latest after this time.
     private static readonly TimeSpan SaidPeriod = TimeSpan.FromSeconds(1);
 
-    private const long HurryMicroseconds = 500_000;
     private long _hurryUs;
     private readonly SemaphoreSlim _signal = new(0, 1);
     private readonly Lock _lock = new();
@@ -231,7 +230,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         if (!listener.IsCommitAwaited || seat.VersionsLater(awaited, _hurryUs / 2) <= _hurriedUntil) { return; }
         long versionUs = seat.Grid.Stretches[^1].IntervalUs;
         bool isLasting = seat.Finder != FinderKind.Approximate || awaited <= seat.VersionsLater(_hurriedUntil, Math.Max(_hurryUs, versionUs));
-        _hurryUs = seat.Finder != FinderKind.Approximate ? HurryMicroseconds : isLasting ? Math.Clamp(2 * _hurryUs, versionUs, HurryMicroseconds) : 0;
+        _hurryUs = seat.Finder != FinderKind.Approximate ? CutPace.HurryUsMax : isLasting ? CutPace.HurryUs(_hurryUs, versionUs) : 0;
         Version until = seat.VersionsLater(awaited, _hurryUs);
         bool isHeard = isLinked ? link!.SayWaits(until) : await TryAsync(() => NoteAsync(until, stop)).ConfigureAwait(false) is not null;
         if (isHeard) { _hurriedUntil = until; }

@@ -43,7 +43,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private void StartBeating()
     {
         if (_pulse is null) { return; }
-        _beating = Task.WhenAll(Task.Run(() => _pulse.RunAsync(_ending.Token)), Task.Run(() => _link!.RunAsync(_ending.Token)));
+        _beating = Task.WhenAll(Work("the pulse", _pulse.RunAsync), Work("the connection to the coordinator", _link!.RunAsync));
     }
 
     private void LeaveCluster()

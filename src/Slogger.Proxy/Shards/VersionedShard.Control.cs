@@ -118,9 +118,24 @@ internal abstract partial class VersionedShard
         if (_hasStarted) { return; }
         _hasStarted = true;
         StartWorkers();
-        _recorder = Task.Run(() => _cuts.RunAsync(_ending.Token), CancellationToken.None);
+        _recorder = Work("the recorder of cuts", _cuts.RunAsync);
         StartBeating();
     }
+
+    // Nobody would miss a task that ends by a mistake of this program: commits would cease without a word. So the proxy ends.
+    private Task Work(string what, Func<CancellationToken, Task> work) => Task.Run(
+        async () =>
+        {
+            try
+            {
+                await work(_ending.Token).ConfigureAwait(false);
+            }
+            catch (Exception e) when (!_ending.IsCancellationRequested)
+            {
+                Fail(ProxyExit.Failed($"shard {_options.Shard}: {what} failed: {e}", "start it again, and report this"));
+            }
+        },
+        CancellationToken.None);
 
     private async Task<ClusterSeat> TakeSeatAsync(CancellationToken stop)
     {
@@ -146,7 +161,7 @@ internal abstract partial class VersionedShard
     {
         _loop = loop;
         _moves?.Attach(loop);
-        _control = Task.Run(() => _seat.FollowedSite is null ? OpenAndControlAsync(_ending.Token) : FollowAndControlAsync(_ending.Token), CancellationToken.None);
+        _control = Work("the control of the shard", stop => _seat.FollowedSite is null ? OpenAndControlAsync(stop) : FollowAndControlAsync(stop));
     }
 
     private async Task OpenAndControlAsync(CancellationToken stop)

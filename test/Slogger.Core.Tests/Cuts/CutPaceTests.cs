@@ -54,4 +54,22 @@ public sealed class CutPaceTests
             Assert.InRange(turn, 1000, Math.Max(25_000, shards * 45));
         }
     }
+
+    [Theory]
+    [InlineData(1000)]
+    [InlineData(5000)]
+    [InlineData(500_000)]
+    [InlineData(1_000_000)]
+    [InlineData(60_000_000)]
+    public void HurryUs_OneTimeAfterTheOther_GrowsFromAVersionToItsBound(long versionUs)
+    {
+        long before = 0;
+        for (int i = 0; i < 20; i++)
+        {
+            long now = CutPace.HurryUs(before, versionUs);
+            Assert.InRange(now, Math.Max(before, versionUs), Math.Max(CutPace.HurryUsMax, versionUs));
+            before = now;
+        }
+        Assert.Equal(Math.Max(CutPace.HurryUsMax, versionUs), before);
+    }
 }

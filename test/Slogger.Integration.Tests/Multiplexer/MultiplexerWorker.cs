@@ -228,8 +228,9 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         Task<bool> set = transaction.StringSetAsync(place.Text, MultiplexerPlace.Value(place.Text, next));
         Task<long> count = transaction.StringIncrementAsync(place.Counter);
         Task<RedisValue> get = transaction.StringGetAsync(place.Text);
-        bool isDone = false, isCalm = tally.IsCalm;
-        bool isAnswered = await AskAsync("EXEC", place, () => transaction.ExecuteAsync(), r => (isDone = r) ? holds : !holds || !tally.IsCalm || !isCalm || known is null);
+        // Where the library's map of a cluster is old, its WATCH is answered by MOVED, and it does not run the transaction: at nodes of Redis Cluster too.
+        bool isDone = false, isCalm = tally.IsCalm, mayNotRun = !hasOneShard;
+        bool isAnswered = await AskAsync("EXEC", place, () => transaction.ExecuteAsync(), r => (isDone = r) ? holds : !holds || mayNotRun || !tally.IsCalm || !isCalm || known is null);
         if (!isAnswered)
         {
             Forget(set, count, get);
@@ -282,7 +283,7 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         bool isTaken = false;
         if (!await AskAsync("a lock", null, () => _database.LockTakeAsync(place.Lock, token, TimeSpan.FromSeconds(30)), r => { isTaken = r; return true; }) || !isTaken) { return; }
         await AskAsync("a lock's owner", null, () => _database.LockQueryAsync(place.Lock), r => !tally.IsCalm || r == token);
-        await AskAsync("a lock's release", null, () => _database.LockReleaseAsync(place.Lock, token), r => r || !tally.IsCalm);
+        await AskAsync("a lock's release", null, () => _database.LockReleaseAsync(place.Lock, token), r => r || !hasOneShard || !tally.IsCalm);
     }
 
     // More than the proxy sends over what clients share.
