@@ -122,7 +122,12 @@ public sealed partial class SloggerSession
             if (operation.IsAsking) { requests = [.. Asking, .. requests]; }
         }
 
-        TimeSpan pause = PauseBefore(why, operation.Redirections);
+        var redirected = new SlotTurns.Redirected(operation, requests, operation.IsAsking ? to : null, PauseBefore(why, operation.Redirections));
+        if (_turns.MayResend(redirected)) { SendAgain(operation, requests, to, redirected.Pause); }
+    }
+
+    private void SendAgain(Operation operation, byte[] requests, Link to, TimeSpan pause)
+    {
         if (pause == TimeSpan.Zero)
         {
             Append(operation, to, requests);

@@ -165,8 +165,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
         {
             Link owner = OwnerOf(slot);
             if (!_turns.IsReady(slot)) { continue; }
-            (Operation operation, byte[] requests) = _turns.Take(slot);
-            Append(operation, owner, requests);
+            SlotTurns.Redirected next = _turns.Take(slot);
+            SendAgain(next.Operation, next.Requests, next.To ?? owner, next.Pause);
         }
     }
 

@@ -57,6 +57,36 @@ public sealed class RedirectionOrderTests
         Assert.All(writes, w => Assert.Equal(1, w.Result.Shard.Number));
     }
 
+    // The new owner does not know yet that it is one, and learns it between two writes that it would receive behind each other.
+    [Fact]
+    public async Task Writes_ToAnOwnerThatDoesNotKnowYet_AreExecutedAsTheyWereStarted()
+    {
+        const int Writes = 20;
+        using var allStarted = new SemaphoreSlim(0);
+        int refused = 0;
+        var executed = new List<string>();
+        ScriptedProxy? before = null;
+        await using var owner = new ScriptedProxy(1, r =>
+        {
+            // Knows it, forgets it, and knows it again.
+            if (refused++ is 0 or 3 or 4) { return $"-MOVED 7 127.0.0.1:{before!.Port}\r\n"; }
+            lock (executed) { executed.Add(r[2]); }
+            return "+OK\r\n";
+        });
+        await using var other = before = new ScriptedProxy(0, r =>
+        {
+            if (r[2] == "0") { allStarted.Wait(Generous); }
+            return $"-MOVED 7 127.0.0.1:{owner.Port}\r\n";
+        });
+        string key = Enumerable.Range(0, 1_000_000).Select(i => i.ToString(CultureInfo.InvariantCulture)).First(k => SlotOf(k).Number == 7);
+        await using SloggerClient client = await SloggerClient.ConnectAsync(before.Endpoint);
+        await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
+        Task[] writes = [.. Enumerable.Range(0, Writes).Select(i => session.SetAsync(key, i.ToString(CultureInfo.InvariantCulture)).AsTask())];
+        allStarted.Release(Writes);
+        await Task.WhenAll(writes).WaitAsync(Generous);
+        Assert.Equal(Enumerable.Range(0, Writes).Select(i => i.ToString(CultureInfo.InvariantCulture)), executed);
+    }
+
     private static HashSlot SlotOf(string key) => HashSlot.Of(Encoding.ASCII.GetBytes(key));
 
     // Refused for a moment: what is started meanwhile waits for it.

@@ -3,13 +3,25 @@
 // redirect: two writes of one key would change places. So the next ones wait until all earlier ones of their slot that were redirected, or
 // are about to be, have ended.
 //
+// The new owner may not know yet that it is one. Of two that it receives behind each other it would send the first one back and execute the
+// second. So those that were redirected go one at a time, and of the ones that have waited the first goes alone.
+//
 // In quiet times nothing is kept here. Guarded by the session.
+using Slogger.Client.Wire;
+
 namespace Slogger.Client.Operations;
 
 internal sealed class SlotTurns
 {
     private readonly Dictionary<int, Turn> _turns = [];
     private readonly List<int> _ready = [];
+
+    /// <summary>An operation that was redirected, and waits for an earlier one.</summary>
+    /// <param name="Operation">The operation.</param>
+    /// <param name="Requests">Its requests.</param>
+    /// <param name="To">Where an ASK has sent it; null: it goes to its slot's owner.</param>
+    /// <param name="Pause">How long it has to wait before it is sent.</param>
+    public readonly record struct Redirected(Operation Operation, byte[] Requests, Link? To, TimeSpan Pause);
 
     /// <summary>How many operations wait.</summary>
     public int Waiting { get; private set; }
@@ -23,13 +35,28 @@ internal sealed class SlotTurns
         {
             if (!_turns.TryGetValue(operation.Slot, out Turn? turn)) { _turns.Add(operation.Slot, turn = new()); }
             turn.Elsewhere++;
+            turn.IsOwnerKnown = false;
             return;
         }
 
         Turn ending = _turns[operation.Slot];
-        if (--ending.Elsewhere > 0) { return; }
-        if (ending.Operations.Count == 0) { _turns.Remove(operation.Slot); }
-        else { _ready.Add(operation.Slot); }
+        ending.Elsewhere--;
+        if (ending.Alone == operation) { (ending.Alone, ending.IsOwnerKnown) = (null, true); }
+        if (ending.IsOver) { _turns.Remove(operation.Slot); }
+        else if (ending.IsReady) { _ready.Add(operation.Slot); }
+    }
+
+    /// <summary>Whether an operation that was redirected may be sent again now. If not it waits.</summary>
+    public bool MayResend(in Redirected redirected)
+    {
+        Operation operation = redirected.Operation;
+        if (operation.Slot == Operation.NoSlot) { return true; }
+        Turn turn = _turns[operation.Slot];
+        if (turn.Alone is null && turn.Redirected.Count == 0) { turn.Alone = operation; }
+        if (turn.Alone == operation) { return true; }
+        turn.Redirected.Enqueue(redirected);
+        Waiting++;
+        return false;
     }
 
     /// <summary>Whether an operation that begins now has to wait for earlier ones of its slot.</summary>
@@ -60,20 +87,34 @@ internal sealed class SlotTurns
     }
 
     /// <summary>Whether the next operation of a slot may go on.</summary>
-    public bool IsReady(int slot) => _turns.TryGetValue(slot, out Turn? turn) && turn.Elsewhere == 0;
+    public bool IsReady(int slot) => _turns.TryGetValue(slot, out Turn? turn) && turn.IsReady;
 
     /// <summary>Takes the next operation of a slot that is ready.</summary>
-    public (Operation Operation, byte[] Requests) Take(int slot)
+    public Redirected Take(int slot)
     {
         Turn turn = _turns[slot];
-        if (turn.Operations.Count == 1)
+        Waiting--;
+        if (turn.Redirected.TryDequeue(out Redirected redirected))
+        {
+            turn.Alone = redirected.Operation;
+            return redirected;
+        }
+
+        (Operation operation, byte[] requests) = turn.Operations.Dequeue();
+        if (!turn.IsOwnerKnown)
+        {
+            operation.IsElsewhere = true;
+            turn.Elsewhere++;
+            turn.Alone = operation;
+        }
+
+        if (turn.IsOver)
         {
             _turns.Remove(slot);
             _ready.Remove(slot);
         }
 
-        Waiting--;
-        return turn.Operations.Dequeue();
+        return new(operation, requests, null, TimeSpan.Zero);
     }
 
     /// <summary>Takes all that waits: nothing of it will be sent.</summary>
@@ -82,9 +123,11 @@ internal sealed class SlotTurns
         List<Operation> all = [];
         foreach ((int slot, Turn turn) in _turns)
         {
+            all.AddRange(turn.Redirected.Select(static o => o.Operation));
             all.AddRange(turn.Operations.Select(static o => o.Operation));
+            turn.Redirected.Clear();
             turn.Operations.Clear();
-            if (turn.Elsewhere == 0) { _turns.Remove(slot); }
+            if (turn.IsOver) { _turns.Remove(slot); }
         }
 
         _ready.Clear();
@@ -97,7 +140,22 @@ internal sealed class SlotTurns
         /// <summary>How many operations the others wait for.</summary>
         public int Elsewhere;
 
+        /// <summary>The one of them that goes alone, if one is under way.</summary>
+        public Operation? Alone;
+
+        /// <summary>One that went alone has ended: its shard knows that the slot is its own.</summary>
+        public bool IsOwnerKnown;
+
+        /// <summary>Those of them that wait until it has ended, in the order in which they were started.</summary>
+        public readonly Queue<Redirected> Redirected = new();
+
         /// <summary>The others, in the order in which they were started.</summary>
         public readonly Queue<(Operation Operation, byte[] Requests)> Operations = new();
+
+        /// <summary>Whether the next one may go on.</summary>
+        public bool IsReady => Alone is null && (Redirected.Count > 0 || (Elsewhere == 0 && Operations.Count > 0));
+
+        /// <summary>Whether nothing is left.</summary>
+        public bool IsOver => Elsewhere == 0 && Operations.Count == 0;
     }
 }
