@@ -53,7 +53,10 @@ public sealed class RollbackKilledTests
         await cluster.ServingAsync();
         if (method == "in-place") { await cluster.RollbackReadyAsync(1); }
         List<string> states;
-        using (RespClient client = await cluster.ConnectAsync(1)) { states = await WriteAsync(cluster, client, n => cluster.Key(1, n)); }
+        using (RespClient client = await cluster.ConnectAsync(1), other = await cluster.ConnectAsync(0))
+        {
+            states = await WriteAsync(cluster, client, n => cluster.Key(1, n), n => other.DoAsync("SET", cluster.Key(0, "before"), n.ToString(CultureInfo.InvariantCulture)));
+        }
         if (attached)
         {
             first!.KillHard();
@@ -66,6 +69,8 @@ public sealed class RollbackKilledTests
         await cluster.ServingAsync();
         string found = await StateAsync();
         Assert.True(states.Contains(found), $"killed at {point}:\n{found}\nis none of\n{string.Join("\n---\n", states)}\n{cluster.Tail()}");
+        int survived = int.Parse(await BeforeAsync(), CultureInfo.InvariantCulture);
+        Assert.True(states.IndexOf(found) <= survived, $"killed at {point}: operation {states.IndexOf(found)} is there, and the one before it, of shard 0, is lost: {survived} are left\n{cluster.Tail()}");
         // Its log holds the same, and goes on behind it.
         using (RespClient client = await cluster.ConnectAsync(1))
         {
@@ -83,6 +88,12 @@ public sealed class RollbackKilledTests
         using RespClient after = await cluster.ConnectAsync(1);
         Assert.Equal("$1", (await after.CallAsync("GET", cluster.Key(1, "later"))).Compact);
 
+        async Task<string> BeforeAsync()
+        {
+            using RespClient client = await cluster.ConnectAsync(0);
+            return (await client.DoAsync("GET", cluster.Key(0, "before"))).Text;
+        }
+
         async Task<string> StateAsync()
         {
             using RespClient client = await cluster.ConnectAsync(1);
@@ -90,8 +101,8 @@ public sealed class RollbackKilledTests
         }
     }
 
-    // The states from the last commit on, after each operation.
-    private static async Task<List<string>> WriteAsync(ClusterDeployment cluster, RespClient client, Func<string, string> key)
+    // The states from the last commit on, after each operation. Each of those comes after one at the other shard was answered.
+    private static async Task<List<string>> WriteAsync(ClusterDeployment cluster, RespClient client, Func<string, string> key, Func<int, Task> before)
     {
         string[][] committed =
         [
@@ -103,11 +114,13 @@ public sealed class RollbackKilledTests
             ["INCR", key("plain")], ["SET", key("timed"), "2"], ["PEXPIRE", key("kept"), "5000000"], ["LPUSH", key("list"), "0"], ["PERSIST", key("list")], ["HDEL", key("hash"), "a"],
             ["DEL", key("gone")], ["SET", key("new"), "1", "EX", "1000"], ["APPEND", key("plain"), "x"], ["SET", key("timed"), "3", "KEEPTTL"],
         ];
+        await before(0);
         foreach (string[] command in committed) { await client.DoAsync(command); }
         await CommittedAsync(cluster, client);
         List<string> states = [await ReadAsync(client, key)];
         foreach (string[] command in abandoned)
         {
+            await before(states.Count);
             await client.DoAsync(command);
             states.Add(await ReadAsync(client, key));
         }
