@@ -372,21 +372,7 @@ internal sealed class EmbeddedShardAt(string data, int? port = null, string[]? o
     public void Pause()
     {
         ChildProcess.Signal(_proxy!.Id, SigStop);
-        while (!IsStopped()) { Thread.Sleep(1); }
-    }
-
-    private bool IsStopped()
-    {
-        try
-        {
-            // The state stands behind the name, which is in parentheses.
-            return Directory.GetDirectories($"/proc/{_proxy!.Id}/task").Select(t => File.ReadAllText(Path.Combine(t, "stat"))).All(s => s[s.LastIndexOf(')') + 2] == 'T');
-        }
-        catch (IOException)
-        {
-            // A thread that has just ended.
-            return false;
-        }
+        while (!ChildProcess.IsStopped(_proxy!.Id)) { Thread.Sleep(1); }
     }
 
     public void GoOn() => ChildProcess.Signal(_proxy!.Id, SigCont);

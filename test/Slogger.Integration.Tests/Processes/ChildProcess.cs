@@ -144,6 +144,21 @@ internal sealed partial class ChildProcess : IDisposable
     /// <summary>Sends a signal to a process by id; false if there is none.</summary>
     public static bool Signal(int processId, int signal) => Kill(processId, signal) == 0;
 
+    /// <summary>Whether every thread of a process has stopped. Behind SIGSTOP, on a busy machine, some go on for a while.</summary>
+    public static bool IsStopped(int processId)
+    {
+        try
+        {
+            // The state stands behind the name, which is in parentheses.
+            return Directory.GetDirectories($"/proc/{processId}/task").Select(t => File.ReadAllText(Path.Combine(t, "stat"))).All(s => s[s.LastIndexOf(')') + 2] == 'T');
+        }
+        catch (IOException)
+        {
+            // A thread that has just ended.
+            return false;
+        }
+    }
+
     /// <summary>The last lines of output.</summary>
     public string Tail()
     {

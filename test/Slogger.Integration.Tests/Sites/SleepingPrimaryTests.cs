@@ -68,6 +68,8 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
                 await client.SendAsync("DPR.WAIT", "*", "300");
             }
             for (int s = 0; s < 2; s++) { Assert.True(ChildProcess.Signal(before.ProcessId(s), SigStop)); }
+            // What is asked before that may be answered under the lease.
+            await Eventually.AsyncTrue("the processes sleep", Generous, () => Task.FromResult(ChildProcess.IsStopped(before.ProcessId(0)) && ChildProcess.IsStopped(before.ProcessId(1))));
             foreach ((RespClient client, string what, _) in asked)
             {
                 if (s_questions.FirstOrDefault(q => string.Join(' ', q.Question) == what).Question is { } question) { await client.SendAsync(question); }
