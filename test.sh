@@ -205,7 +205,8 @@ count_project() {
     fi
   else
     f=1 note=" (no result: exit code $code)"
-    [ "$code" -eq 124 ] || [ "$code" -eq 137 ] && note=" (out of time)"
+    [ "$code" -eq 124 ] && note=" (out of time)"
+    [ "$code" -eq 137 ] && note=" (killed: its last line may say why)"
   fi
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   printf '%-32s %5d passed %3d failed %3d skipped %5s s%s\n' "$name" "$p" "$f" "$s" "$seconds" "$note"

@@ -33,6 +33,7 @@ internal sealed class LocalCluster : IAsyncDisposable
         try
         {
             for (int i = 0; i < proxies.Length; i++) { proxies[i] = await StartProxyAsync(slogger, cluster.Endpoints[i], redis, directory, i, proxies.Length); }
+            foreach (string endpoint in cluster.Endpoints) { await ServesAsync(endpoint); }
             return cluster;
         }
         catch
@@ -91,6 +92,16 @@ internal sealed class LocalCluster : IAsyncDisposable
         }
 
         throw new TimeoutException($"{endpoint} does not listen");
+    }
+
+    // A proxy listens before its shard serves. Until then it holds what it is sent.
+    private static async Task ServesAsync(string endpoint)
+    {
+        using var limit = new CancellationTokenSource(TimeSpan.FromMinutes(1));
+        using var probe = new TcpClient();
+        await probe.ConnectAsync(IPEndPoint.Parse(endpoint), limit.Token);
+        await probe.GetStream().WriteAsync("PING\r\n"u8.ToArray(), limit.Token);
+        await probe.GetStream().ReadExactlyAsync(new byte["+PONG\r\n".Length], limit.Token);
     }
 
     private int? Store(int shard)

@@ -29,11 +29,12 @@ make_work_dir() {
     trap 'exit 143' TERM
 }
 
-# A port of loopback that nobody listens on now. SLOGGER_EXTERNAL_PORTS=FIRST-LAST (default 24000-24999) bounds it.
+# A port of loopback that nobody listens on now. SLOGGER_EXTERNAL_PORTS=FIRST-LAST (default 31000-31999) bounds it.
 next_port=
 free_port() { # free_port NAME_OF_VARIABLE
-    local range=${SLOGGER_EXTERNAL_PORTS:-24000-24999} first last tries lock locks
-    locks=${TMPDIR:-/tmp}/slogger-external-ports-$(id -u)
+    local range=${SLOGGER_EXTERNAL_PORTS:-31000-31999} first last tries lock locks
+    # Not below TMPDIR: runs that have one each share the machine's ports.
+    locks=/tmp/slogger-external-ports-$(id -u)
     mkdir -p "$locks"
     first=${range%-*} last=${range#*-}
     [ -n "$next_port" ] || next_port=$((first + $$ % (last - first)))

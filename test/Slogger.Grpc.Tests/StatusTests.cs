@@ -1,11 +1,11 @@
 // How calls end, and that both sides are told: statuses, deadlines, calls that are given up, servers that stop.
 using System.Net;
-using System.Net.Sockets;
 using Google.Protobuf;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Tests.Support;
 using Slogger.Grpc.Tests.V1;
+using Slogger.TestSupport;
 
 namespace Slogger.Grpc.Tests;
 
@@ -220,12 +220,7 @@ public sealed class StatusTests
     [Fact]
     public async Task Server_NotThere_IsUnavailable_AndReachedWhenItIs()
     {
-        int port;
-        using (var free = new Socket(SocketType.Stream, ProtocolType.Tcp))
-        {
-            free.Bind(new IPEndPoint(IPAddress.Loopback, 0));
-            port = ((IPEndPoint)free.LocalEndPoint!).Port;
-        }
+        int port = TestPorts.Next();
         using var channel = new GrpcChannel("127.0.0.1", port);
         Assert.Equal(StatusCode.Unavailable, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new()))).Code);
         await using (var call = channel.Open(EchoServer.Chat))
