@@ -186,7 +186,13 @@ public sealed partial class SloggerClient
     {
         if (_owners.AsSpan(first, last - first + 1).IndexOfAnyExcept(link) < 0) { return; }
         Interlocked.Increment(ref _ownersChanged);
-        for (int slot = first; slot <= last; slot++) { Volatile.Write(ref _owners[slot], link); }
+        for (int slot = first; slot <= last; slot++)
+        {
+            if (_owners[slot] == link) { continue; }
+            Volatile.Write(ref _served[slot], null);
+            Volatile.Write(ref _owners[slot], link);
+        }
+
         Interlocked.Increment(ref _ownersChanged);
     }
 

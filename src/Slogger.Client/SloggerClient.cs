@@ -28,6 +28,7 @@ public sealed partial class SloggerClient : IAsyncDisposable
     private readonly ConcurrentDictionary<Address, Link> _links = new();
     private readonly Lock _linksGate = new();
     private readonly Link?[] _owners = new Link?[HashSlot.Count];
+    private readonly Link?[] _served = new Link?[HashSlot.Count];
     private long _ownersChanged;
     private readonly CommitWatch _watch;
     private SloggerSession[] _sessions = [];       // replaced, never changed; guarded by _worldGate
@@ -145,6 +146,13 @@ public sealed partial class SloggerClient : IAsyncDisposable
 
     /// <summary>Rises before an owner changes, and once more when it has. Who finds the same number before and behind has seen no change.</summary>
     internal long OwnersChanged => Volatile.Read(ref _ownersChanged);
+
+    /// <summary>Whether a slot's owner has executed something of the slot since this client takes it for the owner: so it knows by itself
+    /// that it is.</summary>
+    internal bool HasServed(int slot, Link owner) => Volatile.Read(ref _served[slot]) == owner;
+
+    /// <summary>A shard has executed something of a slot; null: one has refused to.</summary>
+    internal void NoteServed(int slot, Link? by) => Volatile.Write(ref _served[slot], by);
 
     /// <summary>The links to all shards that own slots.</summary>
     internal IEnumerable<Link> Owners() => _owners.OfType<Link>().Distinct();

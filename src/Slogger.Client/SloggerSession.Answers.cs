@@ -36,7 +36,10 @@ public sealed partial class SloggerSession
             if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
             foreach (Operation operation in batch.Operations)
             {
-                if (operation.Redirection == Redirection.None) { Ended(operation); }
+                if (operation.Redirection != Redirection.None) { continue; }
+                // An error may come from a shard that has not looked at the slot.
+                if (operation is { IsElsewhere: true, IsAsking: false, Error: null }) { _client.NoteServed(operation.Slot, batch.Lane.Link); }
+                Ended(operation);
             }
 
             Redirect(batch);
@@ -115,6 +118,7 @@ public sealed partial class SloggerSession
     {
         Redirection why = operation.Redirection;
         _turns.SetElsewhere(operation, true);
+        if (operation.Slot != Operation.NoSlot) { _client.NoteServed(operation.Slot, null); }
         (operation.Redirection, operation.Error) = (Redirection.None, null);
         if (why != Redirection.TryAgain)
         {

@@ -5,8 +5,10 @@
 // - Operations on one shard (so those on one key) are executed in the order in which they were started.
 // - Operations on different shards are concurrent, unless one was awaited before the other was started: then no crash keeps
 //   the later one without the earlier one. That is relaxed DPR: the session depends on what it has seen.
-// - A redirection does not change that order: operations on a slot whose owner changes wait for the earlier ones (SlotTurns). Where a
-//   shard refuses for a moment (-TRYAGAIN, -CLUSTERDOWN) what it has received behind may be executed first.
+// - A redirection (-MOVED, -ASK, -TRYAGAIN, -CLUSTERDOWN) does not change that order: operations on a slot whose owner changes wait for the
+//   earlier ones, and the first one that goes to an owner goes alone (SlotTurns). One case is left: a slot that the client has used at
+//   its owner moves away and back without the client's hearing of it, and operations meet the moment in which the owner has not heard of it
+//   either.
 // - An operation that is sent again because it is idempotent counts as started then.
 // - The numbers are given when a batch leaves, so operations on different shards may be numbered in another order than started.
 using System.Security.Cryptography;
@@ -109,7 +111,12 @@ public sealed partial class SloggerSession : IAsyncDisposable
     {
         operation.Slot = slot;
         Link owner = OwnerOf(slot);
-        if (!_turns.MustWait(slot)) { return StartAt(operation, owner, cancellation); }
+        if (!_turns.MustWait(slot))
+        {
+            if (slot != Operation.NoSlot && !_client.HasServed(slot, owner)) { _turns.GoAlone(operation); }
+            return StartAt(operation, owner, cancellation);
+        }
+
         ValueTask<Result<T>> task = Count(operation, cancellation);
         _turns.Wait(operation, _scratch.Written);
         return task;
@@ -153,7 +160,10 @@ public sealed partial class SloggerSession : IAsyncDisposable
         {
             foreach (Batch batch in lane?.Open ?? [])
             {
-                foreach (Operation operation in batch.Operations) { _turns.SetElsewhere(operation, operation.Redirections > 0 || _client.OwnerOf(operation.Slot) != lane!.Link); }
+                foreach (Operation operation in batch.Operations)
+                {
+                    if (_client.OwnerOf(operation.Slot) != lane!.Link) { _turns.SetElsewhere(operation, true); }
+                }
             }
         }
     }
@@ -165,7 +175,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
         {
             Link owner = OwnerOf(slot);
             if (!_turns.IsReady(slot)) { continue; }
-            SlotTurns.Redirected next = _turns.Take(slot);
+            SlotTurns.Redirected next = _turns.Take(slot, goesAlone: !_client.HasServed(slot, owner));
             SendAgain(next.Operation, next.Requests, next.To ?? owner, next.Pause);
         }
     }

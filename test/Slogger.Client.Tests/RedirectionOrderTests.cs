@@ -1,5 +1,6 @@
 // The order of operations on one key while its slot's owner changes: they are executed as they were started, though some were sent
 // to the old owner and some to the new one.
+using System.Collections.Concurrent;
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Ownership;
@@ -21,6 +22,7 @@ public sealed class RedirectionOrderTests
         await using var owner = new ScriptedProxy(1, _ => "+OK\r\n");
         await using var before = new ScriptedProxy(0, r =>
         {
+            if (r[2] == "0") { return "+OK\r\n"; }
             if (r[2] == "1") { Assert.True(bothStarted.Wait(Generous)); }
             if (r[2] == "2")
             {
@@ -38,6 +40,8 @@ public sealed class RedirectionOrderTests
         before.Slots = $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{owner.Port}\r\n$1\r\nx\r\n";
         // One operation to a batch.
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
+        // The old owner is known to be one: what is started is sent at once.
+        await session.SetAsync(key, "0").AsTask().WaitAsync(Generous);
         Task<Result<bool>>[] writes = new Task<Result<bool>>[5];
         writes[0] = session.SetAsync(key, "1").AsTask();
         writes[1] = session.SetAsync(key, "2").AsTask();
@@ -75,16 +79,57 @@ public sealed class RedirectionOrderTests
         });
         await using var other = before = new ScriptedProxy(0, r =>
         {
+            if (r[2] == "first") { return "+OK\r\n"; }
             if (r[2] == "0") { allStarted.Wait(Generous); }
             return $"-MOVED 7 127.0.0.1:{owner.Port}\r\n";
         });
         string key = Enumerable.Range(0, 1_000_000).Select(i => i.ToString(CultureInfo.InvariantCulture)).First(k => SlotOf(k).Number == 7);
         await using SloggerClient client = await SloggerClient.ConnectAsync(before.Endpoint);
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
+        // That one is known to be the owner: what is started is sent at once.
+        await session.SetAsync(key, "first").AsTask().WaitAsync(Generous);
         Task[] writes = [.. Enumerable.Range(0, Writes).Select(i => session.SetAsync(key, i.ToString(CultureInfo.InvariantCulture)).AsTask())];
         allStarted.Release(Writes);
         await Task.WhenAll(writes).WaitAsync(Generous);
         Assert.Equal(Enumerable.Range(0, Writes).Select(i => i.ToString(CultureInfo.InvariantCulture)), executed);
+    }
+
+    // The client has looked up who owns the slot, with nothing under way, and that shard does not know it yet: it refuses the first write
+    // that it gets, and learns it before the next. The first one that it gets is answered only when all have been started.
+    [Theory]
+    [InlineData("-MOVED 7 127.0.0.1:{0}\r\n")]
+    [InlineData("-CLUSTERDOWN Hash slot not served\r\n")]
+    [InlineData("-TRYAGAIN Multiple keys request during rehashing of slot\r\n")]
+    [InlineData(null)]
+    public async Task Writes_ToAnOwnerThatWasLookedUp_AndDoesNotKnowYet_AreExecutedAsTheyWereStarted(string? refusal)
+    {
+        using var allStarted = new SemaphoreSlim(0);
+        var executed = new ConcurrentQueue<string>();
+        int sets = 0;
+        ScriptedProxy? before = null;
+        await using var owner = new ScriptedProxy(1, r =>
+        {
+            if (r[1] == "elsewhere") { return "+OK\r\n"; }
+            int place = sets++;
+            if (place == 0) { Assert.True(allStarted.Wait(Generous)); }
+            // One whose connection ends proves nothing: the next one is refused then.
+            if (place == 0 && refusal is null) { return null; }
+            if (place == (refusal is null ? 1 : 0)) { return string.Format(CultureInfo.InvariantCulture, refusal ?? "-MOVED 7 127.0.0.1:{0}\r\n", before!.Port); }
+            executed.Enqueue(r[2]);
+            return "+OK\r\n";
+        });
+        await using var other = before = new ScriptedProxy(0, _ => $"-MOVED 7 127.0.0.1:{owner.Port}\r\n");
+        before.Slots = $"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{owner.Port}\r\n$1\r\nx\r\n";
+        string key = Enumerable.Range(0, 1_000_000).Select(i => i.ToString(CultureInfo.InvariantCulture)).First(k => SlotOf(k).Number == 7);
+        await using SloggerClient client = await SloggerClient.ConnectAsync(before.Endpoint);
+        await using SloggerSession session = client.OpenSession(new() { BatchMax = 1 });
+        // There is a connection: what is started is sent at once.
+        await session.SetAsync("elsewhere", "x").AsTask().WaitAsync(Generous);
+        Task[] writes = [.. Enumerable.Range(1, 4).Select(i => session.SetAsync(key, i.ToString(CultureInfo.InvariantCulture)).AsTask())];
+        allStarted.Release();
+        if (refusal is null) { await Assert.ThrowsAsync<UncertainException>(() => writes[0].WaitAsync(Generous)); }
+        await Task.WhenAll(writes[(refusal is null ? 1 : 0)..]).WaitAsync(Generous);
+        Assert.Equal(refusal is null ? ["2", "3", "4"] : ["1", "2", "3", "4"], executed);
     }
 
     private static HashSlot SlotOf(string key) => HashSlot.Of(Encoding.ASCII.GetBytes(key));

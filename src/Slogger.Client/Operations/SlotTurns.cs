@@ -4,7 +4,7 @@
 // are about to be, have ended.
 //
 // The new owner may not know yet that it is one. Of two that it receives behind each other it would send the first one back and execute the
-// second. So those that were redirected go one at a time, and of the ones that have waited the first goes alone.
+// second. So those that were redirected go one at a time, and so do others until one was executed: from then on the owner knows.
 //
 // In quiet times nothing is kept here. Guarded by the session.
 using Slogger.Client.Wire;
@@ -35,13 +35,12 @@ internal sealed class SlotTurns
         {
             if (!_turns.TryGetValue(operation.Slot, out Turn? turn)) { _turns.Add(operation.Slot, turn = new()); }
             turn.Elsewhere++;
-            turn.IsOwnerKnown = false;
             return;
         }
 
         Turn ending = _turns[operation.Slot];
         ending.Elsewhere--;
-        if (ending.Alone == operation) { (ending.Alone, ending.IsOwnerKnown) = (null, true); }
+        if (ending.Alone == operation) { ending.Alone = null; }
         if (ending.IsOver) { _turns.Remove(operation.Slot); }
         else if (ending.IsReady) { _ready.Add(operation.Slot); }
     }
@@ -57,6 +56,13 @@ internal sealed class SlotTurns
         turn.Redirected.Enqueue(redirected);
         Waiting++;
         return false;
+    }
+
+    /// <summary>An operation goes to a shard that may not know that the slot is its own: later ones wait until it has ended.</summary>
+    public void GoAlone(Operation operation)
+    {
+        SetElsewhere(operation, true);
+        _turns[operation.Slot].Alone = operation;
     }
 
     /// <summary>Whether an operation that begins now has to wait for earlier ones of its slot.</summary>
@@ -90,7 +96,9 @@ internal sealed class SlotTurns
     public bool IsReady(int slot) => _turns.TryGetValue(slot, out Turn? turn) && turn.IsReady;
 
     /// <summary>Takes the next operation of a slot that is ready.</summary>
-    public Redirected Take(int slot)
+    /// <param name="slot">The slot.</param>
+    /// <param name="goesAlone">Its owner may not know that it is one.</param>
+    public Redirected Take(int slot, bool goesAlone)
     {
         Turn turn = _turns[slot];
         Waiting--;
@@ -101,13 +109,7 @@ internal sealed class SlotTurns
         }
 
         (Operation operation, byte[] requests) = turn.Operations.Dequeue();
-        if (!turn.IsOwnerKnown)
-        {
-            operation.IsElsewhere = true;
-            turn.Elsewhere++;
-            turn.Alone = operation;
-        }
-
+        if (goesAlone) { GoAlone(operation); }
         if (turn.IsOver)
         {
             _turns.Remove(slot);
@@ -142,9 +144,6 @@ internal sealed class SlotTurns
 
         /// <summary>The one of them that goes alone, if one is under way.</summary>
         public Operation? Alone;
-
-        /// <summary>One that went alone has ended: its shard knows that the slot is its own.</summary>
-        public bool IsOwnerKnown;
 
         /// <summary>Those of them that wait until it has ended, in the order in which they were started.</summary>
         public readonly Queue<Redirected> Redirected = new();
