@@ -7,7 +7,8 @@ namespace Slogger.Cli;
 /// <summary>Runs a proxy.</summary>
 internal static class ServeCommand
 {
-    private const string EmbeddedText = "the embedded store serves strings, counters, bits, keys with expiry, transactions and published messages (docs/PROTOCOL.md, \"The embedded store\"); "
+    private const string EmbeddedText =
+        "slogger serve without a Redis serves strings, counters, bits, keys with expiry, transactions and published messages; "
         + "for lists, sets, hashes and all else start with --redis-server redis-server";
 
     public static Task<CommandResult> RunAsync(OptionLayer texts, AppHost host) =>

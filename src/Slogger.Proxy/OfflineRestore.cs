@@ -140,7 +140,7 @@ public static class OfflineRestore
         // Said before anything is changed, while there is still time for it.
         if (options.Keep && !isNewest)
         {
-            log.Warn($"the next slogger serve deletes what is kept of what was done after version {point.Point.Version}. If it may be needed, copy {options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
+            log.Warn($"the next slogger serve deletes the history after version {point.Point.Version}. If it may be needed, copy {options.DataDirectory} and {options.Metadata} together before that start, while no proxy runs");
         }
         if (point.BaseFile.Length == 0)
         {

@@ -2,6 +2,7 @@
 // time. A failover at any moment finds all of them at one recorded cut, and nothing that was a watermark is missing.
 using System.Net;
 using Microsoft.Extensions.Logging.Abstractions;
+using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
@@ -152,6 +153,56 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
     }
 
+    // Of shard 0 the process has yet to finish what it writes; of shard 2 there is none, or one that is slow, or that does not let us in.
+    [Theory]
+    [InlineData("down", "does not run, or its machine is not reached. Start it; only if its disk is gone for good, give it up: ")]
+    [InlineData("silent", "has not answered within 2 s: it is busy or stopped, or its machine is not reached. slogger status --site tells which")]
+    [InlineData("secret", "does not let us in: ")]
+    [InlineData("starting", "cannot say it yet: its database is down")]
+    public async Task Failover_AProcessDoesNotSayWhatItHolds_NamesItsShardAndAdvisesALossOnlyWhereNobodyIs(string how, string said)
+    {
+        await WriteAsync(new Random(8), 20);
+        await using var unfinished = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
+        unfinished.AddUnary(SiteControlMethods.Freeze, (_, _) => Task.FromResult(new V1.FreezeReply()));
+        await unfinished.StartAsync();
+        string secret = how == "secret" ? "another-secret" : Secret;
+        await using var other = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = secret });
+        other.AddUnary(SiteControlMethods.Freeze, (_, _) => throw new RpcException(StatusCode.Unavailable, "its database is down"));
+        await other.StartAsync();
+        using var listener = new System.Net.Sockets.TcpListener(IPAddress.Loopback, 0);
+        if (how == "silent") { listener.Start(); }
+        int port = how switch { "down" => FreePort(), "silent" => ((IPEndPoint)listener.LocalEndpoint).Port, _ => other.EndPoint.Port };
+        using GrpcChannel first = new("127.0.0.1", unfinished.EndPoint.Port, s_channel), second = new("127.0.0.1", port, s_channel);
+        var log = new Lines();
+        using var stop = new CancellationTokenSource();
+        SitePeer[] peers = [new(ShardsOf(0), first), new(ShardsOf(1), second)];
+        Task<FailoverOutcome> running = new FailoverManager(_metadata, "c", peers, leaseWaitUs: 0, log).RunAsync([], stop.Token);
+        await UntilAsync(() => running.IsCompleted || log.All.Any(l => l.Contains("is asked again", StringComparison.Ordinal)));
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+        string line = log.All.First(l => l.Contains("is asked again", StringComparison.Ordinal));
+        Assert.StartsWith($"shard 0, 1, 2 has not said what it holds, and is asked again: the process of shard 2 {said}", line, StringComparison.Ordinal);
+        Assert.Equal(how == "down", line.EndsWith("slogger failover --lose-shard 2", StringComparison.Ordinal));
+    }
+
+    // Nothing is begun yet: whoever rehearses has a limit of its own.
+    [Fact]
+    public async Task Rehearsal_TheDatabaseIsDown_SaysSoInsteadOfTryingForEver()
+    {
+        await WriteAsync(new Random(9), 20);
+        using System.Diagnostics.Process holder = HoldDatabase();
+        try
+        {
+            FailoverManager manager = NewManager(out List<GrpcChannel> channels);
+            await Assert.ThrowsAsync<MetadataUnavailableException>(() => manager.RehearseAsync(CancellationToken.None).WaitAsync(Limit));
+            channels.ForEach(c => c.Dispose());
+        }
+        finally
+        {
+            holder.Kill();
+        }
+    }
+
     // What it had told before is known again from what the streams say, and the stores go on from there.
     [Fact]
     public async Task WatermarkService_Restarted_GoesOn()
@@ -175,10 +226,12 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     // The first process has the watermark service. Its port stays when it is started again.
     private async Task StartAsync(int process)
     {
-        int[] streams = process == 0 ? [0, 1] : [2];
+        int[] streams = [.. ShardsOf(process).Select(s => s.Number)];
         _processes[process] = await BackupProcess.StartAsync(this, process, streams, _ports[process], _watermarkPort ?? _ports[0]);
         _ports[process] = _processes[process]!.Port;
     }
+
+    private static ShardId[] ShardsOf(int process) => process == 0 ? [new(0), new(1)] : [new(2)];
 
     private readonly int[] _ports = new int[2];
 
@@ -213,7 +266,7 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     private FailoverManager NewManager(out List<GrpcChannel> channels)
     {
         channels = [.. _processes.Select(p => new GrpcChannel("127.0.0.1", p!.Port, s_channel))];
-        return new(_metadata, "c", channels, leaseWaitUs: 0, NullLogger.Instance);
+        return new(_metadata, "c", [.. channels.Select((c, p) => new SitePeer(ShardsOf(p), c))], leaseWaitUs: 0, NullLogger.Instance);
     }
 
     private async Task<SiteState> FailOverAsync()
@@ -259,6 +312,15 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             Assert.True(DateTime.UtcNow < end, "it does not come to that");
             await Task.Delay(2);
         }
+    }
+
+    private sealed class Lines() : LineLogger(Microsoft.Extensions.Logging.LogLevel.Information)
+    {
+        private readonly System.Collections.Concurrent.ConcurrentQueue<string> _lines = new();
+
+        public IReadOnlyCollection<string> All => _lines;
+
+        protected override void Write(Microsoft.Extensions.Logging.LogLevel level, string message) => _lines.Enqueue(message);
     }
 
     private sealed class Cuts

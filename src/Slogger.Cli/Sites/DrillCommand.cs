@@ -71,6 +71,17 @@ internal static class DrillCommand
         if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
         (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(site, a => FailoverCommand.Obstacle(state, [], a), stop).ConfigureAwait(false);
         if (obstacle is not null) { return CommandResult.Failed($"{(IsOfSite(state, answers) ? SiteFails : DrillFails)}: {obstacle.Errors[0].What}", obstacle.Errors[0].Remedy); }
+        // As a failover would: what it takes until then is measured, and only the takeover itself is estimated.
+        TimeSpan looked = Stopwatch.GetElapsedTime(host.Began);
+        long rehearses = Stopwatch.GetTimestamp();
+        await FailoverCommand.RehearseAsync(answers.First(a => a.Reply is { Streams.Count: > 0 }).Process, stop).ConfigureAwait(false);
+        TimeSpan rehearsed = Stopwatch.GetElapsedTime(rehearses);
+        // All that is asked of the database, before anything is shown: while it fails all is asked again.
+        TimeSpan sql = await MedianAsync(() => site.ChangeAsync(s => new(s, null), stop)).ConfigureAwait(false);
+        SiteProcess[] all = [.. answers.Select(a => a.Process)];
+        TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(all, SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
+        TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
+        TakeoverTimes known = await site.Metadata.TakeoverTimesAsync(site.Cluster, stop).ConfigureAwait(false);
         V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
 
         // ---- What it would keep ----
@@ -84,25 +95,33 @@ internal static class DrillCommand
         if (SiteText.TimeOf(least.HeldTime) is { } time)
         {
             DateTimeOffset newest = streams.Select(s => SiteText.TimeOf(s!.DurableTime) ?? time).Max();
-            host.Output.WriteLine($"RPO (measured): {SiteText.Window(time, newest)} would be lost: that version ended at the primary at {SiteText.Time(time)}, the last that has come here at {SiteText.Time(newest)}. What the primary has done since is not known here");
+            host.Output.WriteLine(
+                $"RPO (measured): {SiteText.Window(time, newest)} would be lost. Kept: up to {SiteText.Time(time)}. "
+                + $"Come here: up to {SiteText.Time(newest)}. What the primary did since is not known here.");
         }
 
         // ---- How long it would take ----
-        TimeSpan sql = await MedianAsync(() => site.ChangeAsync(s => new(s, null), stop)).ConfigureAwait(false);
-        TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(answers.Select(a => a.Process), SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
         TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease = TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
         host.Output.WriteLine($"measured: {string.Create(CultureInfo.InvariantCulture, $"{sql.TotalMilliseconds:0.00} ms")} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
         // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard recovers, by what it reads of the database.
-        TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
-        TimeSpan rto = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
-        TakeoverTimes known = await site.Metadata.TakeoverTimesAsync(site.Cluster, stop).ConfigureAwait(false);
-        string basis = known.Failover == TimeSpan.Zero ? "from these alone, without the promotion of each Redis and without syncs of disks: no failover of this site has been measured yet"
-            : known.FailoverDrill == TimeSpan.Zero ? $"from these, and from the last failover here, which took {SiteText.Ms(known.Failover)}"
-            : $"{SiteText.Ms(rto)} from these, corrected by the last failover here, which took {SiteText.Ms(known.Failover)} where {SiteText.Ms(known.FailoverDrill)} had been estimated";
-        host.Output.WriteLine($"RTO (estimated, from the command's arrival at the site, {basis}): {SiteText.Ms(known.Correct(rto))}{(lease > TimeSpan.Zero ? $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down" : "")}");
+        TimeSpan takeover = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
+        string taken = SiteText.Ms(known.Failover), lacks = "without the promotion of each Redis and without syncs of disks";
+        string basis = known.Failover == TimeSpan.Zero
+            ? $"from what is measured alone, {lacks}: no failover of this site has been measured yet"
+            : known.FailoverDrill == TimeSpan.Zero ? $"from what is measured, and from the last failover here, which took {taken}"
+            : $"{SiteText.Ms(takeover)} from what is measured, corrected by the last failover here, which took {taken} "
+                + $"where {SiteText.Ms(known.FailoverDrill)} had been estimated";
+        TimeSpan corrected = known.Correct(takeover);
+        string rto = SiteText.Ms(looked + rehearsed + corrected);
+        string forLease = lease == TimeSpan.Zero ? ""
+            : $", and {SiteText.Ms(lease)} for the site lease, unless you attest that the primary is down";
+        host.Output.WriteLine($"RTO (estimated, from the command's start until every shard serves clients): {rto}{forLease}");
+        host.Output.WriteLine(
+            $"of these: {SiteText.Ms(looked)} to start and to see whether anything stands in the way, and {SiteText.Ms(rehearsed)} to rehearse it, "
+            + $"as this command took; {SiteText.Ms(corrected)} to take over ({basis})");
         try
         {
-            await site.Metadata.NoteDrillAsync(site.Cluster, rto, stop).ConfigureAwait(false);
+            await site.Metadata.NoteDrillAsync(site.Cluster, takeover, stop).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {

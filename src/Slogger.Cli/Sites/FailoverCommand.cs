@@ -30,7 +30,9 @@ internal static class FailoverCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "", "") { Shape = OptionShape.Flag },
-        new("lose-shard", What, "N", "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; may be repeated. Refused while its process answers and could take over.", "none", "") { Shape = OptionShape.List },
+        new("lose-shard", What, "N",
+            "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; "
+            + "may be repeated. Its process is asked for the whole --timeout. Refused while that is there.", "none", "") { Shape = OptionShape.List },
         Patience.Option("How"),
         .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
@@ -86,9 +88,11 @@ internal static class FailoverCommand
         // A failover of which every stream is lost has nothing to go to.
         if (losing.Length == state.Shards) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
 
-        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) =
-            await patience.AskAsync(site, a => isUnderWay ? null : Obstacle(state, losing, a), stop).ConfigureAwait(false);
-        if (LivingAmong(state, losing, answers) is { } living) { return living; }
+        // What is given up is lost for good: a process that is silent now is asked to the end of the time.
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(
+            site, a => isUnderWay ? null : Obstacle(state, losing, a), stop,
+            a => Judge(state, losing, a).Select(j => j.MayComeBack).FirstOrDefault(why => why is not null)).ConfigureAwait(false);
+        if (Judge(state, losing, answers).FirstOrDefault(j => j.Living is not null).Living is { } living) { return living; }
         if (obstacle is not null) { return obstacle; }
         parts.Passed("to see whether anything stands in the way");
         V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
@@ -113,8 +117,14 @@ internal static class FailoverCommand
         else
         {
             log.Warn("no process of the backup performs it, so this command does, which takes longer");
-            var manager = new FailoverManager(site.Metadata, site.Cluster, [.. answers.Select(a => a.Process.Channel)], leaseWaitUs, log, Taken);
-            if (!isUnderWay) { await manager.RehearseAsync(stop).ConfigureAwait(false); }
+            SitePeer[] peers = [.. answers.Select(a => a.Process.Peer)];
+            var manager = new FailoverManager(site.Metadata, site.Cluster, peers, leaseWaitUs, log, Taken);
+            async Task<bool> RehearseAsync()
+            {
+                await manager.RehearseAsync(stop).ConfigureAwait(false);
+                return true;
+            }
+            if (!isUnderWay) { await patience.WithDatabasesAsync(RehearseAsync, stop).ConfigureAwait(false); }
             parts.Passed("to rehearse it");
             log.Begin();
             FailoverOutcome outcome = await manager.RunAsync(losing, stop).ConfigureAwait(false);
@@ -125,7 +135,9 @@ internal static class FailoverCommand
         Noted? noted = noting is null ? null : await noting.WaitAsync(NoteLimit, stop).ContinueWith(
             t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
         string? unasked = primary is null ? "with --primary-metadata its database is asked" : noted is { HasAnswered: true } ? null : "its database (--primary-metadata) could not be asked";
-        Tell(host, state, await site.StateAsync(stop).ConfigureAwait(false), done, streams, noted?.Known, unasked, losing, parts);
+        // It is done: what a database does from here on must not have it begun anew, and found done already.
+        SiteState after = await patience.WithDatabasesAsync(() => site.StateAsync(stop), stop).ConfigureAwait(false);
+        Tell(host, state, after, done, streams, noted?.Known, unasked, losing, parts);
         if (noted is { } text) { host.Output.WriteLine(text.Text); }
         // Of a failover as a whole: the next drill is compared with it.
         if (!isUnderWay && done.Silent.Count == 0)
@@ -143,24 +155,41 @@ internal static class FailoverCommand
         return CommandResult.Done;
     }
 
-    // What a shard that could take over holds would be lost for nothing. One that has failed, or is being seeded, may be given up; so may one that was given up before.
-    private static CommandResult? LivingAmong(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
+    // Of each shard that is to be given up and still has something: why it must not be, and why that cannot be told yet.
+    // Both null: it may be.
+    private static IEnumerable<(CommandResult? Living, string? MayComeBack)> Judge(
+        SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers) =>
+        state.Final is not null ? [] : losing.Select(shard => Judge(state, shard, answers));
+
+    private static (CommandResult? Living, string? MayComeBack) Judge(
+        SiteState state, int shard, IReadOnlyList<Answered<V1.StatusReply>> answers)
     {
-        foreach (int shard in losing)
+        int[] numbers = [.. state.StreamsOf(new(shard))];
+        // Given up before, or being seeded.
+        if (numbers.Any(n => state.Streams[n] is { IsLost: true } or not { Phase: StreamPhase.Counts })) { return default; }
+        V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
+        V1.StreamStatus[] its = [.. streams.Where(s => numbers.Contains(s.Shard))];
+        if (its.Any(s => s.Failure.Length > 0)) { return default; }
+        string refused = $"shard {shard} is not to be given up: ", without = $"give the command without --lose-shard {shard}";
+        if (its.Length == numbers.Length)
         {
-            int[] numbers = [.. state.StreamsOf(new(shard))];
-            if (numbers.Any(n => state.Streams[n] is { IsLost: true } or not { Phase: StreamPhase.Counts })) { continue; }
-            V1.StreamStatus[] its = [.. answers.SelectMany(a => a.Reply?.Streams ?? Enumerable.Empty<V1.StreamStatus>()).Where(s => numbers.Contains(s.Shard))];
-            if (its.Length == numbers.Length && its.All(s => s.Failure.Length == 0))
-            {
-                return CommandResult.Failed($"shard {shard} is not to be given up: its process answers, and it can take over", $"give the command without --lose-shard {shard}");
-            }
-            if (its.Length == 0 && answers.FirstOrDefault(a => a.Process.Shards.Any(s => s.Number == shard)) is { Reply: null, IsThere: true } there)
-            {
-                return CommandResult.Failed($"shard {shard} is not to be given up: {there.Process} runs. {Sentence(there.Problem)}", there.Remedy);
-            }
+            return (CommandResult.Failed(refused + "its process answers, and it can take over", without), null);
         }
-        return null;
+        int at = answers.Select(a => a.Process.Shards.Any(s => s.Number == shard)).ToList().IndexOf(true);
+        if (at < 0) { return default; }
+        Answered<V1.StatusReply> known = answers[at];
+        const string end = "; to give the shard up all the same, end that process for good first";
+        if (known.Reply is { } reply)
+        {
+            // At its address another shard's process may run by now.
+            if (its.Length == 0 && reply.Streams.Count > 0) { return default; }
+            string starts = $"{known.Process} answers, and does not receive its stream yet: it starts";
+            return (CommandResult.Failed(refused + starts, $"wait until its log says that it is ready, and {without}{end}"), starts);
+        }
+        string silent = $"{known.Process} does not answer: {known.Problem}";
+        string? mayComeBack = known.Silence is Silence.LocksOut or Silence.Refuses ? null : silent;
+        if (!known.IsThere) { return (null, mayComeBack); }
+        return (CommandResult.Failed($"{refused}{known.Process} is there. {Sentence(known.Problem)}", $"{without}; {known.Remedy}{end}"), mayComeBack);
     }
 
     private static string Sentence(string text) => text.Length == 0 ? text : char.ToUpperInvariant(text[0]) + text[1..];
@@ -228,15 +257,7 @@ internal static class FailoverCommand
                 if (notice.Taken > 0) { taken(new(notice.Taken)); }
                 if (notice.Text.Length > 0) { log.Step(elapsed, notice.IsWarning ? LogLevel.Warning : LogLevel.Information, notice.Text); }
             }
-            try
-            {
-                // This process has just been started, and what it needs would be compiled beside the failover. Refused, or in vain: then it is slower.
-                await AskAsync(process, new() { Rehearse = true, LeaseWaitUs = -1 }, new CallOptions { Cancellation = stop, Timeout = RehearsalLimit }, _ => { }).ConfigureAwait(false);
-            }
-            catch (RpcException)
-            {
-                stop.ThrowIfCancellationRequested();
-            }
+            await RehearseAsync(process, stop).ConfigureAwait(false);
             parts.Passed($"to rehearse it with {process}");
             try
             {
@@ -255,6 +276,21 @@ internal static class FailoverCommand
             parts.Passed($"for {process}, which did not end it");
         }
         return null;
+    }
+
+    /// <summary>Has a process go through a failover that is refused everywhere: what it needs would else be compiled beside the real one.
+    /// Changes nothing. In vain, and the failover is slower.</summary>
+    public static async Task RehearseAsync(SiteProcess process, CancellationToken stop)
+    {
+        try
+        {
+            CallOptions options = new() { Cancellation = stop, Timeout = RehearsalLimit };
+            await AskAsync(process, new() { Rehearse = true, LeaseWaitUs = -1 }, options, _ => { }).ConfigureAwait(false);
+        }
+        catch (RpcException)
+        {
+            stop.ThrowIfCancellationRequested();
+        }
     }
 
     private static async Task<V1.FailoverEnd?> AskAsync(SiteProcess process, V1.FailoverRequest request, CallOptions options, Action<V1.FailoverNotice> heard)
@@ -283,11 +319,14 @@ internal static class FailoverCommand
             return;
         }
         DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value : came;
-        string last = known <= time ? "nothing later is known of the primary"
-            : $"the last that is known of the primary ended at {SiteText.Time(known)} ({(recorded == known ? "recorded in its database" : "it had come to a shard here, and not to all")})";
         // What it had recorded is an end: without it there may have been any more.
-        host.Output.WriteLine($"RPO: {(unasked is null ? "" : "at least ")}{SiteText.Window(time, known)} are lost: everything up to version {final.Version} is kept, which ended at the primary at {SiteText.Time(time)}, and {last}");
-        if (unasked is not null) { host.Output.WriteLine($"what the primary has done since without its coming here is not known: {unasked}"); }
+        string atLeast = unasked is null ? "" : "at least ";
+        string kept = $"Everything up to version {final.Version} is kept; it ended at the primary at {SiteText.Time(time)}.";
+        string where = recorded == known ? "it is recorded in its database" : "it had come to a shard here, and not to all";
+        host.Output.WriteLine($"RPO: {atLeast}{SiteText.Window(time, known)} are lost. {kept}");
+        host.Output.WriteLine(known <= time ? "Nothing later is known of the primary."
+            : $"The last that is known of the primary ended at {SiteText.Time(known)}: {where}.");
+        if (unasked is not null) { host.Output.WriteLine($"What the primary did after that is not known: {unasked}."); }
     }
 
     private static CommandResult Over(AppHost host, string text)

@@ -14,12 +14,16 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
 {
     private const string Name = "timeout";
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(200), LimitDefault = TimeSpan.FromSeconds(30);
+
+    // Where nothing listens a process may just be starting: it is asked again, but not for as long as one that is there.
+    private static readonly TimeSpan NotRunningLimit = TimeSpan.FromSeconds(5);
+
     private readonly long _began = Stopwatch.GetTimestamp();
     private string _told = "";
 
     /// <summary>The option that sets it.</summary>
     public static OptionDefinition Option(string group) =>
-        new(Name, group, "DURATION", "So long a database that starts, and processes that are busy or start, are asked again, 1s to 10m.", "30s", "");
+        new(Name, group, "DURATION", "How long a database or process that is starting or busy is asked again: 1s to 10m.", "30s", "");
 
     /// <summary>As the option says.</summary>
     public static TimeSpan LimitIn(SiteArguments arguments) => arguments.Value(Name, OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
@@ -44,15 +48,22 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
     /// <param name="site">The site.</param>
     /// <param name="obstacle">What stands in the way; null: nothing.</param>
     /// <param name="stop">Gives up.</param>
+    /// <param name="doubt">What is still to be asked to the end of the time, though nothing stands in the way; null: nothing.</param>
     public async Task<(IReadOnlyList<Answered<V1.StatusReply>> Answers, CommandResult? Obstacle)> AskAsync(
-        SiteAccess site, Func<IReadOnlyList<Answered<V1.StatusReply>>, CommandResult?> obstacle, CancellationToken stop)
+        SiteAccess site, Func<IReadOnlyList<Answered<V1.StatusReply>>, CommandResult?> obstacle, CancellationToken stop,
+        Func<IReadOnlyList<Answered<V1.StatusReply>>, string?>? doubt = null)
     {
+        long askedSince = 0;
         while (true)
         {
             IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
             CommandResult? found = obstacle(answers);
-            if (found is null || IsOver || !answers.Any(a => a.MayPass)) { return (answers, found); }
-            await PauseAsync(found.Errors[0].What, stop).ConfigureAwait(false);
+            if (askedSince == 0) { askedSince = Stopwatch.GetTimestamp(); }
+            bool mayStart = Stopwatch.GetElapsedTime(askedSince) < NotRunningLimit;
+            bool mayPass = answers.Any(a => a.MayPass || (a.Silence == Silence.NotRunning && mayStart));
+            string? why = found is null ? doubt?.Invoke(answers) : mayPass ? found.Errors[0].What : null;
+            if (why is null || IsOver) { return (answers, found); }
+            await PauseAsync(why, stop).ConfigureAwait(false);
         }
     }
 
@@ -60,7 +71,8 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
 
     private async Task PauseAsync(string why, CancellationToken stop)
     {
-        if (why != _told) { log.Warn($"{why.TrimEnd('.')}. Asking again for {limit.TotalSeconds:0} s"); }
+        TimeSpan remains = limit - Stopwatch.GetElapsedTime(_began);
+        if (why != _told) { log.Warn($"{why.TrimEnd('.')}. Asking again, for {Math.Max(1, Math.Ceiling(remains.TotalSeconds)):0} s more"); }
         _told = why;
         await Task.Delay(Pause, stop).ConfigureAwait(false);
     }

@@ -9,6 +9,7 @@ using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Sites;
+using Slogger.Sites.Failovers;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Cli.Sites;
@@ -19,6 +20,9 @@ namespace Slogger.Cli.Sites;
 /// <param name="Channel">The way to it.</param>
 internal sealed record SiteProcess(string Address, IReadOnlyList<ShardId> Shards, GrpcChannel Channel)
 {
+    /// <summary>For who performs a failover.</summary>
+    public SitePeer Peer => new(Shards, Channel);
+
     /// <summary>For people.</summary>
     public override string ToString() => $"the process of shard {string.Join(", ", Shards)} ({Address})";
 }
@@ -59,8 +63,8 @@ internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, strin
     /// <summary>Whether it may answer soon: it is busy, starts, or its database does.</summary>
     public bool MayPass => Silence is Silence.NotReached or Silence.Slow or Silence.Starting;
 
-    /// <summary>Whether the process runs, whatever it says.</summary>
-    public bool IsThere => Reply is not null || Silence is Silence.Starting or Silence.LocksOut or Silence.Refuses;
+    /// <summary>Whether there is a process, whatever it says.</summary>
+    public bool IsThere => Reply is not null || Silence is Silence.Slow or Silence.Starting or Silence.LocksOut or Silence.Refuses;
 }
 
 /// <summary>One site.</summary>
@@ -143,6 +147,7 @@ internal sealed class SiteAccess : IAsyncDisposable
     private static async Task<Answered<TReply>> UnansweredAsync<TReply>(SiteProcess process, RpcException e, TimeSpan limit, CancellationToken stop) where TReply : class
     {
         const string start = "start it, and give the command again when its log says that it is ready";
+        const string reach = "make its machine reachable, or start it; then give the command again";
         Answered<TReply> Silent(Silence kind, string problem, string remedy) => new(process, null, problem, kind, remedy);
         if (e.Code == StatusCode.Unauthenticated)
         {
@@ -156,15 +161,15 @@ internal sealed class SiteAccess : IAsyncDisposable
         {
             return await TakesConnectionsAsync(process, stop).ConfigureAwait(false)
                 ? Silent(Silence.Slow, $"it has not answered within {limit.TotalSeconds:0} s, though it is there: it is busy, or has been stopped", "look at its log; where the machine is busy give a longer --timeout")
-                : Silent(Silence.NotReached, $"no connection is made within {limit.TotalSeconds:0} s: its machine is off, or the network to it is cut", start);
+                : Silent(Silence.NotReached, $"no connection is made within {limit.TotalSeconds:0} s: its machine is off, or the network to it is cut", reach);
         }
         if (e.Code == StatusCode.Unavailable)
         {
             return Causes(e).OfType<SocketException>().FirstOrDefault() is { } socket
                     ? socket.SocketErrorCode == SocketError.ConnectionRefused ? Silent(Silence.NotRunning, "nothing listens there: it does not run, or has only just been started", start)
-                        : Silent(Silence.NotReached, socket.Message, start)
+                        : Silent(Silence.NotReached, socket.Message, reach)
                 : e.InnerException is null ? Silent(Silence.Starting, $"it is there, and cannot answer yet: {e.Detail}", "wait until its log says that it is ready; if its database is down start that")
-                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended while it was asked" : e.Detail, start);
+                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended while it was asked" : e.Detail, reach);
         }
         return Silent(Silence.Refuses, e.Message, "look at its log; are the command and the process of the same release?");
     }

@@ -26,6 +26,7 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
     private string _waitsFor = "", _said = "";
 
     /// <summary>Does what can be done before anybody is held up. Changes nothing.</summary>
+    /// <exception cref="MetadataException">A database cannot be used.</exception>
     public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host, StepLog log, CancellationToken stop)
     {
         await (await ManagerAsync(backup, log, stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
@@ -102,7 +103,8 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
 
     // No lease is waited for: the primary holds everything, and commits nothing that is not in the cut.
     private static async Task<FailoverManager> ManagerAsync(SiteAccess backup, StepLog log, CancellationToken stop) =>
-        new(backup.Metadata, backup.Cluster, [.. (await backup.ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Channel)], leaseWaitUs: 0, log);
+        new(backup.Metadata, backup.Cluster,
+            [.. (await backup.ProcessesAsync(stop).ConfigureAwait(false)).Select(p => p.Peer)], leaseWaitUs: 0, log);
 
     private async Task<CommandResult> SwitchedAsync(CancellationToken stop)
     {

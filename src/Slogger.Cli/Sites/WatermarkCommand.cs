@@ -13,10 +13,14 @@ internal static class WatermarkCommand
 {
     public const string Name = "watermark";
 
+    private const string Level = "log-level", Format = "log-format";
+
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("site-listen", "Where it listens", "HOST:PORT", "The site's processes are started with the same as --watermark. Beyond loopback it needs --site-secret-file or certificates. Also SLOGGER_SITE_LISTEN.", "none", ""),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
+        OptionCatalog.Find(Level)!,
+        OptionCatalog.Find(Format)!,
     ];
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
@@ -24,6 +28,8 @@ internal static class WatermarkCommand
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup");
         ListenAddress? listen = arguments.Value<ListenAddress?>("site-listen", Tcp, null);
+        LogLevel level = arguments.Value(Level, ServeOptionsReader.Level, LogLevel.Information);
+        LogFormat format = arguments.Value(Format, ServeOptionsReader.Format, LogFormat.Text);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
         if (listen is null && arguments.Errors.Count == 0) { arguments.Fail("no address is given", "give --site-listen HOST:PORT, which the site's processes have as --watermark"); }
@@ -32,7 +38,7 @@ internal static class WatermarkCommand
         (GrpcServerOptions? options, ProxyExit? failed) = credentials.ServerAt(listen!);
         if (failed is not null) { return CommandResult.Failed(failed.Problem!, failed.Remedy); }
 
-        using LineLog log = new(host.Error, LogLevel.Information);
+        using AppLog log = new(host, level, format);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {

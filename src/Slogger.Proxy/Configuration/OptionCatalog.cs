@@ -88,7 +88,7 @@ public static class OptionCatalog
         new("max-clients", Clients, "NUMBER", "Most clients at a time; further ones get an error and are closed.", "10000", nameof(ServeOptions.MaxClients)),
         new("client-output-limit", Clients, "SIZE", "Unread replies that one client may leave before it is disconnected.", "576mb, so that one value of 512mb fits", nameof(ServeOptions.ClientOutputLimitBytes)),
         new("output-memory-limit", Clients, "SIZE", "Unread replies of all clients together; beyond it the client with most is disconnected first. The same limit, counted apart, holds for requests that have not come whole.", "1gb, at least --client-output-limit", nameof(ServeOptions.OutputMemoryLimitBytes)),
-        new("on-rollback", Clients, "close|error", "What plain clients see after a recovery lost a suffix: their connection closes, or their next command is answered with an error and then it closes. Nothing sent before that is read is done.", "close", nameof(ServeOptions.OnRollback)),
+        new("on-rollback", Clients, "close|error", "What plain clients see after a recovery lost a suffix: their connection closes, or their next command is answered with an error and then it closes. What a client sent before it read that is not done.", "close", nameof(ServeOptions.OnRollback)),
 
         new("redis", Store, "ADDRESS", "Attach to a Redis (7.0 or later, not a replica, not in cluster mode) that others run: HOST:PORT or a Unix socket.", "none", nameof(ServeOptions.Redis)) { Commands = Both },
         new("redis-server", Store, "PATH", "Run this redis-server: the proxy starts it, restarts and restores it after a crash; it outlives a killed proxy and the next one adopts it.", "none", nameof(ServeOptions.RedisServerPath)) { Commands = Both },
@@ -146,13 +146,20 @@ public static class OptionCatalog
         new("log-format", Running, "text|json", "How the log is written to stderr: a line of text for people, or an object of JSON in each line.", "text", nameof(ServeOptions.LogFormat)) { Commands = Every },
     ];
 
+    private const string WhatToRestore = "What to restore (--version, --latest or --list)";
+
     /// <summary>The restore-only options; they have no environment variable and no place in the configuration file.</summary>
     public static readonly IReadOnlyList<OptionDefinition> RestoreOnly =
     [
-        new("version", "What to restore (one of the three)", "V", "The version to restore, as shown by slogger status or DPR.INFO.", "none", nameof(RestoreOptions.Version)) { Commands = OptionCommands.Restore },
-        new("latest", "What to restore (one of the three)", "", "The newest durable version. The shard goes on from it.", "none", nameof(RestoreOptions.Version)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
-        new("list", "What to restore (one of the three)", "", "Nothing: show the versions that can be restored, oldest first, with the time at which each was closed.", "none", nameof(RestoreOptions.List)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
-        new("keep", "What to restore (one of the three)", "", "With --version: the shard goes on from that version. The next slogger serve makes its content the next version, in a new world-line; what was done after it is undone then. Of several shards, stop all first, and give the command with the same version for each.", "none, and slogger serve asks", nameof(RestoreOptions.Keep)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("version", WhatToRestore, "V", "The version to restore, as shown by slogger status or DPR.INFO.", "none", nameof(RestoreOptions.Version)) { Commands = OptionCommands.Restore },
+        new("latest", WhatToRestore, "", "The newest durable version. The shard goes on from it.", "none", nameof(RestoreOptions.Version)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("list", WhatToRestore, "",
+            "Restore nothing; show the versions that can be restored, oldest first, with the time at which each was closed.",
+            "none", nameof(RestoreOptions.List)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
+        new("keep", WhatToRestore, "",
+            "With --version: the next slogger serve goes on from that version, in a new world-line. What was done after it is undone. "
+            + "Of several shards: stop all, then give each the same version.",
+            "none, and slogger serve asks", nameof(RestoreOptions.Keep)) { Shape = OptionShape.Flag, Commands = OptionCommands.Restore },
     ];
 
     private static readonly Dictionary<string, OptionDefinition> ByName = All.ToDictionary(option => option.Name);

@@ -24,10 +24,12 @@ public static class ServeOptionsReader
     // Redis's own output is bounded by what the proxy can hold; below one MiB ordinary pipelines would be cut off.
     private static readonly OptionTextParser<long> AnySize = OptionText.Size(MinSize, MaxSize);
 
-    private static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
+    /// <summary>Reads log-level.</summary>
+    public static readonly OptionTextParser<LogLevel> Level = OptionText.Choice(
         ("trace", LogLevel.Trace), ("debug", LogLevel.Debug), ("info", LogLevel.Information), ("warn", LogLevel.Warning), ("error", LogLevel.Error));
 
-    private static readonly OptionTextParser<LogFormat> Format = OptionText.Choice(("text", LogFormat.Text), ("json", LogFormat.Json));
+    /// <summary>Reads log-format.</summary>
+    public static readonly OptionTextParser<LogFormat> Format = OptionText.Choice(("text", LogFormat.Text), ("json", LogFormat.Json));
 
     private static readonly OptionTextParser<CommitMode> Commits = OptionText.Choice(
         ("log", CommitMode.Log), ("bgsave", CommitMode.Bgsave), ("none", CommitMode.None), ("faster", CommitMode.Faster));

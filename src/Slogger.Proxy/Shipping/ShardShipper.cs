@@ -83,7 +83,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
     private const string NotYet = "not connected yet";
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500), TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50), WarnAfter = TimeSpan.FromSeconds(5);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
     private readonly IShipConnector _connector;
@@ -99,8 +100,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private readonly WakeSignal _wanted = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
-    private long _bytesSent, _lostAt;
-    private bool _hasWarned;
+    private long _bytesSent;
+    private readonly LastingLoss _loss = new();
     private volatile string? _problem = NotYet;
     private volatile bool _hasAnswered;
 
@@ -220,12 +221,11 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     {
         if (_problem is null or NotYet)
         {
-            (_lostAt, _hasWarned) = (Stopwatch.GetTimestamp(), false);
+            _loss.Over();
             if (!e.NeedsPerson) { _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}"); }
         }
-        if (_hasWarned || (!e.NeedsPerson && Stopwatch.GetElapsedTime(_lostAt) < WarnAfter)) { return; }
-        _hasWarned = true;
-        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
+        if (!_loss.IsToTell(e.NeedsPerson)) { return; }
+        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
     }
 
     private ShipperState State

@@ -1,7 +1,9 @@
 // Performs a failover as Core's Failover decides: in a process of the backup, which runs already (FailoverRole), or in the command of a person, if none does. It may end at any moment; the next one goes on.
 using System.Diagnostics;
 using System.Globalization;
+using System.Net.Sockets;
 using System.Text;
+using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
@@ -13,6 +15,11 @@ using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Failovers;
+
+/// <summary>A process of the backup.</summary>
+/// <param name="Shards">Those that SQL says are there.</param>
+/// <param name="Channel">The way to it.</param>
+internal readonly record struct SitePeer(IReadOnlyList<ShardId> Shards, GrpcChannel Channel);
 
 /// <summary>What a failover came to.</summary>
 /// <param name="Site">The site after it; null: it was refused.</param>
@@ -30,7 +37,8 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not wait.</param>
 /// <param name="began">When it was asked for, a timestamp of <see cref="Stopwatch"/>; 0: now.</param>
 internal sealed class FailoverManager(
-    IMetadataStore metadata, string cluster, IReadOnlyList<GrpcChannel> processes, long leaseWaitUs, ILogger report, Action<SiteEpoch>? onTaken = null, long began = 0)
+    IMetadataStore metadata, string cluster, IReadOnlyList<SitePeer> processes, long leaseWaitUs, ILogger report,
+    Action<SiteEpoch>? onTaken = null, long began = 0)
 {
     private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit = TimeSpan.FromSeconds(10);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
@@ -47,14 +55,15 @@ internal sealed class FailoverManager(
     public string Stages => _stages.ToString();
 
     /// <summary>Asks for what is refused everywhere, so that what a failover needs is loaded and connected, here and at the processes, before anything stands still. Changes nothing.</summary>
+    /// <exception cref="MetadataException">The database cannot be used. Nothing is begun yet: the caller decides how long it is tried.</exception>
     public async Task RehearseAsync(CancellationToken stop)
     {
         var never = new SiteEpoch(-1);
-        await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => new(null, site.Take([]).Error ?? "a rehearsal"), stop), stop).ConfigureAwait(false);
+        await metadata.ChangeSiteAsync(cluster, site => new(null, site.Take([]).Error ?? "a rehearsal"), stop).ConfigureAwait(false);
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
-        await TryAsync(() => metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop), stop).ConfigureAwait(false);
+        await metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop).ConfigureAwait(false);
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
-        await TryAsync(() => metadata.OpenStreamsAsync(cluster, never, [new(new(0), 1, "nobody")], stop), stop).ConfigureAwait(false);
+        await metadata.OpenStreamsAsync(cluster, never, [new(new(0), 1, "nobody")], stop).ConfigureAwait(false);
         await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Serve, new V1.ServeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
     }
 
@@ -117,9 +126,10 @@ internal sealed class FailoverManager(
     {
         var request = new V1.FreezeRequest { SiteEpoch = ask.Number.Number };
         request.Shards.AddRange(ask.Of.Select(s => s.Number));
-        V1.FreezeReply?[] replies = await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, request, stop))).ConfigureAwait(false);
+        (V1.FreezeReply? Reply, RpcException? Silence)[] answers =
+            await Task.WhenAll(processes.Select(p => TryAskAsync(p, SiteControlMethods.Freeze, request, stop))).ConfigureAwait(false);
         bool isNews = false;
-        foreach (V1.FinalReport final in replies.Where(r => r is not null).SelectMany(r => r!.Reports))
+        foreach (V1.FinalReport final in answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Reports))
         {
             foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
             if (final.Held is { } point) { _times[ShipWire.FromWire(point)] = final.HeldTime; }
@@ -127,11 +137,52 @@ internal sealed class FailoverManager(
         }
         if (isNews) { return; }
         // Said when it changes: it is asked again and again.
-        string missing = ShardsOf(ask.Of.Select(s => s.Number));
-        if (missing != _missing) { report.Warn($"shard {missing} has not said what it holds, and is asked again: {(replies.Any(r => r is null) ? $"a process of the backup does not answer. Start it; only if its disk is gone for good, give it up: slogger failover --lose-shard {_site.ShardOf(ask.Of[0].Number)}" : "all processes of the backup answer, and have yet to finish what they write")}"); }
+        int[] shards = [.. ask.Of.Select(s => _site.ShardOf(s.Number)).Distinct()];
+        string why = WhyMissing(shards, [.. answers.Select(a => a.Silence)]);
+        string missing = $"shard {string.Join(", ", shards)} has not said what it holds, and is asked again: {why}";
+        if (missing != _missing) { report.Warn(missing); }
         _missing = missing;
         await Task.Delay(RetryPause, stop).ConfigureAwait(false);
         machine.Read(_site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false));
+    }
+
+    // By process, in their order: null where one has answered.
+    private string WhyMissing(int[] shards, RpcException?[] silences)
+    {
+        List<string> why = [];
+        int[] unknown = [.. shards.Except(processes.SelectMany(p => p.Shards.Select(s => s.Number)))];
+        if (unknown.Length > 0)
+        {
+            why.Add($"no process has ever said that it receives shard {string.Join(", ", unknown)}. Start its slogger backup");
+        }
+        for (int i = 0; i < silences.Length; i++)
+        {
+            int[] its = [.. shards.Intersect(processes[i].Shards.Select(s => s.Number))];
+            if (its.Length == 0 || silences[i] is not { } silence) { continue; }
+            why.Add($"the process of shard {string.Join(", ", its)} {WhySilent(its, silence)}");
+        }
+        return why.Count > 0 ? string.Join("; ", why) : "its process answers, and has yet to finish what it writes";
+    }
+
+    // Who is slow, or does not let us in, still has what it holds: a loss is advised only where nobody is there.
+    private static string WhySilent(int[] shards, RpcException e)
+    {
+        if (e.Code == StatusCode.Unauthenticated)
+        {
+            return $"does not let us in: {e.Detail}. All processes of the site need the same --site-secret-file and certificates that fit";
+        }
+        if (e.Code == StatusCode.DeadlineExceeded)
+        {
+            string limit = $"{AskLimit.TotalSeconds:0} s";
+            return $"has not answered within {limit}: it is busy or stopped, or its machine is not reached. slogger status --site tells which";
+        }
+        for (Exception? cause = e.InnerException; cause is not null; cause = cause.InnerException)
+        {
+            if (cause is not SocketException) { continue; }
+            string loss = string.Join(' ', shards.Select(s => $"--lose-shard {s}"));
+            return $"does not run, or its machine is not reached. Start it; only if its disk is gone for good, give it up: slogger failover {loss}";
+        }
+        return $"cannot say it yet: {e.Detail}";
     }
 
     // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told again.
@@ -162,7 +213,7 @@ internal sealed class FailoverManager(
     {
         var request = new V1.ServeRequest { SiteEpoch = _site.Epoch.Number };
         HashSet<int> silent = [.. Enumerable.Range(0, _site.Streams.Length).Where(s => !_site.Streams[s].IsLost).Select(_site.ShardOf)];
-        List<GrpcChannel> asked = [.. processes];
+        List<SitePeer> asked = [.. processes];
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
@@ -181,18 +232,26 @@ internal sealed class FailoverManager(
     private void Passed(string stage) => _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
 
     // Null: it does not answer now.
-    private static async Task<TReply?> AskAsync<TRequest, TReply>(GrpcChannel process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
+    private static async Task<TReply?> AskAsync<TRequest, TReply>(
+        SitePeer process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
+        where TRequest : class
+        where TReply : class => (await TryAskAsync(process, method, request, stop).ConfigureAwait(false)).Reply;
+
+    // One of both is null.
+    private static async Task<(TReply? Reply, RpcException? Silence)> TryAskAsync<TRequest, TReply>(
+        SitePeer process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop)
         where TRequest : class
         where TReply : class
     {
         try
         {
-            return await process.CallAsync(method, request, new CallOptions { Timeout = AskLimit, Cancellation = stop }).ConfigureAwait(false);
+            CallOptions options = new() { Timeout = AskLimit, Cancellation = stop };
+            return (await process.Channel.CallAsync(method, request, options).ConfigureAwait(false), null);
         }
-        catch (RpcException)
+        catch (RpcException e)
         {
             stop.ThrowIfCancellationRequested();
-            return null;
+            return (null, e);
         }
     }
 

@@ -111,19 +111,19 @@ internal sealed class FailoverRole : IAsyncDisposable
     }
 
     // As SQL has them now: one may have been started elsewhere.
-    private async Task<IReadOnlyList<GrpcChannel>> ProcessesAsync(CancellationToken stop)
+    private async Task<IReadOnlyList<SitePeer>> ProcessesAsync(CancellationToken stop)
     {
-        string[] addresses = [.. (await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false)).Values.Distinct()];
+        IReadOnlyDictionary<ShardId, string> addresses = await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false);
         lock (_lock)
         {
-            List<GrpcChannel> channels = [];
-            foreach (string text in addresses)
+            List<SitePeer> peers = [];
+            foreach (IGrouping<string, ShardId> one in addresses.GroupBy(a => a.Value, a => a.Key))
             {
-                if (!ListenAddress.TryParse(text, out ListenAddress? address, out _) || address.IsUnix) { continue; }
-                if (!_channels.TryGetValue(text, out GrpcChannel? channel)) { _channels[text] = channel = _credentials.Open(address); }
-                channels.Add(channel);
+                if (!ListenAddress.TryParse(one.Key, out ListenAddress? address, out _) || address.IsUnix) { continue; }
+                if (!_channels.TryGetValue(one.Key, out GrpcChannel? channel)) { _channels[one.Key] = channel = _credentials.Open(address); }
+                peers.Add(new([.. one], channel));
             }
-            return channels;
+            return peers;
         }
     }
 

@@ -1,6 +1,5 @@
 // A backup process's connection to the watermark service: says what its streams hold, and hears how far the stores may go.
 using System.Collections.Concurrent;
-using System.Diagnostics;
 using Slogger.Core.Shards;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
@@ -17,7 +16,7 @@ namespace Slogger.Sites.Watermarks;
 /// <summary>Follows the watermark.</summary>
 internal sealed class WatermarkFollower : IAsyncDisposable
 {
-    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50), WarnAfter = TimeSpan.FromSeconds(5);
+    private static readonly TimeSpan ReconnectPause = TimeSpan.FromMilliseconds(50);
 
     private readonly GrpcChannel _channel;
     private readonly string _target, _cluster;
@@ -28,8 +27,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private volatile bool _isToSayAgain;
     private readonly CancellationTokenSource _stop = new();
     private readonly Task _running;
-    private long _lostAt;
-    private bool _isTold;
+    private readonly LastingLoss _loss = new();
 
     /// <summary>Begins to follow.</summary>
     /// <param name="host">Where the role is.</param>
@@ -72,7 +70,7 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
                 {
                     if (notice.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"it is of cluster \"{notice.Cluster}\", and this process of \"{_cluster}\": check --watermark"); }
-                    (_lostAt, _isTold) = (0, false);
+                    _loss.Over();
                     if (notice.Watermark is { } watermark) { _onWatermark(ShipWire.FromWire(watermark)); }
                 }
             }
@@ -86,13 +84,9 @@ internal sealed class WatermarkFollower : IAsyncDisposable
         }
     }
 
-    // A process that starts, or ends since the site takes over, is away for a moment: only what lasts is a warning, or what a person has to put right.
     private void SayLost(RpcException e)
     {
-        if (_lostAt == 0) { _lostAt = Stopwatch.GetTimestamp(); }
-        bool needsPerson = e.Code is StatusCode.Unauthenticated or StatusCode.FailedPrecondition;
-        if (_isTold || _stop.IsCancellationRequested || (!needsPerson && Stopwatch.GetElapsedTime(_lostAt) < WarnAfter)) { return; }
-        _isTold = true;
+        if (_stop.IsCancellationRequested || !_loss.IsToTell(e.Code is StatusCode.Unauthenticated or StatusCode.FailedPrecondition)) { return; }
         string why = e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret in all processes" : e.Message;
         _report.Warn($"the watermark service at {_target} cannot be reached, and is tried again; the stores stay where they are: {why}");
     }

@@ -5,6 +5,11 @@ using System.Globalization;
 using System.Net;
 using System.Text;
 using System.Text.Json;
+using Microsoft.AspNetCore.Builder;
+using Microsoft.AspNetCore.Hosting;
+using Microsoft.AspNetCore.Http;
+using Microsoft.AspNetCore.Server.Kestrel.Core;
+using Microsoft.Extensions.Logging;
 using Slogger.TestSupport;
 
 namespace Slogger.Cli.Tests.Commands;
@@ -37,21 +42,29 @@ public sealed class AppLogTests : IDisposable
     }
 
     [Theory]
-    [InlineData("collector:4317")]
-    [InlineData("collector")]
-    public async Task Collector_NoAddress_IsWarnedOfAndTheCommandRuns(string endpoint)
+    [InlineData(AppLog.EndpointVariable, "collector:4317")]
+    [InlineData(AppLog.EndpointVariable, "collector")]
+    [InlineData(AppLog.LogsEndpointVariable, "collector:4317")]
+    public async Task Collector_NoAddress_IsWarnedOfAndTheCommandRuns(string variable, string endpoint)
     {
-        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", _temp.Below("data")], new() { [AppLog.EndpointVariable] = endpoint });
+        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", _temp.Below("data")], new() { [variable] = endpoint });
         Assert.Equal(0, run.ExitCode);
-        Assert.Contains($"warn  {AppLog.EndpointVariable} \"{endpoint}\" is no address of a collector", run.Error);
+        Assert.Contains($"warn  {variable} \"{endpoint}\" is no address of a collector", run.Error);
         Assert.Contains("give it as http://HOST:4317", run.Error);
     }
 
-    [Fact]
-    public async Task Collector_OfTheEnvironment_ReceivesWhatIsLoggedUntilTheEnd()
+    // The exporter speaks gRPC unless it is told otherwise.
+    [Theory]
+    [InlineData(AppLog.EndpointVariable, false)]
+    [InlineData(AppLog.EndpointVariable, true)]
+    [InlineData(AppLog.LogsEndpointVariable, false)]
+    [InlineData(AppLog.LogsEndpointVariable, true)]
+    public async Task Collector_OfTheEnvironment_ReceivesWhatIsLoggedUntilTheEnd(string variable, bool isGrpc)
     {
-        using Collector collector = new();
-        using Process serve = Serve(collector.Endpoint);
+        await using Collector collector = await Collector.StartAsync(isGrpc);
+        // That of the logs is the whole address.
+        string path = variable == AppLog.LogsEndpointVariable && !isGrpc ? Collector.HttpPath : "";
+        using Process serve = Serve(variable, collector.Endpoint + path, isGrpc);
         Task<string> error = serve.StandardError.ReadToEndAsync(TestContext.Current.CancellationToken);
         try
         {
@@ -77,7 +90,7 @@ public sealed class AppLogTests : IDisposable
     [Fact]
     public async Task Collector_ThatIsNotThere_DoesNotStopTheProxy()
     {
-        using Process serve = Serve($"http://127.0.0.1:{TestPorts.Next()}");
+        using Process serve = Serve(AppLog.EndpointVariable, $"http://127.0.0.1:{TestPorts.Next()}");
         try
         {
             await ReadyAsync(serve);
@@ -99,7 +112,7 @@ public sealed class AppLogTests : IDisposable
         Assert.SkipUnless(OperatingSystem.IsLinux(), "what a process has loaded is read from /proc");
         foreach ((string endpoint, bool isLoaded) in new[] { ("", false), ($"http://127.0.0.1:{TestPorts.Next()}", true) })
         {
-            using Process serve = Serve(endpoint);
+            using Process serve = Serve(AppLog.EndpointVariable, endpoint);
             try
             {
                 await ReadyAsync(serve);
@@ -126,32 +139,45 @@ public sealed class AppLogTests : IDisposable
     }
 
     // The real executable with the embedded store.
-    private Process Serve(string endpoint)
+    private Process Serve(string variable, string endpoint, bool isGrpc = false)
     {
         ProcessStartInfo start = new(
             Path.Combine(AppContext.BaseDirectory, "slogger"),
             ["serve", "--data", _temp.Below("data"), "--listen", "127.0.0.1:0", "--faster-memory", "128mb", "--faster-index", "1mb"]) { RedirectStandardError = true };
-        start.Environment[AppLog.EndpointVariable] = endpoint;
-        start.Environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf";
+        start.Environment[variable] = endpoint;
+        if (!isGrpc) { start.Environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf"; }
         return Process.Start(start)!;
     }
 
-    // Takes records over HTTP. Protobuf has its strings as they are, each after its length.
-    private sealed class Collector : IDisposable
+    // Takes records over HTTP or gRPC. Protobuf has its strings as they are, each after its length.
+    private sealed class Collector : IAsyncDisposable
     {
-        private readonly HttpListener _listener = new();
+        public const string HttpPath = "/v1/logs";
+        private const string GrpcPath = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+
+        private readonly WebApplication _server;
         private readonly ConcurrentQueue<string> _bodies = new();
         private readonly SemaphoreSlim _received = new(0);
 
-        public Collector()
+        private Collector(bool isGrpc)
         {
-            Endpoint = $"http://127.0.0.1:{TestPorts.Next()}";
-            _listener.Prefixes.Add(Endpoint + "/");
-            _listener.Start();
-            _ = TakeAsync();
+            WebApplicationBuilder builder = WebApplication.CreateSlimBuilder();
+            builder.Logging.ClearProviders();
+            HttpProtocols protocols = isGrpc ? HttpProtocols.Http2 : HttpProtocols.Http1;
+            builder.WebHost.ConfigureKestrel(kestrel => kestrel.Listen(IPAddress.Loopback, 0, listen => listen.Protocols = protocols));
+            _server = builder.Build();
+            if (isGrpc) { _server.MapPost(GrpcPath, TakeGrpcAsync); }
+            else { _server.MapPost(HttpPath, TakeAsync); }
         }
 
-        public string Endpoint { get; }
+        public string Endpoint => _server.Urls.Single();
+
+        public static async Task<Collector> StartAsync(bool isGrpc)
+        {
+            Collector collector = new(isGrpc);
+            await collector._server.StartAsync(TestContext.Current.CancellationToken);
+            return collector;
+        }
 
         public async Task ReceiveAsync(string text)
         {
@@ -169,35 +195,33 @@ public sealed class AppLogTests : IDisposable
             }
         }
 
-        public void Dispose()
+        public async ValueTask DisposeAsync()
         {
-            _listener.Close();
+            await _server.DisposeAsync();
             _received.Dispose();
         }
 
-        private async Task TakeAsync()
+        private async Task TakeAsync(HttpContext context)
         {
-            while (_listener.IsListening)
+            using MemoryStream body = new();
+            await context.Request.Body.CopyToAsync(body);
+            if (context.Request.ContentType is not ("application/x-protobuf" or "application/grpc"))
             {
-                HttpListenerContext context;
-                try
-                {
-                    context = await _listener.GetContextAsync();
-                }
-                catch (Exception e) when (e is HttpListenerException or ObjectDisposedException)
-                {
-                    return;
-                }
-
-                using MemoryStream body = new();
-                await context.Request.InputStream.CopyToAsync(body);
-                bool isLogs = context.Request is { HttpMethod: "POST", Url.AbsolutePath: "/v1/logs", ContentType: "application/x-protobuf" };
-                context.Response.StatusCode = isLogs ? 200 : 404;
-                context.Response.Close();
-                if (!isLogs) { continue; }
-                _bodies.Enqueue(Encoding.Latin1.GetString(body.ToArray()));
-                _received.Release();
+                context.Response.StatusCode = 415;
+                return;
             }
+
+            _bodies.Enqueue(Encoding.Latin1.GetString(body.ToArray()));
+            _received.Release();
+        }
+
+        // The reply is a message without fields, in its frame: not compressed, of 0 bytes.
+        private async Task TakeGrpcAsync(HttpContext context)
+        {
+            await TakeAsync(context);
+            context.Response.ContentType = "application/grpc";
+            await context.Response.Body.WriteAsync(new byte[5]);
+            context.Response.AppendTrailer("grpc-status", "0");
         }
     }
 }

@@ -294,7 +294,7 @@ public sealed class EmbeddedShardTests
         using var workspace = new Workspace();
         using var shard = new EmbeddedShard(workspace);
         await shard.StartAsync();
-        Assert.Contains(shard.Proxy.Tail().Split('\n'), l => l.Contains("the embedded store serves strings", StringComparison.Ordinal) && l.Contains(Remedy, StringComparison.Ordinal));
+        Assert.Contains(shard.Proxy.Tail().Split('\n'), l => l.Contains("slogger serve without a Redis serves strings", StringComparison.Ordinal) && l.Contains(Remedy, StringComparison.Ordinal));
         using RespClient client = await shard.ConnectAsync();
         foreach (string[] request in (string[][])[["LPUSH", "l", "1"], ["BLPOP", "l", "0"], ["EVAL", "return 1", "0"], ["XADD", "s", "*", "a", "b"], ["MONITOR"], ["CLIENT", "TRACKING", "ON"], ["hSET", "h", "f", "v"]])
         {

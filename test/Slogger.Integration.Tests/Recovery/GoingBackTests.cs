@@ -174,7 +174,7 @@ public sealed class GoingBackTests
         string said = await RestoreAsync(deployment.DataDirectory, "--version", middle, "--keep");
         Assert.Contains($"goes on from version {middle}", said, StringComparison.Ordinal);
         // That it is the last moment for a copy is said before anything else.
-        int warned = said.IndexOf($"deletes what is kept of what was done after version {middle}. If it may be needed, copy {deployment.DataDirectory}", StringComparison.Ordinal);
+        int warned = said.IndexOf($"deletes the history after version {middle}. If it may be needed, copy {deployment.DataDirectory}", StringComparison.Ordinal);
         Assert.True(warned >= 0 && warned < said.IndexOf("restoring version", StringComparison.Ordinal), said);
         await deployment.StartProxyAsync(Nowhere);
         Assert.Equal("old", await GetAsync(deployment));

@@ -90,6 +90,26 @@ public sealed class MessageTests(ITestOutputHelper output)
         Assert.DoesNotContain(warnings, l => l.Contains("--announce", StringComparison.Ordinal) || l.Contains("NotFound", StringComparison.Ordinal) || l.Contains("has to be seeded: there is no copy", StringComparison.Ordinal));
     }
 
+    // A machine of the primary is gone, and with it a shard; the primary's other one and the backup live. What they warn of is that, and the takeover.
+    [Fact]
+    public async Task Takeover_AProcessOfThePrimaryIsKilled_WarnsOfNothingElse()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1));
+        await sites.StartAsync();
+        Site survivor = sites.Primary;
+        survivor.KillProxy(0);
+        await survivor.KillRedisAsync(0);
+        output.WriteLine(await sites.FailOverAsync("--primary-metadata", survivor.Metadata));
+        Assert.NotNull(await survivor.ExitAsync(1, Generous));
+        string[] warnings = [.. $"{survivor.Tail(1)}\n{sites.Primary.Tail()}".Split('\n').Where(l => l.Contains(" warn ", StringComparison.Ordinal))];
+        foreach (string line in warnings) { output.WriteLine(line); }
+        Assert.All(warnings, line => Assert.Matches(OfTheFailure, line));
+    }
+
+    // A process of the backup is asked to take over; whoever is deposed says why it ends.
+    private const string OfTheFailure = "performs a failover, as it was asked to|is deposed|was deposed|shard 0.* (is down|does not answer|cannot be reached)";
+
     // A process that is stopped is there, and is not well.
     [Fact]
     public async Task Status_AProcessIsStopped_ItsStreamIsUnknown_AndWhenItGoesOnItFollows()
@@ -109,6 +129,12 @@ public sealed class MessageTests(ITestOutputHelper output)
             (code, text) = await sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down", "--timeout", "1s");
             Assert.Equal(1, code);
             Assert.DoesNotContain("--lose-shard", text, StringComparison.Ordinal);
+            // It has what it holds, and would be there again.
+            (code, text) = await sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down", "--lose-shard", "1", "--timeout", "1s");
+            output.WriteLine(text);
+            Assert.Equal(1, code);
+            Assert.Contains("shard 1 is not to be given up", text, StringComparison.Ordinal);
+            Assert.Contains("end that process for good first", text, StringComparison.Ordinal);
         }
         finally
         {
