@@ -17,6 +17,7 @@ internal static class LeaveCommand
         }
 
         using AppLog log = new(host, options.LogLevel, options.LogFormat);
+        FileModes.WarnOfReadable(options.Metadata, log);
         using StopSignals signals = new(log, host.HandlesSignals);
         ProxyExit exit = await host.Leave(options, log, signals.Token).ConfigureAwait(false);
         return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);

@@ -15,6 +15,7 @@ internal static class RecoverCommand
         }
 
         using AppLog log = new(host, options.LogLevel, options.LogFormat);
+        FileModes.WarnOfReadable(options.Metadata, log);
         using StopSignals signals = new(log, host.HandlesSignals);
         ProxyExit exit = await host.Recover(options, log, signals.Token).ConfigureAwait(false);
         return exit.IsDone ? CommandResult.Done : CommandResult.Failed(exit.Problem!, exit.Remedy);

@@ -1,4 +1,4 @@
-// slogger restore: options, the existing data directory (so no proxy may run on it), and then the restore.
+// slogger restore: options, the data directory's owner, the existing data directory (so no proxy may run on it), and then the restore.
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 
@@ -15,6 +15,12 @@ internal static class RestoreCommand
             return CommandResult.BadOptions(read.Errors);
         }
 
+        // Often it is root who restores, and not who runs the proxy.
+        if (FileModes.BecomeOwner(options.DataDirectory) is { } problem)
+        {
+            return CommandResult.Failed(problem, "run the command as that user");
+        }
+
         DataDirectoryResult opened = DataDirectory.OpenExisting(options.DataDirectory);
         if (opened.Opened is not { } data)
         {
@@ -29,6 +35,8 @@ internal static class RestoreCommand
             {
                 log.Warn(warning);
             }
+
+            FileModes.WarnOfReadable(options.Metadata, log);
 
             if (data.Store.Store == StoreKind.Faster && (options.Redis is not null || options.RedisServerPath is not null))
             {

@@ -30,10 +30,7 @@ internal static class ServeCommand
             log.Warn(warning);
         }
 
-        foreach (string readable in FileModes.ReadableMetadata(options.Metadata))
-        {
-            log.Warn(readable);
-        }
+        FileModes.WarnOfReadable(options.Metadata, log);
 
         DataDirectoryResult opened = DataDirectory.OpenForServe(options);
         if (opened.Opened is not { } data)

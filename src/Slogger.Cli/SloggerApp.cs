@@ -44,21 +44,21 @@ public static class SloggerApp
         }
         catch (Exception e)
         {
-            // Nothing is known about this one, so all of it is shown.
+            // Nothing is known about this one, so all of it is shown that a line may hold.
             result = CommandResult.Failed($"unexpected failure: {e}", "if it happens again, please report it with the lines above");
         }
 
         foreach (OptionError error in result.Errors)
         {
-            host.Error.WriteLine("slogger: " + error.What);
+            host.Error.WriteLine("slogger: " + LogText.Bounded(error.What));
             if (error.Origin.Length > 0)
             {
-                host.Error.WriteLine("  given by: " + error.Origin);
+                host.Error.WriteLine("  given by: " + LogText.Bounded(error.Origin));
             }
 
             if (error.Remedy.Length > 0)
             {
-                host.Error.WriteLine("  what to do: " + error.Remedy);
+                host.Error.WriteLine("  what to do: " + LogText.Bounded(error.Remedy));
             }
         }
 

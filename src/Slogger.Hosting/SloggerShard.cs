@@ -105,6 +105,7 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
     private async Task ServeAsync(CancellationToken stop)
     {
         ServeOptions serve = Read(_options);
+        FileModes.WarnOfReadable(serve.Metadata, _log);
         void Listening(ILocalPort port, IReadOnlyList<ListenAddress> addresses)
         {
             port.Ending += OnEnding;

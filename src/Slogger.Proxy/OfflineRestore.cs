@@ -54,15 +54,7 @@ public static class OfflineRestore
     // What the metadata knows.
     private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known, bool IsPrimary);
 
-    // Often it is root who restores, and not who runs the proxy.
     private static async Task<ProxyExit> UseAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
-    {
-        ProxyExit exit = await UseKeptAsync(options, use, stop).ConfigureAwait(false);
-        return FileModes.GiveToOwner(options.DataDirectory) is { } path && exit.IsDone
-            ? ProxyExit.Failed($"done, but {path} belongs to root, and the owner of {options.DataDirectory} could not be made its owner", "chown it before slogger serve is started") : exit;
-    }
-
-    private static async Task<ProxyExit> UseKeptAsync(RestoreOptions options, Func<Past, IVersionPoints, Task<ProxyExit>> use, CancellationToken stop)
     {
         try
         {

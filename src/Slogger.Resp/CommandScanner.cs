@@ -220,16 +220,21 @@ public static unsafe class CommandScanner
         if (count is Invalid or > int.MaxValue) { return "ERR Protocol error: invalid multibulk length"; }
         while (q < end)
         {
-            byte kind = *q;
             byte* line = q++;
-            long length = kind == (byte)'$' ? ReadLength(ref q, end) : ReadOtherLine(line, end);
-            if (length is Incomplete or TooLong) { return "ERR Protocol error: too big bulk count string"; }
-            if (kind != (byte)'$') { return ExpectedDollar(kind); }
-            if (length < 0 || end - q - 2 < length) { break; }
+            long length = *line == (byte)'$' ? ReadLength(ref q, end) : ReadOtherLine(line, end);
+            if (length < 0) { return ClassifyLength(line, length); }
+            if (end - q - 2 < length) { break; }
             q += length + 2;
         }
         return "ERR Protocol error: invalid bulk length";
     }
+
+    /// <summary>The same for a line that should say the length of an argument.</summary>
+    /// <param name="line">Its first byte.</param>
+    /// <param name="length">What it was read as: no length, or one that is too large.</param>
+    public static string ClassifyLength(byte* line, long length) =>
+        length is Incomplete or TooLong ? "ERR Protocol error: too big bulk count string"
+        : *line != (byte)'$' ? ExpectedDollar(*line) : "ERR Protocol error: invalid bulk length";
 
     /// <summary>The error, if any, with which Redis closes a connection that has not logged in for the request at
     /// <paramref name="p"/>, without '-' and line end: such requests have few and short arguments.</summary>

@@ -33,8 +33,35 @@ public sealed class SqliteConformanceTests : ConformanceTests, IDisposable
     public void Dispose() => Directory.Delete(root, recursive: true);
 }
 
-public sealed class SqliteTests : TemporaryDirectory
+public sealed partial class SqliteTests : TemporaryDirectory
 {
+    // The peers' secret is in it, and where the proxy runs in an application, that one says what the umask is.
+    [Fact]
+    public async Task Initialize_WithAnyUmask_MakesFilesForTheirOwnerOnly()
+    {
+        if (OperatingSystem.IsWindows()) { Assert.Skip("there is no mode"); }
+        string file = NewFile();
+        int mask = Umask(0);
+        try
+        {
+            (IMetadataStore store, _) = await OpenAsync(file);
+            await using (store)
+            {
+                foreach (string path in (string[])[file, file + "-wal", file + "-shm"])
+                {
+                    Assert.Equal((path, UnixFileMode.UserRead | UnixFileMode.UserWrite), (path, File.GetUnixFileMode(path)));
+                }
+            }
+        }
+        finally
+        {
+            _ = Umask(mask);
+        }
+    }
+
+    [System.Runtime.InteropServices.LibraryImport("libc", EntryPoint = "umask")]
+    private static partial int Umask(int mask);
+
     private static async Task<(IMetadataStore Store, long Epoch)> OpenAsync(string file, MetadataStoreOptions? options = null)
     {
         IMetadataStore store = MetadataStoreFactory.Create("sqlite:" + file, options);

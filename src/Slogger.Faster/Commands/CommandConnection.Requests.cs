@@ -126,9 +126,9 @@ public sealed unsafe partial class CommandConnection
             if (_skippedArguments == 0) break;
             if (p == end) return p;
             byte* header = p + 1;
-            long length = *p == (byte)'$' ? CommandScanner.ReadLength(ref header, end) : CommandScanner.Invalid;
+            long length = *p == (byte)'$' ? CommandScanner.ReadLength(ref header, end) : CommandScanner.ReadOtherLine(p, end);
             if (length == CommandScanner.Incomplete) return p;
-            if (length is < 0 or > BulkBytesMax) return Fail("ERR Protocol error: invalid bulk length", end);
+            if (length is < 0 or > BulkBytesMax) return Fail(CommandScanner.ClassifyLength(p, length), end);
             p = header;
             (_skippedArguments, _skippedBytes) = (_skippedArguments - 1, length + 2);
         }

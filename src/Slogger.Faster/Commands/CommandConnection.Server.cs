@@ -13,9 +13,11 @@ public sealed unsafe partial class CommandConnection
     internal void GetSettings()
     {
         var found = new SortedDictionary<string, string>(StringComparer.Ordinal);
-        foreach ((string name, string value) in Settings.All(_engine.Options))
+        (string Name, byte[] Bytes, string Value)[] all = [.. Settings.All(_engine.Options).Select(s => (s.Key, Lower(s.Key), s.Value))];
+        for (int i = 2; i < _count && found.Count < all.Length; i++)
         {
-            for (int i = 2; i < _count; i++) if (Glob.IsMatch(Lower(ArgumentAt(i)), Lower(name))) found[name] = value;
+            byte[] pattern = Lower(ArgumentAt(i));
+            foreach ((string name, byte[] bytes, string value) in all) if (Glob.IsMatch(pattern, bytes)) found[name] = value;
         }
 
         BeginMap(found.Count);

@@ -123,10 +123,10 @@ public sealed unsafe partial class CommandConnection
             return;
         }
 
-        transaction.Keys += command.KeyCountOf(_count);
-        if (transaction.Keys > CommandEngine.KeysMax && !_isFeed)
+        transaction.Names += command.NamesOf(_count);
+        if (transaction.Names > CommandEngine.KeysMax && !_isFeed)
         {
-            RejectForKeys(transaction.Keys);
+            RejectForNames(transaction.Names);
             return;
         }
 
@@ -255,7 +255,7 @@ public sealed unsafe partial class CommandConnection
         public bool IsSpoilt { get; set; }
 
         /// <summary>How many keys its commands name.</summary>
-        public int Keys { get; set; }
+        public int Names { get; set; }
 
         public bool NeedsMemory { get; set; }
 

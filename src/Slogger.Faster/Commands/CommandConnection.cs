@@ -158,7 +158,7 @@ public sealed unsafe partial class CommandConnection : IDisposable
         _command = command;
         if (command.IsWrite && _mayPause && _engine.Store.IsPressed) Pause();
         if (!command.Takes(_count)) RejectArguments(command);
-        else if (_count > CommandEngine.KeysMax && !_isFeed && command.KeyCountOf(_count) is > CommandEngine.KeysMax and int keys) RejectForKeys(keys);
+        else if (_count > CommandEngine.KeysMax && !_isFeed && command.NamesOf(_count) is > CommandEngine.KeysMax and int names) RejectForNames(names);
         else if (command.IsWrite && _engine.IsFollowing && !_isFeed) Reject(ReadOnly);
         else if ((command.IsWrite || _transaction is not null) && LacksMemory(command)) RejectForMemory();
         else if (_protocol == 2 && (command.Traits & CommandTraits.Subscriber) == 0 && IsSubscribed) RejectForSubscription(command);
@@ -332,8 +332,8 @@ public sealed unsafe partial class CommandConnection : IDisposable
     }
 
     // On the thread that executes it everybody waits for it, and what is atomic cannot be cut into slices.
-    private void RejectForKeys(int keys) =>
-        Reject($"ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, not {keys}: give them in several");
+    private void RejectForNames(int names) =>
+        Reject($"ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {names}: give them in several");
 
     private void RejectForMemory() => Reject(OutOfMemory);
 

@@ -16,7 +16,7 @@ public sealed class CommandEngine : IDisposable
     /// <summary>The longest value, in bytes.</summary>
     public const int ValueBytesMax = 16 << 20;
 
-    /// <summary>The most keys that one command, or one transaction, names: while it is executed nobody else is served.</summary>
+    /// <summary>The most keys that one command, or one transaction, names, or other things where it names no keys: while it is executed nobody else is served.</summary>
     public const int KeysMax = 64 << 10;
 
     /// <summary>The last moment at which a key may expire, in milliseconds since the Unix epoch: in 146 million years.</summary>

@@ -2,6 +2,7 @@
 // to this store, cluster and shard. Opened before anything else touches it, disposed last. The lock is the operating system's
 // (flock), so it goes away with the process, also by kill -9; children do not inherit it.
 using System.Globalization;
+using System.Text;
 using Slogger.Core.Shards;
 using Slogger.Log.Files;
 using Slogger.Proxy.Shards;
@@ -148,7 +149,7 @@ public sealed class DataDirectory : IDisposable
         FileStream held;
         try
         {
-            held = new FileStream(System.IO.Path.Combine(path, LockFileName), FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.None);
+            held = PrivateFile.Open(System.IO.Path.Combine(path, LockFileName), FileMode.OpenOrCreate, FileShare.None);
         }
         catch (IOException e) when (IsLockViolation(e))
         {
@@ -161,7 +162,7 @@ public sealed class DataDirectory : IDisposable
         {
             // A record of a killed proxy would send status to whoever has its address now.
             ProxyRecord.Remove(path);
-            File.WriteAllText(System.IO.Path.Combine(path, PidFileName), Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n");
+            PrivateFile.Write(System.IO.Path.Combine(path, PidFileName), Encoding.ASCII.GetBytes(Environment.ProcessId.ToString(CultureInfo.InvariantCulture) + "\n"));
             result = use(held);
             return result;
         }

@@ -1,5 +1,6 @@
 // Nobody but the proxy's user reads what the product makes: data, and secrets. The mask of the process sees to that, for every file, directory and socket,
 // also those that SQLite, FASTER and a supervised Redis make. Only the executable sets it: a library has no say in its process's mask.
+using System.Globalization;
 using System.Runtime.InteropServices;
 
 namespace Slogger.Proxy.Configuration;
@@ -23,15 +24,15 @@ public static partial class FileModes
         if (s_mask is { } mask && !OperatingSystem.IsWindows()) { File.SetUnixFileMode(path, (UnixFileMode)(All & ~mask)); }
     }
 
-    /// <summary>What to tell a person about files with metadata that others can read: the peers' secret is in them.</summary>
-    public static IEnumerable<string> ReadableMetadata(MetadataSpec metadata)
+    /// <summary>Tells a person about files with metadata that others can read: the peers' secret is in them.</summary>
+    public static void WarnOfReadable(MetadataSpec metadata, ILogger log)
     {
         ArgumentNullException.ThrowIfNull(metadata);
-        if (metadata.Kind != MetadataKind.Sqlite || OperatingSystem.IsWindows()) { yield break; }
+        if (metadata.Kind != MetadataKind.Sqlite || OperatingSystem.IsWindows()) { return; }
         foreach (string path in (string[])[metadata.Target, metadata.Target + "-wal", metadata.Target + "-shm"])
         {
             if (ModeOf(path) is not { } mode || ((int)mode & Others) == 0) { continue; }
-            yield return $"others than its owner may use {path} (mode {Convert.ToString((int)mode, 8)}), which holds the secret by which the cluster's proxies know each other: chmod 600 {path}";
+            log.Warn($"others than its owner may use {path} (mode {Convert.ToString((int)mode, 8)}), which holds the secret by which the cluster's proxies know each other: chmod 600 {path}");
         }
     }
 
@@ -48,24 +49,27 @@ public static partial class FileModes
         }
     }
 
-    /// <summary>What root has made in a data directory is given to the directory's owner, who runs the proxy and could not read it. Does nothing for others.</summary>
-    /// <returns>What could not be given; null: nothing is left.</returns>
-    internal static string? GiveToOwner(string directory)
+    /// <summary>
+    /// Root becomes the user who runs the proxy of a data directory: what root made there, that user could not read, and a link that he has laid there
+    /// would lead root's writing anywhere. For good, and with that user's groups. Nothing happens for others, or where root runs the proxy.
+    /// </summary>
+    /// <returns>Why it cannot be done; null: done, or nothing to do.</returns>
+    public static string? BecomeOwner(string directory)
     {
-        if (!OperatingSystem.IsLinux() || Geteuid() != Root || OwnerOf(directory) is not { User: > Root } owner) { return null; }
-        var all = new EnumerationOptions { RecurseSubdirectories = true, AttributesToSkip = FileAttributes.None, IgnoreInaccessible = true };
-        foreach (string path in Directory.EnumerateFileSystemEntries(directory, "*", all))
-        {
-            // What is gone meanwhile was somebody's temporary file.
-            if (OwnerOf(path) is { User: Root } && LChown(path, owner.User, owner.Group) != 0 && OwnerOf(path) is { User: Root }) { return path; }
-        }
-        return null;
+        if (!OperatingSystem.IsLinux() || Geteuid() != Root || OwnerOf(directory, 0) is not { User: > Root } owner) { return null; }
+        if (OwnerOf(Path.Combine(directory, DataDirectory.LockFileName), NoFollow) is { User: Root }) { return null; }
+        // The user's name is the first field of an entry; who has no name has no groups either.
+        nint entry = Getpwuid(owner.User);
+        int groups = entry != 0 ? InitGroups(Marshal.ReadIntPtr(entry), owner.Group) : SetGroups(1, owner.Group);
+        // The user last: only root may do the other two.
+        return groups == 0 && SetResGid(owner.Group, owner.Group, owner.Group) == 0 && SetResUid(owner.User, owner.User, owner.User) == 0 ? null
+            : string.Create(CultureInfo.InvariantCulture, $"{directory} belongs to user {owner.User}, and root cannot become that user ({Marshal.GetLastPInvokeErrorMessage()})");
     }
 
-    private static (uint User, uint Group)? OwnerOf(string path)
+    private static (uint User, uint Group)? OwnerOf(string path, int flags)
     {
         Span<uint> status = stackalloc uint[64];
-        return Statx(CurrentDirectory, path, NoFollow, UserAndGroup, ref MemoryMarshal.GetReference(status)) == 0 ? (status[5], status[6]) : null;
+        return Statx(CurrentDirectory, path, flags, UserAndGroup, ref MemoryMarshal.GetReference(status)) == 0 ? (status[5], status[6]) : null;
     }
 
     // Of <linux/stat.h>: there the user is the sixth word of the answer, and the group the seventh.
@@ -75,11 +79,23 @@ public static partial class FileModes
     [LibraryImport("libc", EntryPoint = "statx", StringMarshalling = StringMarshalling.Utf8)]
     private static partial int Statx(int directory, string path, int flags, uint mask, ref uint status);
 
-    [LibraryImport("libc", EntryPoint = "lchown", StringMarshalling = StringMarshalling.Utf8)]
-    private static partial int LChown(string path, uint user, uint group);
-
     [LibraryImport("libc", EntryPoint = "geteuid")]
     private static partial uint Geteuid();
+
+    [LibraryImport("libc", EntryPoint = "getpwuid")]
+    private static partial nint Getpwuid(uint user);
+
+    [LibraryImport("libc", EntryPoint = "initgroups", SetLastError = true)]
+    private static partial int InitGroups(nint user, uint group);
+
+    [LibraryImport("libc", EntryPoint = "setgroups", SetLastError = true)]
+    private static partial int SetGroups(nuint count, in uint group);
+
+    [LibraryImport("libc", EntryPoint = "setresgid", SetLastError = true)]
+    private static partial int SetResGid(uint real, uint effective, uint saved);
+
+    [LibraryImport("libc", EntryPoint = "setresuid", SetLastError = true)]
+    private static partial int SetResUid(uint real, uint effective, uint saved);
 
     [LibraryImport("libc", EntryPoint = "umask")]
     private static partial int Umask(int mask);

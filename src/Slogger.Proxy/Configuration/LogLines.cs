@@ -30,12 +30,12 @@ public static class LogLines
     /// <summary>Writes at level error.</summary>
     public static void Error(this ILogger log, string message) => log.Write(LogLevel.Error, message);
 
-    /// <summary>Writes at a level. Every message of the proxy passes here, so this is where its length is bounded.</summary>
+    /// <summary>Writes at a level. Every message of the proxy passes here, so this is where its length is bounded; a logger of lines bounds all that it is given.</summary>
     public static void Write(this ILogger log, LogLevel level, string message)
     {
         ArgumentNullException.ThrowIfNull(log);
         ArgumentNullException.ThrowIfNull(message);
-        if (log.IsEnabled(level)) { log.Log(level, default, LogText.Bounded(message.TrimEnd()), null, static (text, _) => text); }
+        if (log.IsEnabled(level)) { log.Log(level, default, log is LineLogger ? message.TrimEnd() : LogText.Bounded(message.TrimEnd()), null, static (text, _) => text); }
     }
 }
 
@@ -52,7 +52,7 @@ public abstract class LineLogger(LogLevel least) : ILogger
         ArgumentNullException.ThrowIfNull(formatter);
         if (!IsEnabled(logLevel)) { return; }
         string message = formatter(state, exception);
-        Write(logLevel, exception is null ? message : $"{message}\n{exception}");
+        Write(logLevel, LogText.Bounded(exception is null ? message : $"{message}\n{exception}"));
     }
 
     /// <inheritdoc />

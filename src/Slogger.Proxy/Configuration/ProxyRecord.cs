@@ -3,6 +3,7 @@
 // readers must expect that nobody answers. Not synced: it means nothing after a crash of the machine.
 using System.Collections.Immutable;
 using System.Text.Json;
+using Slogger.Log.Files;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -35,7 +36,7 @@ public sealed record ProxyRecord
             Started = DateTimeOffset.UtcNow,
         };
         string path = Path.Combine(dataDirectory, FileName);
-        File.WriteAllBytes(path + ".tmp", JsonSerializer.SerializeToUtf8Bytes(record, ConfigurationJson.Default.ProxyRecord));
+        PrivateFile.Write(path + ".tmp", JsonSerializer.SerializeToUtf8Bytes(record, ConfigurationJson.Default.ProxyRecord));
         File.Move(path + ".tmp", path, overwrite: true);
     }
 

@@ -37,10 +37,11 @@ internal sealed unsafe partial class Client
                     }
                     if (i + 1 < ArgumentCount && Way.OfSetting(name, TextOf(i + 1), _loop.UpstreamCount) is { } lockOut) { return lockOut; }
                 }
-                return null;
+                return Way.OfProtection(LastOf("protected-mode"u8), LastOf("requirepass"u8));
             case CommandKind.Acl when ArgumentIs(1, "SETUSER"u8) && ArgumentCount > 3:
                 string user = TextOf(2);
-                return Enumerable.Range(3, ArgumentCount - 3).Select(i => Way.OfRule(user, TextOf(i))).FirstOrDefault(why => why is not null);
+                string[] rules = [.. Enumerable.Range(3, ArgumentCount - 3).Select(TextOf)];
+                return rules.Select(rule => Way.OfRule(user, rule)).FirstOrDefault(why => why is not null) ?? Way.OfOpening(user, rules);
             case CommandKind.Acl when ArgumentIs(1, "DELUSER"u8):
                 return Enumerable.Range(2, ArgumentCount - 2).Select(i => Way.OfRemoval(TextOf(i))).FirstOrDefault(why => why is not null);
             case CommandKind.Acl when ArgumentIs(1, "LOAD"u8):
@@ -50,7 +51,35 @@ internal sealed unsafe partial class Client
         }
     }
 
-    private LockOut Way => new(_loop.Store, _loop.NeedsPassword);
+    private LockOut Way => new(_loop.Store, _loop.NeedsPassword, _facts ?? StoreFacts.Unknown);
+
+    private StoreFacts? _facts;     // asked for this request
+
+    // Whether this request is judged by what Redis says, which is to be asked first.
+    private bool NeedsFacts(CommandKind kind) => _facts is null && _loop.Store.Address is not null && kind switch
+    {
+        CommandKind.Config => ArgumentIs(1, "SET"u8) && (HasArgument("maxclients"u8) || HasArgument("protected-mode"u8) || HasArgument("requirepass"u8)),
+        CommandKind.Acl => ArgumentIs(1, "SETUSER"u8) && ArgumentCount > 3 && TextOf(2) == FrontEndLoop.DefaultUser,
+        _ => false,
+    };
+
+    /// <summary>Redis has answered, or cannot.</summary>
+    public void OnFacts(StoreFacts facts)
+    {
+        if (IsClosed || _waiting != Waiting.Facts) { return; }
+        _facts = facts;
+        EndWait();
+    }
+
+    // The value of a setting that CONFIG SET names; null: it does not.
+    private string? LastOf(ReadOnlySpan<byte> setting)
+    {
+        for (int i = ArgumentCount - 2; i >= 2; i--)
+        {
+            if (i % 2 == 0 && ArgumentIs(i, setting)) { return TextOf(i + 1); }
+        }
+        return null;
+    }
 
     private string TextOf(int index) => Encoding.UTF8.GetString(Argument(index));
 

@@ -409,10 +409,12 @@ internal sealed unsafe partial class Client
                 continue;
             }
             byte* q = p;
-            while (q < end && *q != (byte)'\r') { q++; }
-            if (end - q < 2)
+            // Behind a zero byte Redis sees no line end. It says what is wrong with a line only when that has ended, or is too long: before, nothing may be sent
+            // on as if it were all, for the version would wait for an answer.
+            while (q < end && *q is not ((byte)'\r' or 0)) { q++; }
+            if (end - q < 2 || *q == 0)
             {
-                if (end - p > 32) { return BreakStream(upstream, end); }
+                if (end - p > CommandScanner.MaxLineBytes) { return BreakStream(upstream, end); }
                 break;
             }
             if (*p != (byte)'$' ||

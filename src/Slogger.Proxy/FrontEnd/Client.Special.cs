@@ -62,7 +62,14 @@ internal sealed unsafe partial class Client
         bool versioned = _loop.Gate.IsVersioned;
         if (kind == CommandKind.Abuse) { return CloseAbuser(); }
         if (kind == CommandKind.Impossible) { return RefuseCommand(UnknownCommandError()); }
-        if (versioned && RefusalOf(kind) is { } why) { return RefuseCommand(why); }
+        if (versioned && NeedsFacts(kind))
+        {
+            Wait(Waiting.Facts);
+            return false;
+        }
+        string? why = versioned ? RefusalOf(kind) : null;
+        _facts = null;
+        if (why is not null) { return RefuseCommand(why); }
         if (_loop.Slots is not null && HandleAmongShards(kind) is { } done) { return done; }
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))

@@ -63,6 +63,9 @@ internal enum Waiting : byte
 
     /// <summary>That its next request is not held any more.</summary>
     Held,
+
+    /// <summary>What Redis says of itself, by which it is judged whether a change would cut the proxy off.</summary>
+    Facts,
 }
 
 /// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
@@ -337,6 +340,9 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Held:
                 _loop.WaitForHold(this);
                 break;
+            case Waiting.Facts:
+                _loop.WaitForFacts(this);
+                break;
             case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
                 _loop.WaitForView(this);
                 break;
@@ -356,7 +362,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held or Waiting.Facts:
                 return;
             case Waiting.Room when Shared is not null && _loop.IsSharedFull:
                 _loop.WaitForRoom(this);

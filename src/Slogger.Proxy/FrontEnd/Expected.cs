@@ -77,6 +77,9 @@ internal enum ReplyKind : byte
     /// <summary>Of CONFIG GET, asked of the proxy's own accord.</summary>
     Settings,
 
+    /// <summary>Of what is asked before a setting or a user is changed (StoreFacts).</summary>
+    Facts,
+
     /// <summary>Of COMMAND, COMMAND INFO and COMMAND COUNT, asked of the proxy's own accord.</summary>
     Commands,
     CommandNames,

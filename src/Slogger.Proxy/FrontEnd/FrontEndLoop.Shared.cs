@@ -271,6 +271,7 @@ internal sealed unsafe partial class FrontEndLoop
             _rightsKnown = false;
             _areCommandsKnown = false;
             foreach (Client client in Clients) { client.OnSharedClosed(); }
+            TellFacts(StoreFacts.Unknown);
             WakeFullClients();
             OnCarrierClosed(upstream, reason);
             _nextProbe = Now;

@@ -11,7 +11,8 @@ namespace Slogger.Proxy.FrontEnd;
 /// <summary>Judges CONFIG SET and ACL by what they would do to the proxy's own way to Redis.</summary>
 /// <param name="store">Where Redis is, and as whom the proxy logs in.</param>
 /// <param name="asksForPassword">Whether Redis lets in nobody without a password.</param>
-internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
+/// <param name="facts">What Redis has just said.</param>
+internal sealed class LockOut(IStoreConnector store, bool asksForPassword, StoreFacts facts)
 {
     /// <summary>Connections that must be left at Redis besides the front end's: link, checkpoints, spares, and some for others.</summary>
     private const int ConnectionsLeftLeast = 32;
@@ -41,8 +42,9 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
             case "tls-auth-clients" or "tls-ca-cert-file" or "tls-ca-cert-dir" or "tls-cert-file" or "tls-key-file" or "tls-protocols" or "tls-ciphers" or "tls-ciphersuites"
                 when store.SpeaksTls:
                 return $"ERR SLOGGER the proxy speaks TLS to Redis, and may be cut off by another '{name}': {Instead}";
-            case "maxclients" when long.TryParse(value, NumberStyles.Integer, CultureInfo.InvariantCulture, out long most) && most < connections + ConnectionsLeftLeast:
-                return $"ERR SLOGGER 'maxclients' must be {connections + ConnectionsLeftLeast} at least: the proxy has {connections} connections for itself and its clients now, and needs more to recover";
+            case "maxclients" when Math.Max(connections, facts.Connections) is long all && long.TryParse(value, NumberStyles.Integer, CultureInfo.InvariantCulture, out long most)
+                && most < all + ConnectionsLeftLeast:
+                return $"ERR SLOGGER 'maxclients' must be {all + ConnectionsLeftLeast} at least: Redis has {all} connections now, and the proxy needs more to recover";
             case "requirepass" when store.LoginUser == FrontEndLoop.DefaultUser && value.Length > 0 && value != store.Password:
                 return store.Password is null
                     ? "ERR SLOGGER the proxy has no password for Redis, and would be cut off: start it with --redis-user or --redis-password-file first"
@@ -56,9 +58,40 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword)
     public string? OfRemoval(string user) => store.Address is not null && user == store.LoginUser
         ? $"ERR SLOGGER the proxy itself is the user '{user}', and would be cut off: start it with another --redis-user first" : null;
 
+    /// <summary>Why protected mode and the default user's password must not be set so; <c>null</c> if they may.</summary>
+    /// <param name="mode">The mode that is to be; <c>null</c>: it stays.</param>
+    /// <param name="password">The password that is to be; <c>null</c>: it stays.</param>
+    public string? OfProtection(string? mode, string? password)
+    {
+        if (mode is null && password is null) { return null; }
+        bool isProtected = mode is null ? facts.IsProtected : !mode.Equals("no", StringComparison.OrdinalIgnoreCase);
+        return isProtected && (password is null ? IsOpenToAll : password.Length == 0) && IsElsewhere ? Protected : null;
+    }
+
+    /// <summary>The same of a user's rules, applied one after the other.</summary>
+    public string? OfOpening(string user, IEnumerable<string> rules)
+    {
+        if (user != FrontEndLoop.DefaultUser || !facts.IsProtected || !IsElsewhere) { return null; }
+        bool opens = false;
+        foreach (string rule in rules)
+        {
+            if (rule.Equals("nopass", StringComparison.OrdinalIgnoreCase)) { opens = true; }
+            else if (rule.ToLowerInvariant() is "reset" or "resetpass" || rule.StartsWith('>') || rule.StartsWith('#')) { opens = false; }
+        }
+        return opens ? Protected : null;
+    }
+
+    private const string Protected =
+        "ERR SLOGGER the proxy reaches Redis from another address than its own, and would be cut off: in protected mode, and with a default user without a password, Redis takes no such connection";
+
+    // Whoever comes from the machine itself, by its loopback address or a Unix socket, Redis takes in protected mode too.
+    private bool IsElsewhere => store.Ip is { } ip && !IPAddress.IsLoopback(ip);
+
+    private bool IsOpenToAll => facts.IsOpenToAll ?? !asksForPassword;
+
     /// <summary>Why users must not be loaded from a file; <c>null</c> if they may.</summary>
-    public string? OfLoading() => store.Address is not null && store.LoginUser != FrontEndLoop.DefaultUser
-        ? "ERR SLOGGER loading users ends the connections of all of them, the proxy's own too, and may change its rights: use ACL SETUSER, or load them at Redis directly" : null;
+    public string? OfLoading() => store.Address is not null
+        ? "ERR SLOGGER loading users may change the proxy's own rights, and ends connections: use ACL SETUSER, or load them at Redis directly" : null;
 
     /// <summary>Why a user must not be changed so; <c>null</c> if it may.</summary>
     public string? OfRule(string user, string rule)

@@ -304,6 +304,9 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.Settings:
                 _loop.OnSettings(reply);
                 return;
+            case ReplyKind.Facts:
+                _loop.OnFact(reply);
+                return;
             case ReplyKind.Commands:
                 _loop.OnCommands(reply);
                 return;

@@ -4,7 +4,9 @@
 //
 // A note of an earlier boot says nothing: all processes of that time have ended with what was not on disk.
 using System.Globalization;
+using System.Text;
 using Slogger.Core.Time;
+using Slogger.Log.Files;
 
 namespace Slogger.Proxy.Shards;
 
@@ -23,7 +25,7 @@ internal sealed class ClockMemory(string directory)
         try
         {
             string aside = _path + ".tmp";
-            File.WriteAllText(aside, string.Create(CultureInfo.InvariantCulture, $"{_boot} {monotonicUs} {now.Bits}\n"));
+            PrivateFile.Write(aside, Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{_boot} {monotonicUs} {now.Bits}\n")));
             File.Move(aside, _path, overwrite: true);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)

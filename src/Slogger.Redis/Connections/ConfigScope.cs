@@ -114,10 +114,7 @@ public sealed class ConfigScope
         if (undoFile is null)
             return;
         string temporary = undoFile + ".new";
-        var options = new FileStreamOptions { Mode = FileMode.Create, Access = FileAccess.Write };
-        if (!OperatingSystem.IsWindows())
-            options.UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite;
-        using (var file = new FileStream(temporary, options))
+        using (FileStream file = PrivateFile.Create(temporary))
         {
             JsonSerializer.Serialize(file, values);
             file.Flush(flushToDisk: true);

@@ -23,10 +23,7 @@ internal sealed class RdbTarget
     {
         try
         {
-            var options = new FileStreamOptions { Mode = FileMode.Create, Access = FileAccess.Write, BufferSize = 0 };
-            if (!OperatingSystem.IsWindows())
-                options.UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite;
-            using var file = new FileStream(path, options);
+            using FileStream file = PrivateFile.Create(path, bufferBytes: 0);
             long bytes = receive(new RdbTarget(path, file));
             file.Flush(flushToDisk: true);
             return bytes;

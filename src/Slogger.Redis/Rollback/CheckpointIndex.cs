@@ -138,7 +138,7 @@ public sealed class CheckpointIndex : IDisposable
     private static void Write(string path, long rdbBytes, long mark, int version, ReadOnlySpan<ulong> hashes, ReadOnlySpan<ulong> places)
     {
         string aside = path + ".tmp";
-        using (var file = new FileStream(aside, FileMode.Create, FileAccess.Write, FileShare.None, 1))
+        using (FileStream file = PrivateFile.Create(aside, FileShare.None, bufferBytes: 0))
         {
             Span<byte> head = stackalloc byte[HeadBytes];
             head.Clear();

@@ -49,7 +49,7 @@ public static class RdbMerge
         RdbCursor[] cursors = [.. parts.Select(p => new RdbCursor(p.Path, WindowBytes))];
         try
         {
-            using var file = new FileStream(path, FileMode.Create, FileAccess.Write, FileShare.Read, 1);
+            using FileStream file = PrivateFile.Create(path, bufferBytes: 0);
             var output = new Output(file);
             int version = cursors.Select(c => c.ReadHead()).Max();
             output.Add(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"REDIS{version:D4}")));

@@ -24,6 +24,12 @@ public sealed class RedisSupervisor : IAsyncDisposable
 
     /// <summary>Makes one; nothing runs before <see cref="StartOrAdoptAsync"/>.</summary>
     public RedisSupervisor(RedisSupervisorOptions options)
+        : this(options, Path.GetTempPath())
+    {
+    }
+
+    /// <summary>The same, with the directory that all users share.</summary>
+    internal RedisSupervisor(RedisSupervisorOptions options, string shared)
     {
         ArgumentNullException.ThrowIfNull(options);
         _options = options;
@@ -32,7 +38,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
         if (Encoding.UTF8.GetByteCount(SocketPath) > SocketPathMax)
         {
             // The same short path for the same directory, in a directory of this user's own.
-            string home = Path.Combine(Path.GetTempPath(), "slogger-" + Environment.UserName);
+            string home = Path.Combine(shared, "slogger-" + Environment.UserName);
             string name = Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(_directory)))[..16];
             SocketPath = Path.Combine(home, name + ".sock");
         }
@@ -140,7 +146,12 @@ public sealed class RedisSupervisor : IAsyncDisposable
     private void PrepareDirectory()
     {
         MakePrivate(_directory);
-        MakePrivate(Path.GetDirectoryName(SocketPath)!);
+        string home = Path.GetDirectoryName(SocketPath)!;
+        if (home == _directory) { return; }
+        MakePrivate(home);
+        // Where all may make directories, another user may have made this one: whoever listens there would be told the password and the data.
+        if (OperatingSystem.IsLinux() && !FileStatus.IsPrivateDirectory(home))
+            throw new IOException($"Its socket would be in {home}, which is not a directory that this user owns and only this user may use (mode 700). Have it removed, or give a shorter data directory, which then holds the socket.");
     }
 
     private static void MakePrivate(string directory)
@@ -403,10 +414,7 @@ public sealed class RedisSupervisor : IAsyncDisposable
 
     private static void WritePrivate(string path, string text)
     {
-        var options = new FileStreamOptions { Mode = FileMode.Create, Access = FileAccess.Write };
-        if (!OperatingSystem.IsWindows())
-            options.UnixCreateMode = UnixFileMode.UserRead | UnixFileMode.UserWrite;
-        using var file = new FileStream(path, options);
+        using FileStream file = PrivateFile.Create(path);
         file.Write(Encoding.UTF8.GetBytes(text));
     }
 

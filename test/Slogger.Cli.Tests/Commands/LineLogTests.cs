@@ -28,6 +28,23 @@ public sealed class LineLogTests
         Assert.EndsWith(" info  " + whole + "... (127000 more characters were cut)", lines[1], StringComparison.Ordinal);
     }
 
+    // An application's or a library's own line, and one with an exception, which may hold any text.
+    [Fact]
+    public void Log_LongerThanALineMayBe_IsCutToo()
+    {
+        StringWriter output = new();
+        string longer = new('a', LogText.CharsMax + 127_000);
+        using (LineLog log = new(output, LogLevel.Information))
+        {
+            log.LogError("{What}", longer);
+            log.LogError(new InvalidDataException(longer), "odd");
+        }
+        string[] lines = output.ToString().TrimEnd().Split(Environment.NewLine);
+        Assert.EndsWith(" error " + longer[..LogText.CharsMax] + "... (127000 more characters were cut)", lines[0], StringComparison.Ordinal);
+        Assert.EndsWith(" error odd", lines[1].Split('\n')[0], StringComparison.Ordinal);
+        Assert.True(output.ToString().Length < 2 * (LogText.CharsMax + 100), "both are bounded");
+    }
+
     [Fact]
     public void Bounded_CutInTheMiddleOfACharacter_LeavesItOut()
     {

@@ -44,12 +44,14 @@ public sealed class ServeAndRestoreTests : IDisposable
     }
 
     [Fact]
-    public async Task Serve_Throws_ShowsAllAndExitsWithOne()
+    public async Task Serve_Throws_ShowsWhatALineMayHoldAndExitsWithOne()
     {
-        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", Data], whileServing: _ => throw new InvalidDataException("odd"));
+        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", Data], whileServing: _ => throw new InvalidDataException("odd" + new string('x', 100_000)));
         Assert.Equal(1, run.ExitCode);
         Assert.Contains("unexpected failure", run.Error);
         Assert.Contains("odd", run.Error);
+        Assert.Contains("more characters were cut)", run.Error);
+        Assert.True(run.Error.Length < 20_000, "a line has a bound");
     }
 
     [Fact]

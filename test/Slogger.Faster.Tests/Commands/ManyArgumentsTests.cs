@@ -32,7 +32,7 @@ public sealed unsafe class ManyArgumentsTests
     {
         using var test = new TestEngine();
         string[] keys = [.. Enumerable.Range(0, CommandEngine.KeysMax + 1).Select(i => $"{i}")];
-        string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, not {CommandEngine.KeysMax + 1}: give them in several|";
+        string refused = $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {CommandEngine.KeysMax + 1}: give them in several|";
         foreach (string name in (string[])["EXISTS", "MGET", "DEL", "UNLINK", "TOUCH", "WATCH"]) Assert.Equal(refused, test.Client.Send([name, .. keys]));
         foreach (string name in (string[])["MSET", "MSETNX"]) Assert.Equal(refused, test.Client.Send([name, .. keys.SelectMany(k => new[] { k, "v" })]));
         Assert.Equal("+OK|", test.Client.Send(["MSET", .. keys[1..].SelectMany(k => new[] { k, "v" })]));
@@ -46,6 +46,28 @@ public sealed unsafe class ManyArgumentsTests
 
         using var feed = new TestClient(test.Engine.ConnectFeed());
         Assert.Equal($":{CommandEngine.KeysMax}|", feed.Send(["DEL", .. keys]));
+    }
+
+    [Fact]
+    public void Names_MoreThanOneCommandMayHave_AreRefused()
+    {
+        using var test = new TestEngine();
+        string[] names = [.. Enumerable.Repeat("get", CommandEngine.KeysMax + 1)];
+        string Refused(int more) =>
+            $"-ERR SLOGGER one command or transaction of the embedded store names at most {CommandEngine.KeysMax} keys, channels and the like, not {CommandEngine.KeysMax + more}: give them in several|";
+        foreach (string command in (string[])["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "INFO"]) Assert.Equal(Refused(1), test.Client.Send([command, .. names]));
+        foreach (string command in (string[])["CONFIG GET", "CONFIG SET", "COMMAND INFO", "COMMAND GETKEYS", "COMMAND DOCS", "PUBSUB NUMSUB", "PUBSUB SHARDNUMSUB", "CLIENT KILL"])
+        {
+            Assert.Equal(Refused(2), test.Client.Send([.. command.Split(' '), .. names]));
+        }
+
+        // In a transaction nobody else is served between them either.
+        string[] half = names[..(CommandEngine.KeysMax / 2)];
+        Assert.Equal("+OK|", test.Client.Send("MULTI"));
+        Assert.Equal("+QUEUED|", test.Client.Send(["CONFIG", "GET", .. half[1..]]));
+        Assert.Equal(Refused(1), test.Client.Send(["CONFIG", "GET", .. half]));
+        Assert.StartsWith("-EXECABORT", test.Client.Send("EXEC"), StringComparison.Ordinal);
+        Assert.StartsWith("*2|", test.Client.Send(["CONFIG", "GET", "timeout", .. half]), StringComparison.Ordinal);
     }
 
     // The bytes are elsewhere each time, and cut at every place.

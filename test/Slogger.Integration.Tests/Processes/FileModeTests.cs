@@ -85,12 +85,48 @@ public sealed class FileModeTests
             Assert.True(await proxy.WaitForExitAsync(Generous));
             File.SetUnixFileMode(path, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
         }
+        string metadata = Path.Combine(data, "metadata.db");
+        foreach (string[] command in (string[][])[["restore", "--data", data, "--list"], ["recover", "--metadata", "sqlite:" + metadata, "--shard", "7"], ["leave", "--metadata", "sqlite:" + metadata, "--shard", "7"]])
+        {
+            File.SetUnixFileMode(metadata, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
+            (_, string said) = await ProxyProcess.CommandAsync(command);
+            Assert.Contains("chmod 600 " + metadata, said, StringComparison.Ordinal);
+        }
     }
 
-    private static string Check(string data)
+    // There it is the application that says what the umask is. What the embedded store itself makes is in a directory that is closed.
+    [Theory]
+    [InlineData("022")]
+    [InlineData("000")]
+    public async Task Application_WithAShard_MakesNothingThatOthersCanReach(string mask)
+    {
+        using var workspace = new Workspace();
+        string data = workspace.Folder("data"), metadata = Path.Combine(data, "metadata.db");
+        File.SetUnixFileMode(data, File.GetUnixFileMode(data) | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
+        for (int start = 0; start < 2; start++)
+        {
+            using ChildProcess application = Start(mask, [Path.Combine(AppContext.BaseDirectory, "Slogger.Integration.Tests.dll"), "--hosting-application",
+                Workspace.FreePort().ToString(CultureInfo.InvariantCulture), data, "0"], isProxy: false);
+            await application.WaitForLineAsync(l => l == "serves", Generous);
+            if (start > 0)
+            {
+                await application.WaitForLineAsync(l => l.Contains("chmod 600 " + metadata, StringComparison.Ordinal), Generous);
+            }
+            else
+            {
+                string seen = Check(data, SearchOption.TopDirectoryOnly);
+                foreach (string name in (string[])["lock", "proxy.pid", "proxy.json", "store.json", "metadata.db-wal"]) { Assert.Contains($"/{name}: ", seen, StringComparison.Ordinal); }
+            }
+            application.KillHard();
+            Assert.True(await application.WaitForExitAsync(Generous));
+            File.SetUnixFileMode(metadata, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
+        }
+    }
+
+    private static string Check(string data, SearchOption depth = SearchOption.AllDirectories)
     {
         var seen = new List<string>();
-        foreach (string path in Directory.EnumerateFileSystemEntries(data, "*", SearchOption.AllDirectories))
+        foreach (string path in Directory.EnumerateFileSystemEntries(data, "*", depth))
         {
             UnixFileMode mode;
             try
@@ -110,6 +146,6 @@ public sealed class FileModeTests
 
     private static string Address(int port) => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}");
 
-    private static ChildProcess Start(string mask, string[] arguments) =>
-        ChildProcess.Start("slogger", "/bin/sh", ["-c", $"umask {mask}; exec dotnet \"$@\"", "sh", ProxyProcess.Executable, .. arguments]);
+    private static ChildProcess Start(string mask, string[] arguments, bool isProxy = true) =>
+        ChildProcess.Start("slogger", "/bin/sh", ["-c", $"umask {mask}; exec dotnet \"$@\"", "sh", .. isProxy ? [ProxyProcess.Executable] : Array.Empty<string>(), .. arguments]);
 }

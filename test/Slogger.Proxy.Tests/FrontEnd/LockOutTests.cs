@@ -1,6 +1,7 @@
 // What an administrator may change through the proxy, and what is refused because it would cut the proxy off: a table of both. After each
 // request Redis is made to end every connection, so that what would keep the proxy from coming back shows.
 using System.Diagnostics;
+using System.Net;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
@@ -35,6 +36,15 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
 
         /// <summary>TLS, as the default user.</summary>
         Tls,
+
+        /// <summary>TCP to an address that is not loopback, as the default user, who needs no password.</summary>
+        Elsewhere,
+
+        /// <summary>The same, as a user of the proxy's own, where the default user is off.</summary>
+        ElsewhereOwnUser,
+
+        /// <summary>The same, where the default user has a password, and Redis is in protected mode.</summary>
+        ElsewhereProtected,
     }
 
     public sealed class Files : IDisposable
@@ -80,6 +90,16 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
             Allowed(Way.Unix, "CONFIG SET port 0", "CONFIG SET bind 127.0.0.2");
             Refused(Way.Tls, "CONFIG SET tls-port 0", "CONFIG SET tls-ca-cert-file {other}", "CONFIG SET tls-auth-clients yes", "CONFIG SET bind 127.0.0.2");
             Allowed(Way.Tls, "CONFIG SET port 0", "CONFIG SET tls-session-caching no");
+            Refused(Way.Default, "ACL LOAD");
+            Allowed(Way.Default, "CONFIG SET protected-mode yes", "CONFIG SET protected-mode no");
+            foreach (Way way in (Way[])[Way.Elsewhere, Way.ElsewhereOwnUser])
+            {
+                Refused(way, "CONFIG SET protected-mode yes", "CONFIG SET hz 20 PROTECTED-MODE YES", "CONFIG SET protected-mode yes requirepass ");
+                Allowed(way, "CONFIG SET protected-mode no", "CONFIG SET requirepass ", "ACL SETUSER default nopass");
+            }
+            Allowed(Way.ElsewhereOwnUser, "CONFIG SET protected-mode yes requirepass x");
+            Refused(Way.ElsewhereProtected, "CONFIG SET requirepass ", "CONFIG SET protected-mode yes requirepass ", "ACL SETUSER default nopass", "ACL SETUSER default reset NOPASS");
+            Allowed(Way.ElsewhereProtected, "CONFIG SET protected-mode yes", "CONFIG SET protected-mode no requirepass ", "CONFIG SET requirepass x", "ACL SETUSER default nopass >x", "ACL SETUSER bob nopass");
             return data;
         }
     }
@@ -88,17 +108,22 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
     [MemberData(nameof(Requests))]
     public async Task Change_OfRedis_NeverCutsTheProxyOff(Way way, bool isRefused, string request)
     {
-        bool hasUser = way is Way.OwnUser or Way.Unix;
+        bool hasUser = way is Way.OwnUser or Way.Unix or Way.ElsewhereOwnUser or Way.ElsewhereProtected;
         bool hasPassword = hasUser || way is Way.DefaultWithPassword or Way.DefaultWithNeedlessPassword;
         string[] users = ["--user", .. "slogger on >own ~* &* +@all".Split(' '), "--user", .. "admin on nopass ~* &* +@all".Split(' ')];
         if (way == Way.DefaultWithPassword) { users = [.. users, "--requirepass", Password]; }
         if (way == Way.Tls) { users = [.. users, "--tls-auth-clients", "optional"]; }
+        if (way == Way.ElsewhereProtected) { users = [.. users, "--requirepass", "other"]; }
+        if (way == Way.ElsewhereOwnUser) { users = [.. users, "--user", .. "default off nopass ~* &* +@all".Split(' ')]; }
+        IPAddress? elsewhere = way is Way.Elsewhere or Way.ElsewhereOwnUser or Way.ElsewhereProtected ? Elsewhere() : null;
+        if (elsewhere is null && way is (Way.Elsewhere or Way.ElsewhereOwnUser or Way.ElsewhereProtected)) { Assert.Skip("this machine has no address but loopback"); }
+        if (elsewhere is not null) { users = [.. users, "--bind", "127.0.0.1", $"{elsewhere}", "--protected-mode", way == Way.ElsewhereProtected ? "yes" : "no"]; }
         using var redis = new RedisServer(way == Way.Tls ? files.Certificates : null, users);
         string password = Path.Combine(redis.Directory, "password");
         await File.WriteAllTextAsync(password, $"{Password}\n", TestContext.Current.CancellationToken);
         using var proxy = new TestProxy(redis, TransportKind.Auto, o => o with
         {
-            Redis = way switch { Way.Unix => ListenAddress.Unix(redis.UnixPath), Way.Localhost => ListenAddress.Tcp("localhost", redis.Port), _ => o.Redis },
+            Redis = way switch { Way.Unix => ListenAddress.Unix(redis.UnixPath), Way.Localhost => ListenAddress.Tcp("localhost", redis.Port), _ => elsewhere is null ? o.Redis : ListenAddress.Tcp($"{elsewhere}", redis.Port) },
             RedisTls = way == Way.Tls ? new RedisTlsOptions { CaFile = files.Certificates.AuthorityFile } : null,
             RedisUser = hasUser ? "slogger" : null,
             RedisPasswordFile = hasPassword ? password : null,
@@ -118,7 +143,8 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
             Assert.DoesNotContain(Password + "'", reply, StringComparison.Ordinal);
             Assert.True(reply.Length > 60, "the error says why: " + reply);
             Assert.Equal("+OK\r\n", client.Call("MULTI"));
-            Assert.Equal(reply, client.Call(words));
+            // How many connections there are may differ.
+            Assert.Equal(WithoutNumbers(reply), WithoutNumbers(client.Call(words)));
             Assert.StartsWith("-EXECABORT", client.Call("EXEC"), StringComparison.Ordinal);
             string script = $"return redis.call({string.Join(',', words.Select(word => $"'{word}'"))})";
             Assert.Contains("not allowed from script", client.Call("EVAL", script, "0"), StringComparison.Ordinal);
@@ -131,11 +157,47 @@ public sealed class LockOutTests(LockOutTests.Files files) : IClassFixture<LockO
         Assert.True(Commits(proxy), proxy.Log);
     }
 
-    private static bool Commits(TestProxy proxy)
+    // Others have connections, too, and each counts.
+    [Fact]
+    public void MaxClients_BelowWhatRedisHas_IsRefused()
+    {
+        using var redis = new RedisServer();
+        using var proxy = new TestProxy(redis, TransportKind.Auto, o => o with { Commit = CommitMode.Log });
+        List<RespConnection> others = [];
+        try
+        {
+            for (int i = 0; i < 200; i++)
+            {
+                others.Add(redis.Connect());
+                Assert.Equal("+PONG\r\n", others[^1].Call("PING"));
+            }
+            using RespConnection client = proxy.Connect();
+            Assert.Contains("'maxclients' must be", client.Call("CONFIG", "SET", "maxclients", "100"), StringComparison.Ordinal);
+            Assert.Contains("'maxclients' must be", client.Call("CONFIG", "SET", "hz", "20", "MAXCLIENTS", "210"), StringComparison.Ordinal);
+            Assert.Equal("+OK\r\n", client.Call("CONFIG", "SET", "maxclients", "300"));
+            others[0].Call("CLIENT", "KILL", "TYPE", "replica");
+            var patience = Stopwatch.StartNew();
+            while (!Commits(proxy, isAdmin: false) && patience.ElapsedMilliseconds < RespConnection.PatienceMilliseconds) { }
+            Assert.True(Commits(proxy, isAdmin: false), proxy.Log);
+        }
+        finally
+        {
+            foreach (RespConnection other in others) { other.Dispose(); }
+        }
+    }
+
+    private static string WithoutNumbers(string reply) => new([.. reply.Where(c => !char.IsDigit(c))]);
+
+    // Of this machine, but Redis does not know that.
+    private static IPAddress? Elsewhere() => System.Net.NetworkInformation.NetworkInterface.GetAllNetworkInterfaces()
+        .SelectMany(i => i.GetIPProperties().UnicastAddresses).Select(a => a.Address)
+        .FirstOrDefault(a => a.AddressFamily == System.Net.Sockets.AddressFamily.InterNetwork && !IPAddress.IsLoopback(a));
+
+    private static bool Commits(TestProxy proxy, bool isAdmin = true)
     {
         try
         {
-            using RespConnection client = Admin(proxy);
+            using RespConnection client = isAdmin ? Admin(proxy) : proxy.Connect();
             return client.Call("SET", "after", "1") == "+OK\r\n" && client.Call("DPR.WAIT", "*", "1000").EndsWith(":1\r\n", StringComparison.Ordinal);
         }
         catch (IOException)

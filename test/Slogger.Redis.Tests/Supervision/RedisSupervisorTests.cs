@@ -132,4 +132,44 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
         Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync());
         await supervisor.StopAsync();
     }
+
+    // Somebody else has made the directory for the socket, and may listen there.
+    [Theory]
+    [InlineData("open")]
+    [InlineData("link")]
+    [InlineData("another user's")]
+    public async Task Start_LongDirectoryAndAForeignOneForTheSocket_IsRefused(string how)
+    {
+        if (OperatingSystem.IsWindows()) { Assert.Skip("there is no mode"); }
+        const UnixFileMode Private = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
+        string shared = Directory.CreateDirectory(Path.Combine(_directory, "tmp")).FullName, home = Path.Combine(shared, "slogger-" + Environment.UserName);
+        string made = how == "link" ? Path.Combine(_directory, "elsewhere") : home;
+        Directory.CreateDirectory(made, Private);
+        if (how == "open") { File.SetUnixFileMode(made, Private | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute); }
+        if (how == "link") { Directory.CreateSymbolicLink(home, made); }
+        if (how == "another user's")
+        {
+            if (Environment.UserName != "root") { Assert.Skip("only root can make another user's directory"); }
+            using var chown = System.Diagnostics.Process.Start("chown", ["12345", home]);
+            await chown.WaitForExitAsync(TestContext.Current.CancellationToken);
+        }
+        var options = new RedisSupervisorOptions { Directory = Path.Combine(_directory, new string('d', 120)), Password = "secret" };
+        await using var refused = new RedisSupervisor(options, shared);
+        Assert.StartsWith(shared, refused.SocketPath, StringComparison.Ordinal);
+        string told;
+        using (var listener = new System.Net.Sockets.Socket(System.Net.Sockets.AddressFamily.Unix, System.Net.Sockets.SocketType.Stream, System.Net.Sockets.ProtocolType.Unspecified))
+        {
+            listener.Bind(new System.Net.Sockets.UnixDomainSocketEndPoint(refused.SocketPath));
+            listener.Listen();
+            told = Assert.IsType<SupervisedStart.Failed>(await refused.StartOrAdoptAsync(TestContext.Current.CancellationToken)).Message;
+            Assert.False(listener.Poll(0, System.Net.Sockets.SelectMode.SelectRead), "nobody has connected");
+        }
+        Assert.Contains(home, told, StringComparison.Ordinal);
+        Assert.Contains("Have it removed, or give a shorter data directory", told, StringComparison.Ordinal);
+
+        Directory.Delete(home, recursive: how != "link");
+        await using var supervisor = new RedisSupervisor(options, shared);
+        Assert.IsType<SupervisedStart.Started>(await supervisor.StartOrAdoptAsync(TestContext.Current.CancellationToken));
+        await supervisor.StopAsync(TestContext.Current.CancellationToken);
+    }
 }
