@@ -39,7 +39,12 @@ public sealed partial class SqliteTests : TemporaryDirectory
     [Fact]
     public async Task Initialize_WithAnyUmask_MakesFilesForTheirOwnerOnly()
     {
-        if (OperatingSystem.IsWindows()) { Assert.Skip("there is no mode"); }
+        if (OperatingSystem.IsWindows())
+        {
+            Assert.Skip("there is no mode");
+            return;
+        }
+
         string file = NewFile();
         int mask = Umask(0);
         try
