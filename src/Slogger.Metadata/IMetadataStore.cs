@@ -69,6 +69,11 @@ public interface IMetadataStore : IAsyncDisposable
     /// <summary>What was said last of each unfinished move.</summary>
     Task<IReadOnlyDictionary<MoveId, string>> MoveNotesAsync(string cluster, CancellationToken cancellation = default);
 
+    /// <summary>Which of all the clusters that were ever made under this name it is: 32 hexadecimal digits, drawn when it is first asked for.
+    /// Whoever keeps data of a cluster keeps this beside it, to notice a database that was made anew.</summary>
+    /// <exception cref="MetadataException">There is no such cluster.</exception>
+    Task<string> IdentityAsync(string cluster, CancellationToken cancellation = default);
+
     /// <summary>The secret by which proxies of a cluster know each other; drawn when it is first asked for.</summary>
     Task<string> PeerSecretAsync(string cluster, CancellationToken cancellation = default);
 

@@ -51,6 +51,8 @@ public static class OfflineRestore
         }, stop);
     }
 
+    private const string OtherMetadata = "give the --metadata that the proxy was started with";
+
     // What the metadata knows.
     private sealed record Past(IMetadataStore Metadata, IReadOnlyList<ShardRecord> Shards, WorldPoint Cut, HashSet<string> Known, bool IsPrimary);
 
@@ -60,11 +62,14 @@ public static class OfflineRestore
         {
             if (options.Metadata.Kind == MetadataKind.Sqlite && !File.Exists(options.Metadata.Target))
             {
-                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist", "give the --metadata that the proxy was started with");
+                return ProxyExit.Failed($"the metadata {options.Metadata.Target} does not exist", OtherMetadata);
             }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(options.Metadata.Text);
             await metadata.InitializeAsync(stop).ConfigureAwait(false);
             if (await metadata.FindClusterAsync(options.Cluster, stop).ConfigureAwait(false) is not { } settings) { return Unknown(options); }
+            StoreRecord? store = StoreRecord.Read(options.DataDirectory);
+            string identity = await metadata.IdentityAsync(options.Cluster, stop).ConfigureAwait(false);
+            if (store?.Contradiction(options.DataDirectory, metadata.Description, identity) is { } other) { return ProxyExit.Failed(other, OtherMetadata); }
             IReadOnlyList<ShardRecord> shards = await metadata.ShardsAsync(options.Cluster, stop).ConfigureAwait(false);
             if (shards.FirstOrDefault(s => s.Shard == options.Shard) is not { } record) { return Unknown(options); }
             WorldPoint cut = (await metadata.AdvanceCutAsync(options.Cluster, stop).ConfigureAwait(false)).Of(options.Shard);
@@ -73,7 +78,6 @@ public static class OfflineRestore
             SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
             var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
             Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
-            StoreRecord? store = StoreRecord.Read(options.DataDirectory);
             string kept = store is { Store: StoreKind.Faster } ? FasterShard.DirectoryName : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
             string directory = Path.Combine(options.DataDirectory, kept);
             if (!Directory.Exists(directory))
@@ -94,7 +98,7 @@ public static class OfflineRestore
             }
             if (log.WorldLine > record.WorldLine)
             {
-                return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", "give the --metadata that the proxy was started with");
+                return ProxyExit.Failed($"the version log is in world-line {log.WorldLine}, the metadata only in {record.WorldLine}: they do not belong together", OtherMetadata);
             }
             return await use(past, new LogPoints(log, CheckpointStore.Open(Path.Combine(options.DataDirectory, "checkpoints")), cut, LastValid)).ConfigureAwait(false);
         }
@@ -121,7 +125,7 @@ public static class OfflineRestore
     }
 
     private static ProxyExit Unknown(RestoreOptions options) =>
-        ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", "give the --metadata that the proxy was started with");
+        ProxyExit.Failed($"the metadata knows nothing of shard {options.Shard} of cluster {options.Cluster}", OtherMetadata);
 
     private static async Task<ProxyExit> RestoreAsync(RestoreOptions options, ILogger log, Past past, IVersionPoints points, CancellationToken stop)
     {

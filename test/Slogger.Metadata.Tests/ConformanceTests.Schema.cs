@@ -80,6 +80,11 @@ public abstract partial class ConformanceTests
         Assert.Equal(Point("3:50"), (await store.AdvanceCutAsync("c")).Cut);
         Assert.Equal([Point("3:70"), Point("3:50")], (await store.ShardsAsync("c")).Select(s => s.Durable));
         Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(s.WorldLine, s.Entered));
+
+        // Whoever asks first has the identity drawn, and all get that one.
+        await using SqlMetadataStore second = StoreWith(spec);
+        string[] drawn = await Task.WhenAll(Enumerable.Range(0, 8).Select(i => EventuallyAsync(() => (i % 2 == 0 ? store : second).IdentityAsync("c"))));
+        Assert.Matches("^[0-9a-f]{32}$", Assert.Single(drawn.Distinct()));
     }
 
     [Fact]

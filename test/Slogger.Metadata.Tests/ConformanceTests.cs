@@ -35,6 +35,20 @@ public abstract partial class ConformanceTests
     }
 
     [Fact]
+    public async Task Identity_OfAClusterThatWasMadeAnewUnderItsName_IsAnother()
+    {
+        await using IMetadataStore store = await FreshStoreAsync(), anew = await FreshStoreAsync();
+        string identity = await store.IdentityAsync("c");
+        Assert.Matches("^[0-9a-f]{32}$", identity);
+        await store.GetOrCreateClusterAsync("c", Settings(shards: 7));
+        await store.GetOrCreateClusterAsync("other", Settings());
+        Assert.Equal(identity, await store.IdentityAsync("c"));
+        Assert.NotEqual(identity, await store.IdentityAsync("other"));
+        Assert.NotEqual(identity, await anew.IdentityAsync("c"));
+        await Assert.ThrowsAsync<MetadataException>(() => store.IdentityAsync("none"));
+    }
+
+    [Fact]
     public async Task GetOrCreateCluster_BadProposal_IsRefused()
     {
         await using IMetadataStore store = await FreshStoreAsync();

@@ -14,12 +14,15 @@ public sealed class PostgresDoubtTests(PostgresServer server) : IClassFixture<Po
         await store.InitializeAsync();
         Assert.Empty(await store.DoubtsAsync());
 
+        // What copies the log, to keep it, is no standby.
+        using Process archive = server.StartStandby("pg_receivewal");
         // Somebody who is no administrator sees as much.
         await server.ExecuteAsync("CREATE ROLE plain LOGIN PASSWORD 'plain-Pass'");
         await using IMetadataStore plain = MetadataStoreFactory.Create("postgres:" + server.Connect("plain", "plain-Pass"));
         using Process standby = server.StartStandby("standby1");
         try
         {
+            while (await server.CountAsync("SELECT COUNT(*) FROM pg_stat_replication") < 2) { await Task.Delay(50); }
             foreach (IMetadataStore each in (IMetadataStore[])[store, plain])
             {
                 Assert.Contains("1 standby(s) follow this server and none is synchronous", Assert.Single(await UntilAsync(each, 1)), StringComparison.Ordinal);
@@ -40,8 +43,11 @@ public sealed class PostgresDoubtTests(PostgresServer server) : IClassFixture<Po
         }
         finally
         {
-            standby.Kill();
-            await standby.WaitForExitAsync();
+            foreach (Process each in (Process[])[standby, archive])
+            {
+                each.Kill();
+                await each.WaitForExitAsync();
+            }
         }
     }
 

@@ -88,10 +88,11 @@ internal sealed class PostgresDialect : SqlDialect
 
     public override async Task<IReadOnlyList<string>> DoubtsAsync(SqlSession session, CancellationToken cancellation)
     {
-        // Of other users' connections anybody sees that they are there.
+        // Of other users' connections anybody sees that they are there, and their names. What only copies the log cannot take over.
         List<(string Fsync, string Pages, string Commit, string Names, long Standbys)> all = await session.QueryAsync(
             "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), "
-            + "current_setting('synchronous_standby_names'), (SELECT COUNT(*) FROM pg_stat_replication)",
+            + "current_setting('synchronous_standby_names'), (SELECT COUNT(*) FROM pg_stat_replication "
+            + "WHERE COALESCE(application_name, '') NOT IN ('pg_receivewal', 'pg_basebackup'))",
             r => (r.GetString(0), r.GetString(1), r.GetString(2), r.GetString(3), r.GetInt64(4)),
             cancellation);
         (string fsync, string pages, string commit, string names, long standbys) = all[0];

@@ -1,5 +1,6 @@
 // Clusters, their clock grid and the owners of their hash slots.
 using System.Data.Common;
+using System.Security.Cryptography;
 using Slogger.Core.Cuts;
 using Slogger.Core.Ownership;
 using Slogger.Core.Versions;
@@ -43,6 +44,34 @@ internal sealed partial class SqlMetadataStore
         CheckedCluster(cluster);
         return connection.RunAsync(session => SettingsAsync(session, cluster, cancellation), cancellation);
     }
+
+    /// <inheritdoc />
+    public Task<string> IdentityAsync(string cluster, CancellationToken cancellation = default)
+    {
+        CheckedCluster(cluster);
+        return connection.RunAsync(
+            async session =>
+            {
+                string found = await IdentityAsync(session, cluster, cancellation);
+                if (found.Length > 0)
+                {
+                    return found;
+                }
+
+                await session.ExecuteAsync(
+                    "UPDATE slogger_clusters SET cluster_identity = @identity WHERE cluster = @cluster AND cluster_identity = ''",
+                    cancellation,
+                    ("@identity", Convert.ToHexStringLower(RandomNumberGenerator.GetBytes(SqlSchema.IdentityLength / 2))),
+                    ("@cluster", cluster));
+                return await IdentityAsync(session, cluster, cancellation);
+            },
+            cancellation);
+    }
+
+    private static async Task<string> IdentityAsync(SqlSession session, string cluster, CancellationToken cancellation) =>
+        await session.QueryAsync("SELECT cluster_identity FROM slogger_clusters WHERE cluster = @cluster", r => r.GetString(0), cancellation, ("@cluster", cluster)) is [var found]
+            ? found
+            : throw UnknownCluster(cluster);
 
     /// <inheritdoc />
     public Task<GridStretch> ChangeIntervalAsync(

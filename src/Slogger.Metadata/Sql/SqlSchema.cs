@@ -17,7 +17,7 @@ internal static partial class SqlSchema
     private const string Product = "slogger-metadata";
 
     /// <summary>All steps, in order.</summary>
-    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves), new(6, Partitions), new(7, Members), new(8, Sites), new(9, SiteAddresses), new(10, StreamLayouts), new(11, TakeoverTimes)];
+    public static readonly IReadOnlyList<SchemaStep> Steps = [new(1, First), new(2, Second), new(3, Third), new(4, Fourth), new(5, Moves), new(6, Partitions), new(7, Members), new(8, Sites), new(9, SiteAddresses), new(10, StreamLayouts), new(11, TakeoverTimes), new(12, Identity)];
 
     // Names and columns of the newest version, to find out early that someone changed them.
     private static readonly string[] Shape =
@@ -184,7 +184,7 @@ internal static partial class SqlSchema
             },
             cancellation);
 
-        foreach (string query in Shape.Concat(MovesShape).Concat(PartitionsShape).Concat(MembersShape).Concat(SitesShape).Concat(SiteAddressesShape).Concat(StreamLayoutsShape).Concat(TakeoverTimesShape))
+        foreach (string query in Shape.Concat(MovesShape).Concat(PartitionsShape).Concat(MembersShape).Concat(SitesShape).Concat(SiteAddressesShape).Concat(StreamLayoutsShape).Concat(TakeoverTimesShape).Concat(IdentityShape))
         {
             await session.ExecuteOnceAsync(query, cancellation);
         }

@@ -61,7 +61,7 @@ public sealed class DataDirectory : IDisposable
                 return new DataDirectoryResult(null, $"the data directory {path} cannot be used: {contradiction}", "give the directory of this store with --data (an empty or new one for a first start), or correct the other options", true);
             }
 
-            StoreRecord current = StoreRecord.From(options) with { Created = found?.Created ?? DateTimeOffset.UtcNow };
+            StoreRecord current = StoreRecord.From(options) with { Created = found?.Created ?? DateTimeOffset.UtcNow, ClusterIdentity = found?.ClusterIdentity ?? "" };
             if (found != current)
             {
                 current.Write(path);

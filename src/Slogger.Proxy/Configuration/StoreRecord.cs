@@ -1,6 +1,7 @@
 // What a data directory belongs to, in its file store.json: the kind of store, the cluster, the shard. Written when the
 // directory is first used; every later start must agree. The commit mode and the store's address are what was last used:
-// they may change, and the record then follows.
+// they may change, and the record then follows. The cluster's identity tells its metadata from another one with a cluster of the same name:
+// without it a deleted database would be made anew, and know nothing of what is kept here.
 using System.Text.Json;
 using System.Text.Json.Serialization;
 using Slogger.Core.Shards;
@@ -38,6 +39,9 @@ public sealed record StoreRecord
     /// <summary>When the directory was first used.</summary>
     public required DateTimeOffset Created { get; init; }
 
+    /// <summary>The identity of the cluster in its metadata; empty before a start has found it, and where no metadata is used. Never changes.</summary>
+    public string ClusterIdentity { get; init; } = "";
+
     /// <summary>The shard.</summary>
     [JsonIgnore]
     public ShardId ShardId => new(Shard);
@@ -68,6 +72,14 @@ public sealed record StoreRecord
 
         return options.Shard != ShardId ? $"it belongs to shard {Shard}, not to shard {options.Shard}" : null;
     }
+
+    /// <summary>Why a metadata is not the one that the data directory was used with; null if it may be.</summary>
+    /// <param name="dataDirectory">The directory of this record.</param>
+    /// <param name="metadata">The metadata, for people.</param>
+    /// <param name="identity">The identity of the cluster there.</param>
+    public string? Contradiction(string dataDirectory, string metadata, string identity) => ClusterIdentity.Length == 0 || ClusterIdentity == identity
+        ? null
+        : $"the data directory {dataDirectory} belongs to the cluster \"{Cluster}\" of identity {ClusterIdentity}, and {metadata} has one of that name with identity {identity}: the metadata was deleted, or replaced by another";
 
     /// <summary>Reads the record of a data directory; null if there is none. Throws IOException or InvalidDataException.</summary>
     public static StoreRecord? Read(string dataDirectory)

@@ -38,7 +38,7 @@ internal sealed class RestoreTarget(RestoreOptions options, ILogger log) : IAsyn
         _endpoint = StoreEndpoint.Of(options.Redis!, options.RedisUser, options.RedisPasswordFile, options.RedisTls);
         StoreRecord? store = StoreRecord.Read(options.DataDirectory);
         Address = options.Redis!.ToString();
-        IsOwn = store is { Store: StoreKind.Redis } && store.Address == Address;
+        IsOwn = store is { Store: StoreKind.Redis } && StoreSpelling.IsSame(store.Address, Address);
         // A Redis's former settings must never be put back into another one.
         string address = Convert.ToHexStringLower(SHA256.HashData(Encoding.UTF8.GetBytes(options.Redis!.ToString())))[..16];
         _undoFile = Path.Combine(options.DataDirectory, IsOwn ? "restore-undo.json" : $"restore-undo-{address}.json");

@@ -7,7 +7,7 @@ using Slogger.Proxy.Configuration;
 namespace Slogger.Proxy.Restoring;
 
 /// <summary>A store that holds an older version.</summary>
-/// <param name="Address">As it was given; empty: the shard's own supervised Redis.</param>
+/// <param name="Address">As it was given, in any spelling (<see cref="StoreSpelling"/>); empty: the shard's own supervised Redis.</param>
 /// <param name="RunId">The run of the Redis, by which it is known under another address; empty: not known.</param>
 /// <param name="Version">What it was brought to.</param>
 internal sealed record RestoredStore(string Address, string RunId, long Version);
@@ -62,7 +62,8 @@ internal sealed record RestoredNote
     /// <summary>Without this store.</summary>
     public RestoredNote Without(string address, string runId) => this with { Stores = [.. Stores.Where(s => !Is(s, address, runId))] };
 
-    private static bool Is(RestoredStore store, string address, string runId) => store.Address == address || (runId.Length > 0 && store.RunId == runId);
+    // A Redis that was restarted has another run, and may be named in other words.
+    private static bool Is(RestoredStore store, string address, string runId) => (runId.Length > 0 && store.RunId == runId) || StoreSpelling.IsSame(store.Address, address);
 }
 
 [JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]

@@ -48,6 +48,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>The epoch taken: every write to the metadata is compared with it.</summary>
     public long Epoch { get; private set; }
 
+    /// <summary>Tells the cluster from another one of its name (<see cref="IMetadataStore.IdentityAsync"/>).</summary>
+    public string Identity { get; private set; } = "";
+
     /// <summary>The world-line that was current when the seat was taken.</summary>
     public WorldLine WorldLineAtStart { get; private set; }
 
@@ -120,8 +123,12 @@ internal sealed class ClusterSeat : IAsyncDisposable
         long now = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
         var proposal = new ClusterSettings { ShardCount = options.Shards ?? 1, Finder = options.Finder ?? FinderKind.Approximate, Partitions = options.Partitions ?? Partitioning.Hash, Grid = [new GridStretch(new(1), now, interval)] };
         ClusterSettings settings = options.Joins
-            ? await AddAsync(stop).ConfigureAwait(false)
+            ? await FindAsync(stop).ConfigureAwait(false)
             : await Metadata.GetOrCreateClusterAsync(Cluster, proposal, stop).ConfigureAwait(false);
+        // Before an epoch is taken: each of them would bring another metadata nearer to what is kept.
+        Identity = await Metadata.IdentityAsync(Cluster, stop).ConfigureAwait(false);
+        if (StoreRecord.Read(options.DataDirectory)?.Contradiction(options.DataDirectory, Metadata.Description, Identity) is { } other) { throw new OtherMetadataException(other); }
+        if (options.Joins) { settings = await AddAsync(stop).ConfigureAwait(false); }
         if (options.Shards is { } shards && shards != settings.MadeWith && shards != settings.ShardCount)
         {
             throw new MetadataException($"cluster \"{Cluster}\" was made with {settings.MadeWith} shards, not {shards}: leave --shards out, or name another cluster");
@@ -205,15 +212,21 @@ internal sealed class ClusterSeat : IAsyncDisposable
     /// <summary>This process, for people.</summary>
     public static string Name => $"{Environment.MachineName}:{Environment.ProcessId}";
 
+    private async Task<ClusterSettings> FindAsync(CancellationToken stop) =>
+        await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false)
+        ?? throw new MetadataException($"there is no cluster \"{Cluster}\" that shard {Shard} could join: check --cluster and --metadata, or leave --join out to make one");
+
     // A number for this shard, if it has none yet.
     private async Task<ClusterSettings> AddAsync(CancellationToken stop)
     {
-        if (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false) is null)
-        {
-            throw new MetadataException($"there is no cluster \"{Cluster}\" that shard {Shard} could join: check --cluster and --metadata, or leave --join out to make one");
-        }
         if ((await Metadata.AddShardAsync(Cluster, Shard, stop).ConfigureAwait(false)).Error is { } error) { throw new MetadataException(error); }
-        return (await Metadata.FindClusterAsync(Cluster, stop).ConfigureAwait(false))!;
+        return await FindAsync(stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Notes which cluster the data directory belongs to, if that is not known yet: what is in it fits the metadata. Throws IOException.</summary>
+    public void NoteIdentity(string dataDirectory)
+    {
+        if (StoreRecord.Read(dataDirectory) is { ClusterIdentity: "" } record) { (record with { ClusterIdentity = Identity }).Write(dataDirectory); }
     }
 
     /// <summary>Takes note of who is in the cluster.</summary>
@@ -335,6 +348,9 @@ internal sealed class ClusterSeat : IAsyncDisposable
 
     public ValueTask DisposeAsync() => Metadata.DisposeAsync();
 }
+
+/// <summary>The metadata is not the one that the data directory was used with.</summary>
+internal sealed class OtherMetadataException(string message) : Exception(message);
 
 /// <summary>What the metadata says of a shard and its cluster, as of one world-line.</summary>
 /// <param name="Record">The shard's row.</param>

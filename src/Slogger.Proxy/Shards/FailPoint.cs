@@ -28,6 +28,7 @@ internal static class FailPoint
     public const string Attached = "attached";
     public const string IdentityWritten = "identity-written";
     public const string SnapshotKept = "snapshot-kept";
+    public const string CheckpointTaken = "checkpoint-taken";
     public const string CheckpointKept = "checkpoint-kept";
     public const string HistoryBegun = "history-begun";
     public const string OlderVersionKept = "older-version-kept";

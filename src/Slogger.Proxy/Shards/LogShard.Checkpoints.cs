@@ -89,7 +89,7 @@ internal sealed partial class LogShard
     {
         string file = _checkpoints.NewTemporaryPath();
         await using RedisConnection control = await RedisConnection.ConnectAsync(_fence.Endpoint, cancellation: stop).ConfigureAwait(false);
-        switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop).ConfigureAwait(false))
+        switch (await QuickAttach.FetchAsync(control, file, _attachUndoFile, cancellation: stop, onTaken: () => FailPoint.Pass(FailPoint.CheckpointTaken)).ConfigureAwait(false))
         {
             case CheckpointResult.Fetched fetched when fetched.ReplicationId == _log.ReplicationId:
                 AddCheckpoint(file, _log.Origin, fetched.ReplicationId, fetched.Offset, IsFollowing ? _log.WorldLine : new WorldLine(WorldLine), IsFollowing ? DatabaseAt(fetched.Offset) : 0);

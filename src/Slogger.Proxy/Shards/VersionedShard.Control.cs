@@ -60,6 +60,10 @@ internal abstract partial class VersionedShard
     /// <summary>The start has failed, or was stopped: what it has opened is closed, since the process may go on.</summary>
     protected virtual Task GiveUpStartAsync() => Task.CompletedTask;
 
+    private const string OtherMetadataRemedy =
+        "start with the metadata that this data directory was used with. If its file is gone for good, bring it back from a copy; without one move the data directory away, "
+        + "and start with an empty one: with --seed from-redis what Redis holds goes on, else the shard begins empty";
+
     private async Task<ProxyExit?> TakeAndRecoverAsync(CancellationToken stop)
     {
         try
@@ -70,12 +74,22 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed($"the metadata cannot be used: {e.Message} The proxy does not start", "put that right, or check --metadata, and start again: nothing that was committed is lost");
         }
+        catch (OtherMetadataException e)
+        {
+            return ProxyExit.Failed(e.Message, OtherMetadataRemedy);
+        }
+        catch (Exception e) when (e is IOException or InvalidDataException or UnauthorizedAccessException)
+        {
+            return ProxyExit.Failed(e.Message, "");
+        }
         OnTaken();
         bool follows = _seat.FollowedSite is not null;
         if (!follows) { JoinCluster(); }
         try
         {
             if (OpenKept() is { } last) { _clock.Resume(last, ReadClocks()); }
+            // What is kept has passed the test of its epochs.
+            _seat.NoteIdentity(_options.DataDirectory);
             // A file is read in between: what was noted has come to this, at the time of the reading.
             ClockReading reading = ReadClocks();
             if (_clockMemory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
@@ -95,8 +109,7 @@ internal abstract partial class VersionedShard
             // It has just been given its epoch, above all that the metadata knows of: unless another process was faster, the metadata is not what the log was written with.
             return ProxyExit.Failed(
                 $"{KeptName} was written under epoch {e.NewestEpoch}, and {_options.Metadata} gave this process only epoch {_seat.Epoch}: the metadata was deleted, or replaced by another or an older one, or another process has just taken the shard",
-                "start with the metadata that this data directory was used with. If its file is gone for good, bring it back from a copy; without one move the data directory away, "
-                + "and start with an empty one: with --seed from-redis what Redis holds goes on, else the shard begins empty");
+                OtherMetadataRemedy);
         }
         catch (LogException e)
         {

@@ -27,14 +27,19 @@ public sealed class RollbackKilledTests
     [InlineData(true, "in-place", "clients-told")]
     [InlineData(false, "full", "branch-written")]
     [InlineData(false, "full", "origin-recorded")]
+    [InlineData(false, "full", "restore-running")]
     [InlineData(false, "full", "restore-at-target")]
     [InlineData(false, "full", "restored")]
+    [InlineData(false, "full", "attached")]
     [InlineData(true, "full", "branch-written")]
     [InlineData(true, "full", "origin-recorded")]
     [InlineData(true, "full", "restore-running")]
     [InlineData(true, "full", "restore-at-target")]
+    [InlineData(true, "full", "promoted")]
     [InlineData(true, "full", "restored")]
     [InlineData(true, "full", "attached")]
+    [InlineData(true, "full", "identity-written")]
+    [InlineData(true, "full", "clients-told")]
     public async Task Proxy_KilledWithinARollback_ItsLivingRedisIsAtAnExactPrefix(bool attached, string method, string point)
     {
         using var workspace = new Workspace();

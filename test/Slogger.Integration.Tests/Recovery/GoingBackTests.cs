@@ -235,6 +235,33 @@ public sealed class GoingBackTests
         Assert.Equal("new", await GetAsync(deployment));
     }
 
+    [Theory]
+    [InlineData("from-log")]
+    [InlineData("from-redis")]
+    public async Task OwnRedis_RestartedAndNamedInOtherWords_IsAskedAllTheSame(string seed)
+    {
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { Options = ["--seed", seed] });
+        long early = await WriteTwiceAndStopAsync(deployment, "log");
+        await RestoreAsync(deployment.DataDirectory, "--version", Text(early));
+        using (RespClient direct = await deployment.Redis.ConnectAsync()) { await direct.DoAsync("SAVE"); }
+        deployment.Redis.KillHard();
+        await deployment.Redis.RestartAsync();
+        string[] options = [.. deployment.ServeOptions.Select(o => o == $"127.0.0.1:{deployment.Redis.Port}" ? $"localhost:{deployment.Redis.Port}" : o)];
+        using (var refused = ProxyProcess.Launch(deployment.Port, options))
+        {
+            Assert.Equal(1, await refused.ExitAsync(Generous));
+            Assert.Contains($"slogger restore --version {early} --keep", refused.Tail(), StringComparison.Ordinal);
+        }
+        using (RespClient direct = await deployment.Redis.ConnectAsync()) { Assert.Equal("old", (await direct.DoAsync("GET", "k")).Text); }
+
+        // What is decided in other words holds for the shard's own store, too.
+        await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep", "--seed", "from-log", "--redis", $"localhost:{deployment.Redis.Port}");
+        await RestoreAsync(deployment.DataDirectory, "--latest", "--redis", $"localhost:{deployment.Redis.Port}");
+        await deployment.StartProxyAsync(Nowhere);
+        Assert.Equal("new", await GetAsync(deployment));
+    }
+
     [Fact]
     public async Task SeveralShards_GoOnFromOneVersion_SessionsReadItAndGoOn()
     {
@@ -298,6 +325,34 @@ public sealed class GoingBackTests
         Assert.Equal(before, await SettingsAsync(deployment.Redis));
         Assert.Equal("old", await GetAsync(deployment));
         Assert.Empty(Directory.EnumerateFiles(deployment.DataDirectory, "*-undo.json"));
+    }
+
+    [Fact]
+    public async Task Settings_ChangedForACheckpoint_AreAsBeforeWhenAProxyDiedBeforeItPutThemBack()
+    {
+        using var workspace = new Workspace();
+        // With such a backlog the next start takes no checkpoint: it has nothing else to do with that setting.
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisOptions = ["--repl-diskless-sync-delay", "7", "--repl-backlog-size", "64mb"] });
+        await deployment.StartAsync();
+        await deployment.Proxy.TerminateAsync();
+        await deployment.StartProxyAsync(new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "checkpoint-taken" });
+        using (RespClient client = await deployment.ConnectAsync())
+        {
+            for (int i = 0; i < 3; i++) { await client.SendAsync("SET", $"large:{i}", new string('x', 4 << 20)); }
+            Assert.Equal(Killed, await deployment.Proxy.ExitAsync(Generous));
+        }
+        Assert.Equal("0", await DelayAsync());
+        Assert.True(File.Exists(Path.Combine(deployment.DataDirectory, "attach-undo.json")));
+        await deployment.StartProxyAsync(Nowhere);
+        Assert.Contains("settings of", deployment.Proxy.Tail(), StringComparison.Ordinal);
+        Assert.Equal("7", await DelayAsync());
+        Assert.Empty(Directory.EnumerateFiles(deployment.DataDirectory, "*-undo.json"));
+
+        async Task<string> DelayAsync()
+        {
+            using RespClient direct = await deployment.Redis.ConnectAsync();
+            return (await direct.DoAsync("CONFIG", "GET", "repl-diskless-sync-delay")).Items[1].Text;
+        }
     }
 
     [Fact]

@@ -1,4 +1,5 @@
 // What processes say to the people who run them, when something is wrong and when nothing is.
+using System.Text.RegularExpressions;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -8,28 +9,104 @@ public sealed class MessageTests(ITestOutputHelper output)
 {
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(90);
 
-    [Fact]
-    public async Task Metadata_FileWasDeleted_TheStartSaysSoAndWhatToDo()
+    [Theory]
+    [InlineData("log", 1)]
+    [InlineData("log", 3)]
+    [InlineData("bgsave", 1)]
+    [InlineData("faster", 1)]
+    public async Task Metadata_FileWasDeleted_EveryStartSaysSoAndWhatToDo(string commit, int starts)
     {
         using var workspace = new Workspace();
-        string metadata = workspace.File("m.db"), data = workspace.Folder("data");
+        string metadata = workspace.File("m.db"), data = workspace.Folder("data"), copy = workspace.Folder("copy");
         int port = Workspace.FreePort();
-        string[] options = ["--data", data, "--redis-server", "redis-server", "--metadata", "sqlite:" + metadata];
-        // The second start has an epoch above the first one's, and writes the log under it.
-        for (int i = 0; i < 2; i++)
+        string[] store = commit == "faster" ? ["--faster-memory", "256mb"] : ["--redis-server", "redis-server", "--commit", commit];
+        string[] options = ["--data", data, "--metadata", "sqlite:" + metadata, .. store];
+        for (int i = 0; i < starts; i++) { await ServeAsync($"{i}"); }
+        foreach (string file in Directory.GetFiles(workspace.Root, "m.db*")) { File.Move(file, Path.Combine(copy, Path.GetFileName(file))); }
+
+        // Again and again, as a unit file has it: none brings the new file nearer to what is kept.
+        for (int i = 0; i < 4; i++)
+        {
+            using var without = ProxyProcess.Launch(port, options);
+            Assert.Equal(1, await without.ExitAsync(Generous));
+            output.WriteLine(without.Tail());
+            Assert.Contains("the metadata was deleted, or replaced", without.Tail(), StringComparison.Ordinal);
+            Assert.Contains(metadata, without.Tail(), StringComparison.Ordinal);
+            Assert.Contains($"the data directory {data} belongs to", without.Tail(), StringComparison.Ordinal);
+            Assert.Contains("what to do: start with the metadata that this data directory was used with", without.Tail(), StringComparison.Ordinal);
+        }
+        (int exitCode, string text) = await ProxyProcess.CommandAsync("restore", "--data", data, "--metadata", "sqlite:" + metadata, "--list");
+        Assert.True(exitCode == 1, text);
+        Assert.Contains("the metadata was deleted, or replaced", text, StringComparison.Ordinal);
+
+        foreach (string file in Directory.GetFiles(workspace.Root, "m.db*")) { File.Delete(file); }
+        foreach (string file in Directory.GetFiles(copy)) { File.Move(file, Path.Combine(workspace.Root, Path.GetFileName(file))); }
+        await ServeAsync("later", expected: $"{starts - 1}");
+
+        async Task ServeAsync(string value, string? expected = null)
         {
             using ProxyProcess proxy = await ProxyProcess.StartAsync(port, options);
-            using (RespClient client = await proxy.ConnectAsync()) { await client.DoAsync("SET", "k", $"{i}"); }
+            using (RespClient client = await proxy.ConnectAsync())
+            {
+                if (expected is not null) { Assert.Equal(expected, (await client.DoAsync("GET", "k")).Text); }
+                await client.DoAsync("SET", "k", value);
+                Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
+            }
             Assert.Equal(0, await proxy.TerminateAsync());
         }
+    }
+
+    [Fact]
+    public async Task Metadata_OfADirectoryFromBeforeThereWereIdentities_IsTakenUnlessTheLogIsAhead()
+    {
+        using var workspace = new Workspace();
+        string record = Path.Combine(workspace.Folder("data"), "store.json");
+        int port = Workspace.FreePort();
+        string[] options = ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata", "sqlite:" + workspace.File("m.db")];
+        await ServeAsync();
+        string noted = await File.ReadAllTextAsync(record);
+        await File.WriteAllTextAsync(record, Regex.Replace(noted, @",\s*""cluster_identity"": ""[^""]*""", ""));
+        Assert.DoesNotContain("cluster_identity", await File.ReadAllTextAsync(record), StringComparison.Ordinal);
+        await ServeAsync();
+        Assert.Equal(noted, await File.ReadAllTextAsync(record));
+
+        await File.WriteAllTextAsync(record, Regex.Replace(noted, @",\s*""cluster_identity"": ""[^""]*""", ""));
         foreach (string file in Directory.GetFiles(workspace.Root, "m.db*")) { File.Delete(file); }
         using var without = ProxyProcess.Launch(port, options);
         Assert.Equal(1, await without.ExitAsync(Generous));
-        output.WriteLine(without.Tail());
+        Assert.Contains("was written under epoch", without.Tail(), StringComparison.Ordinal);
         Assert.Contains("the metadata was deleted, or replaced", without.Tail(), StringComparison.Ordinal);
-        Assert.Contains(metadata, without.Tail(), StringComparison.Ordinal);
-        Assert.Contains("what to do: start with the metadata that this data directory was used with", without.Tail(), StringComparison.Ordinal);
-        Assert.DoesNotContain("Take a new epoch", without.Tail(), StringComparison.Ordinal);
+        // It is not the directory's, and is not taken for it the next time.
+        Assert.DoesNotMatch("cluster_identity\": \"[0-9a-f]", await File.ReadAllTextAsync(record));
+
+        async Task ServeAsync()
+        {
+            using ProxyProcess proxy = await ProxyProcess.StartAsync(port, options);
+            using (RespClient client = await proxy.ConnectAsync()) { await client.DoAsync("SET", "k", "v"); }
+            Assert.Equal(0, await proxy.TerminateAsync());
+        }
+    }
+
+    [Fact]
+    public async Task Metadata_PostgresThatMayLoseWhatItConfirms_TheStartWarns()
+    {
+        Assert.SkipWhen(PostgresProcess.Programs is null, "PostgreSQL is not installed");
+        using var workspace = new Workspace();
+        using PostgresProcess postgres = await PostgresProcess.StartAsync(workspace);
+        await SqlAsync("ALTER SYSTEM SET full_page_writes = off");
+        await SqlAsync("SELECT pg_reload_conf()");
+        await Eventually.AsyncTrue("PostgreSQL reads its settings again", Generous, async () => await SqlAsync("SHOW full_page_writes") == "off");
+        using ProxyProcess proxy = await ProxyProcess.StartAsync(
+            Workspace.FreePort(), ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata", "postgres:" + postgres.ConnectionString]);
+        Assert.Matches(@"warn.*the metadata, postgres:127\.0\.0\.1:\d+/postgres: full_page_writes is off.*OPERATIONS\.md", proxy.Tail());
+        Assert.Equal(0, await proxy.TerminateAsync());
+
+        async Task<string> SqlAsync(string sql)
+        {
+            (int exitCode, string said) = await ChildProcess.RunAsync(
+                Path.Combine(PostgresProcess.Programs!, "psql"), ["-h", "127.0.0.1", "-p", $"{postgres.Port}", "-U", "postgres", "-q", "-t", "-A", "-c", sql]);
+            return exitCode == 0 ? said.Trim().Split('\n')[^1] : throw new InvalidOperationException(said);
+        }
     }
 
     [Fact]

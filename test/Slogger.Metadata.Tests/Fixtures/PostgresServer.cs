@@ -140,6 +140,14 @@ public sealed class PostgresServer : IAsyncLifetime
         await command.ExecuteNonQueryAsync();
     }
 
+    public async Task<long> CountAsync(string sql)
+    {
+        await using NpgsqlConnection connection = new(ConnectionString);
+        await connection.OpenAsync();
+        await using NpgsqlCommand command = new(sql, connection);
+        return (long)(await command.ExecuteScalarAsync())!;
+    }
+
     public async ValueTask DisposeAsync()
     {
         await KillAsync();
