@@ -15,6 +15,8 @@ internal readonly record struct FrameCost(double AllocatedBytes, double CpuUs, d
 /// <summary>A server, and one call to it.</summary>
 internal sealed class FrameLoad : IAsyncDisposable
 {
+    // A machine that is too busy for an answer to a ping is no reason to give up.
+    private static readonly TimeSpan s_patience = TimeSpan.FromMinutes(10);
     private readonly GrpcServer _server;
     private readonly GrpcChannel _channel;
     private readonly ClientCall<ShipFrame, ShipReply> _call;
@@ -22,13 +24,13 @@ internal sealed class FrameLoad : IAsyncDisposable
 
     private FrameLoad()
     {
-        _server = new(new() { Listen = new(IPAddress.Loopback, 0) });
+        _server = new(new() { Listen = new(IPAddress.Loopback, 0), PingAfter = s_patience });
         _server.Add(ShippingMethods.Ship, ServeAsync);
         TimeSpan before = Cpu;
         // The socket is bound before anything is awaited that could take long.
         _server.StartAsync().GetAwaiter().GetResult();
         StartCpu = Cpu - before;
-        _channel = new("127.0.0.1", _server.EndPoint.Port);
+        _channel = new("127.0.0.1", _server.EndPoint.Port, new() { PingAfter = s_patience, ConnectTimeout = s_patience });
         _call = _channel.Open(ShippingMethods.Ship);
     }
 
