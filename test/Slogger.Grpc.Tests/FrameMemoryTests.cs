@@ -43,7 +43,8 @@ public sealed class FrameMemoryTests(ITestOutputHelper output)
             }
             return (GC.GetTotalAllocatedBytes(precise: true) - before) / messages;
         }
-        // Both sides in this process. The smallest: at first the pools are filled and code is compiled anew, and a collection may empty the pools.
+        // Both sides in this process. The smallest: at first the pools are filled and code is compiled anew, and a collection may
+        // empty the pools.
         var each = new List<long>();
         while (each.Count < batchesMax && (each.Count == 0 || each.Min() > bytesMax)) { each.Add(await SendAsync(count)); }
         Assert.Equal((long)each.Count * count * size, sum);

@@ -34,7 +34,8 @@ internal sealed class FrameLoad : IAsyncDisposable
         _call = _channel.Open(ShippingMethods.Ship);
     }
 
-    /// <summary>CPU time that the start of the server took, and the first frame until it was answered. Of a process only the first load says something.</summary>
+    /// <summary>CPU time that the start of the server took, and the first frame until it was answered. Of a process
+    /// only the first load says something.</summary>
     public TimeSpan StartCpu { get; }
 
     /// <inheritdoc cref="StartCpu" />
@@ -43,7 +44,8 @@ internal sealed class FrameLoad : IAsyncDisposable
     private static TimeSpan Cpu => Process.GetCurrentProcess().TotalProcessorTime;
 
     /// <summary>How many frames say something.</summary>
-    public static int FramesOf(int sizeBytes, bool isOneWay) => sizeBytes switch { < 16 << 10 => isOneWay ? 20_000 : 5_000, < 128 << 10 => 2_000, _ => 800 };
+    public static int FramesOf(int sizeBytes, bool isOneWay) =>
+        sizeBytes switch { < 16 << 10 => isOneWay ? 20_000 : 5_000, < 128 << 10 => 2_000, _ => 800 };
 
     /// <summary>Starts a server and calls it.</summary>
     public static async Task<FrameLoad> StartAsync()
@@ -84,7 +86,8 @@ internal sealed class FrameLoad : IAsyncDisposable
     private async ValueTask SendAsync(byte[] data, bool isAnswered)
     {
         var request = new ShipRequest { Shard = 1, Piece = new() { SentUs = isAnswered ? 1 : 0 } };
-        if (!await _call.WriteAsync(new(request, new(data))).ConfigureAwait(false) || (isAnswered && await _call.ReadAsync().ConfigureAwait(false) is null))
+        if (!await _call.WriteAsync(new(request, new(data))).ConfigureAwait(false)
+            || (isAnswered && await _call.ReadAsync().ConfigureAwait(false) is null))
         {
             throw new InvalidOperationException("the call has ended");
         }

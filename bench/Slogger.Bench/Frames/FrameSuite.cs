@@ -20,11 +20,15 @@ internal sealed class FrameSuite(BenchOptions options, Results results)
         await using (load.ConfigureAwait(false))
         {
             results.Add(Figure.Information(Suite, "start of the server, CPU", load.StartCpu.TotalMilliseconds, "ms", "once in a process"));
-            results.Add(Figure.Information(Suite, "first frame until it is answered, CPU", load.FirstCpu.TotalMilliseconds, "ms", "once in a process"));
+            results.Add(Figure.Information(Suite, "first frame until it is answered, CPU",
+                load.FirstCpu.TotalMilliseconds, "ms", "once in a process"));
             List<string> lines = ["| frame | | allocated bytes | CPU us | frames/s | MB/s |", "| ---: | --- | ---: | ---: | ---: | ---: |"];
             foreach (bool isOneWay in (bool[])[false, true])
             {
-                foreach (int size in options.Sizes ?? [200, 64 << 10, 256 << 10]) { lines.Add(await MeasureAsync(load, size, isOneWay, rounds).ConfigureAwait(false)); }
+                foreach (int size in options.Sizes ?? [200, 64 << 10, 256 << 10])
+                {
+                    lines.Add(await MeasureAsync(load, size, isOneWay, rounds).ConfigureAwait(false));
+                }
             }
             results.AddTable($"{Suite}: cost of a frame, both sides together, medians of {rounds} rounds", lines);
         }
@@ -38,10 +42,12 @@ internal sealed class FrameSuite(BenchOptions options, Results results)
         var costs = new List<FrameCost>();
         for (int i = 0; i < rounds; i++) { costs.Add(await load.MeasureAsync(size, frames, isOneWay).ConfigureAwait(false)); }
         double bytes = Statistics.Median(costs.Select(c => c.AllocatedBytes)), rate = Statistics.Median(costs.Select(c => c.PerSecond));
-        string name = $"allocated, {size} B, {Way(isOneWay)}", range = $"{costs.Min(c => c.AllocatedBytes):0} to {costs.Max(c => c.AllocatedBytes):0}";
+        string name = $"allocated, {size} B, {Way(isOneWay)}";
+        string range = $"{costs.Min(c => c.AllocatedBytes):0} to {costs.Max(c => c.AllocatedBytes):0}";
         results.Add(!isOneWay && s_goals.TryGetValue(size, out double goal)
             ? Figure.AtMost(Suite, name, bytes, "bytes", goal, range) : Figure.Information(Suite, name, bytes, "bytes", range));
-        return $"| {size} B | {Way(isOneWay)} | {bytes:0} | {Statistics.Median(costs.Select(c => c.CpuUs)):0.0} | {rate:0} | {rate * size / 1e6:0.0} |";
+        double cpuUs = Statistics.Median(costs.Select(c => c.CpuUs));
+        return $"| {size} B | {Way(isOneWay)} | {bytes:0} | {cpuUs:0.0} | {rate:0} | {rate * size / 1e6:0.0} |";
     }
 
     private static string Way(bool isOneWay) => isOneWay ? "one way" : "answered";

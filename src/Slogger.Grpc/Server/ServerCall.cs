@@ -22,7 +22,8 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     private bool _hasHeaders;
 
     internal ServerCall(IAsyncStreamReader<TRequest> requests, IServerStreamWriter<TReply> replies, ServerCallContext context, CancellationTokenSource over) =>
-        (_requests, _replies, _context, _body, _over, Cancellation) = (requests, replies, context, context.GetHttpContext().Request.BodyReader, over, over.Token);
+        (_requests, _replies, _context, _body, _over, Cancellation) =
+            (requests, replies, context, context.GetHttpContext().Request.BodyReader, over, over.Token);
 
     /// <summary>Ends when the call does: given up by the caller, out of time, or the server stops. A handler must heed it.</summary>
     public CancellationToken Cancellation { get; }
