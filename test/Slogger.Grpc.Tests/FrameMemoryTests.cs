@@ -12,10 +12,14 @@ public sealed class AloneCollection;
 [Collection(nameof(FrameMemoryTests))]
 public sealed class FrameMemoryTests(ITestOutputHelper output)
 {
-    [Fact]
-    public async Task Frames_Sent_CostNoMemoryThatGrowsWithThem()
+    // Reached: 2,000 to 2,300, 3,050 and 4,900 bytes. Without memory from the pool for what waits: 2,800, 3,400 and 5,270.
+    [Theory]
+    [InlineData(200, 2_400)]
+    [InlineData(64 << 10, 3_200)]
+    [InlineData(256 << 10, 5_050)]
+    public async Task Frames_SentAndAnswered_CostNoMoreMemoryThanWhatWaitsForThem(int size, long bytesMax)
     {
-        const int size = 256 << 10, count = 400;
+        const int count = 400, batchesMax = 40;
         long sum = 0;
         await using EchoServer server = await EchoServer.StartAsync(more: s => s.Add(ShippingMethods.Ship, async call =>
         {
@@ -29,21 +33,22 @@ public sealed class FrameMemoryTests(ITestOutputHelper output)
         await using var call = channel.Open(ShippingMethods.Ship);
         byte[] bytes = new byte[size];
         var request = new ShipRequest { Piece = new() { SentUs = 1 } };
-        async Task SendAsync(int messages)
+        async Task<long> SendAsync(int messages)
         {
+            long before = GC.GetTotalAllocatedBytes(precise: true);
             for (int i = 0; i < messages; i++)
             {
                 Assert.True(await call.WriteAsync(new(request, new(bytes))));
                 await call.ReadAsync();
             }
+            return (GC.GetTotalAllocatedBytes(precise: true) - before) / messages;
         }
-        await SendAsync(count);
-        long before = GC.GetTotalAllocatedBytes(precise: true);
-        await SendAsync(count);
-        long each = (GC.GetTotalAllocatedBytes(precise: true) - before) / count;
-        Assert.Equal(2L * count * size, sum);
-        output.WriteLine($"{each} bytes for a frame of {size}");
-        // Both sides in this process; the pools of bytes are filled by now.
-        Assert.InRange(each, 0, size / 16);
+        // Both sides in this process. The smallest: at first the pools are filled and code is compiled anew, and a collection may
+        // empty the pools.
+        var each = new List<long>();
+        while (each.Count < batchesMax && (each.Count == 0 || each.Min() > bytesMax)) { each.Add(await SendAsync(count)); }
+        Assert.Equal((long)each.Count * count * size, sum);
+        output.WriteLine($"{string.Join(", ", each)} bytes for a frame of {size}");
+        Assert.InRange(each.Min(), 0, bytesMax);
     }
 }

@@ -72,6 +72,9 @@ internal static class SuiteCatalog
             case "finders":
                 new Finders.FinderSuite(options, results).Run();
                 break;
+            case "grpc":
+                new Frames.FrameSuite(options, results).Run();
+                break;
             case "restore":
                 new RestoreSuite(options, results).Run();
                 break;

@@ -1,6 +1,7 @@
 // A call as its caller sees it, on stock gRPC's. One reader and one writer at a time; both may be at work together. How it ends the reader
 // is told, and only the reader: a write that nobody takes returns false, and why is in the answer.
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using Grpc.Core;
 
 namespace Slogger.Grpc.Client;
@@ -22,6 +23,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
 
     /// <summary>Writes a request, and sends it. Returns when there is room for more.</summary>
     /// <returns>False: the call is over, or is going to be; <see cref="ReadAsync"/> tells how.</returns>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<bool> WriteAsync(TRequest request)
     {
         try
@@ -71,6 +73,7 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
 
     /// <summary>The next reply; null: the call has ended with OK.</summary>
     /// <exception cref="RpcException">It has ended otherwise.</exception>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<TReply?> ReadAsync()
     {
         if (_failure is not null) { throw _failure; }

@@ -1,5 +1,8 @@
 // A call as its handler sees it, on stock gRPC's. One reader and one writer at a time; both may be at work together. The handler's end is
-// the call's: with OK, or by an exception with another status.
+// the call's: with OK, or by an exception with another status. Reads and writes take the memory in which they wait from a pool; so what
+// they return is to be awaited once.
+using System.IO.Pipelines;
+using System.Runtime.CompilerServices;
 using Grpc.Core;
 using Microsoft.AspNetCore.Http;
 
@@ -13,12 +16,14 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     private readonly IAsyncStreamReader<TRequest> _requests;
     private readonly IServerStreamWriter<TReply> _replies;
     private readonly ServerCallContext _context;
+    private readonly PipeReader _body;
     private readonly CancellationTokenSource _over;
     private TRequest? _read;
     private bool _hasHeaders;
 
     internal ServerCall(IAsyncStreamReader<TRequest> requests, IServerStreamWriter<TReply> replies, ServerCallContext context, CancellationTokenSource over) =>
-        (_requests, _replies, _context, _over, Cancellation) = (requests, replies, context, over, over.Token);
+        (_requests, _replies, _context, _body, _over, Cancellation) =
+            (requests, replies, context, context.GetHttpContext().Request.BodyReader, over, over.Token);
 
     /// <summary>Ends when the call does: given up by the caller, out of time, or the server stops. A handler must heed it.</summary>
     public CancellationToken Cancellation { get; }
@@ -45,11 +50,15 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     /// <summary>The next request; null: there is none to come. What it refers to is there until the next read.</summary>
     /// <exception cref="RpcException">What came is no message, or too large.</exception>
     /// <exception cref="OperationCanceledException">The call is over.</exception>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
     public async ValueTask<TRequest?> ReadAsync()
     {
         LetGo();
         try
         {
+            // Stock gRPC allocates for each message that it waits for; so it is asked when something is there.
+            ReadResult arrived = await _body.ReadAsync(Cancellation).ConfigureAwait(false);
+            _body.AdvanceTo(arrived.Buffer.Start);
             if (!await _requests.MoveNext(Cancellation).ConfigureAwait(false)) { return null; }
             return _read = _requests.Current;
         }
@@ -71,6 +80,7 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     /// <param name="reply">The reply.</param>
     /// <param name="flush">Whether it is sent now; or else together with what follows.</param>
     /// <exception cref="OperationCanceledException">The call is over.</exception>
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder))]
     public async ValueTask WriteAsync(TReply reply, bool flush = true)
     {
         try
