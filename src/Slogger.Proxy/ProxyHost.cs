@@ -116,7 +116,7 @@ public static class ProxyHost
             await using var running = new RunningLoop(loop, ended.Task);
             versioned?.Attach(loop);
             await using TlsListener? tlsListener = tls is not null
-                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, peer, local) => loop.Post(() => loop.Admit(clear, peer, local)), options.Site.Lease is null ? null : givenOutUs => versioned?.MayPass(givenOutUs) != false, log.Warn)
+                ? new TlsListener(tlsSockets, tls, options.MaxClients, (clear, told, peer, local) => loop.Post(() => loop.Admit(clear, told, peer, local)), options.Site.Lease is null ? null : () => versioned?.MayTell != false, log.Warn)
                 : null;
             ProxyRecord.Publish(options.DataDirectory, bound, tlsBound);
             log.Info($"ready: listening on {string.Join(", ", bound.Select(a => a.ToString()).Concat(tlsBound.Select(a => $"{a} (TLS)")))} ({poller.Name})");

@@ -10,13 +10,13 @@ public enum PushKind
     /// <summary>More bytes are needed. Never said of a whole frame: nobody knows when the next byte comes.</summary>
     Incomplete,
 
-    /// <summary>A published message, or the invalidation of keys.</summary>
+    /// <summary>A published message, the invalidation of keys, or a line of MONITOR.</summary>
     Message,
 
     /// <summary>Confirms that a subscription has begun or ended.</summary>
     Confirmation,
 
-    /// <summary>Neither: a reply, if it is an array.</summary>
+    /// <summary>Neither: a reply, if it is an array or a line.</summary>
     Other,
 }
 
@@ -44,5 +44,23 @@ public static unsafe class PushScanner
         var name = new ReadOnlySpan<byte>(p, (int)length);
         if (name.EndsWith("subscribe"u8)) { return PushKind.Confirmation; }
         return name.EndsWith("message"u8) || name.SequenceEqual("invalidate"u8) ? PushKind.Message : PushKind.Other;
+    }
+
+    /// <summary>Tells a line of MONITOR, <c>+1700000000.123456 [0 127.0.0.1:6379] ...</c>, from a status, which may begin with a digit, too.</summary>
+    /// <param name="p">The first byte of the line: a plus sign.</param>
+    /// <param name="end">One past the last byte that is here.</param>
+    public static PushKind ClassifyLine(byte* p, byte* end)
+    {
+        byte* q = p + 1;
+        while (q < end && char.IsAsciiDigit((char)*q)) { q++; }
+        if (q == p + 1 && q < end) { return PushKind.Other; }
+        // Behind the seconds; each 0 stands for a digit.
+        foreach (byte wanted in ".000000 ["u8)
+        {
+            if (q == end) { return PushKind.Incomplete; }
+            byte found = *q++;
+            if (wanted == (byte)'0' ? !char.IsAsciiDigit((char)found) : found != wanted) { return PushKind.Other; }
+        }
+        return PushKind.Message;
     }
 }

@@ -41,4 +41,29 @@ public sealed unsafe class PushScannerTests
         }
         Assert.Equal(expected, PushScanner.Classify(native.Start, native.End));
     }
+
+    [Theory]
+    [InlineData("+1700000000.123456 [0 127.0.0.1:50000] \"PING\"\r\n", PushKind.Message)]
+    [InlineData("+1.000000 [0 lua] \"GET\"\r\n", PushKind.Message)]
+    [InlineData("+OK\r\n", PushKind.Other)]
+    [InlineData("+\r\n", PushKind.Other)]
+    [InlineData("+1\r\n", PushKind.Other)]
+    [InlineData("+1 x\r\n", PushKind.Other)]
+    [InlineData("+.123456 [\r\n", PushKind.Other)]
+    [InlineData("+1.\r\n", PushKind.Other)]
+    [InlineData("+1.12345 [0\r\n", PushKind.Other)]
+    [InlineData("+1.1234567 [0\r\n", PushKind.Other)]
+    [InlineData("+1.123456\r\n", PushKind.Other)]
+    [InlineData("+1.123456 \r\n", PushKind.Other)]
+    [InlineData("+1.123456  [\r\n", PushKind.Other)]
+    public void ClassifyLine_OfAnyBeginning_SaysTheSameOrWaits(string frame, PushKind expected)
+    {
+        using var native = new Native(Bytes.Of(frame));
+        for (byte* end = native.Start + 1; end < native.End; end++)
+        {
+            PushKind kind = PushScanner.ClassifyLine(native.Start, end);
+            if (kind != PushKind.Incomplete) { Assert.Equal(expected, kind); }
+        }
+        Assert.Equal(expected, PushScanner.ClassifyLine(native.Start, native.End));
+    }
 }

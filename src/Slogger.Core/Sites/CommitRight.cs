@@ -46,11 +46,6 @@ public sealed class CommitRight
     /// <summary>Whether commits may be told at this moment.</summary>
     public bool Holds(long nowUs) => nowUs < UntilUs;
 
-    /// <summary>Whether bytes may be sent of which it is not known whether they tell commits.</summary>
-    /// <param name="givenOutUs">They were given out at this time at the earliest, by somebody who has asked <see cref="Holds"/> then.</param>
-    /// <param name="nowUs">The clock at this moment.</param>
-    public bool MayPass(long givenOutUs, long nowUs) => UntilUs is var untilUs && (nowUs < untilUs || givenOutUs >= untilUs);
-
     /// <summary>What of a recorded cut may be told at this moment: version 0, which says nothing, without the right.</summary>
     public WorldPoint Tellable(WorldPoint cut, long nowUs)
     {

@@ -91,13 +91,14 @@ internal sealed unsafe partial class Client
     // Where all shards have the same, that one for each.
     private void AnswerCutOfShards()
     {
-        int shards = _loop.Shard.Batches?.ShardCount ?? 1;
+        if (_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate && MayTell && port.CommittedByShard is { Length: > 0 } text)
+        {
+            Tells();
+            AnswerIntegers([.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]);
+            return;
+        }
         WorldPoint cut = SessionCut;
-        string text = _loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate && MayTell ? port.CommittedByShard : "";
-        long[] numbers = text.Length > 0
-            ? [.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]
-            : [cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, shards)];
-        AnswerIntegers(numbers);
+        AnswerIntegers([cut.WorldLine.Number, .. Enumerable.Repeat(cut.Version.Number, _loop.Shard.Batches?.ShardCount ?? 1)]);
     }
 
     private void AnswerCut(WorldPoint cut) => AnswerIntegers(cut.WorldLine.Number, cut.Version.Number);

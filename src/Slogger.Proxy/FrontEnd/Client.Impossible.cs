@@ -43,6 +43,11 @@ internal sealed unsafe partial class Client
         ? RefuseCommand("ERR SLOGGER subscriptions cannot be queued in a transaction: subscribe before it, or start the proxy with --commit none")
         : StartRaw();
 
+    // As above: what is published behind it in the transaction comes in the middle of the reply to EXEC, as arrays like any other.
+    private bool ChangeBackInTransaction(bool versioned) => versioned
+        ? RefuseCommand("ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed: send it outside, or start the proxy with --commit none")
+        : StartRaw();
+
     // Redis's words for a command that it does not know, for one that it must not be asked about.
     private string UnknownCommandError()
     {

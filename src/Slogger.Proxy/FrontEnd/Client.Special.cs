@@ -75,6 +75,7 @@ internal sealed unsafe partial class Client
             or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
         {
             if (kind is CommandKind.Subscribe or CommandKind.Unsubscribe) { return SubscribeInTransaction(versioned); }
+            if (kind == CommandKind.Hello && (_pins & Pins.PubSub) != 0 && ArgumentIs(1, "2"u8)) { return ChangeBackInTransaction(versioned); }
             // It is queued, not run: what it changes shows when the transaction has run.
             if (kind is CommandKind.Config or CommandKind.Acl && ChangesRights(kind))
             {

@@ -89,8 +89,9 @@ internal sealed unsafe partial class Client : IChannelOwner
     private bool _closeWhenSent;
     private int _sharedInFlight;
 
-    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided)
+    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided, ToldCommits? told)
     {
+        _told = told;
         _undecided = !isDecided;
         if (loop.Gate.IsVersioned) { _progress = new SessionProgress(new WorldLine(loop.Shard.WorldLine)); }
         _loop = loop;
@@ -252,7 +253,17 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
     // connection ends instead. Nothing comes between the question and the system call.
-    private int Send(byte* p, nint count) => _loop.IsHalted || (_tells && !MayTell) ? Channel.Broken : _channel.Send(p, (int)count);
+    private int Send(byte* p, nint count)
+    {
+        if (_tells) { _told?.Announce(count); }
+        if (_loop.IsHalted || (_tells && !MayTell)) { return Channel.Broken; }
+        int sent = _channel.Send(p, (int)count);
+        if (sent > 0) { _told?.Advance(sent); }
+        return sent;
+    }
+
+    // Of TLS under a lease: what is given out here waits again before it leaves.
+    private readonly ToldCommits? _told;
 
     private void FlushOutput()
     {

@@ -253,7 +253,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     private readonly List<Channel> _pausedListeners = [];
 
     /// <summary>Takes a connected socket as a client.</summary>
-    public void Admit(Socket socket, EndPoint? peer = null, EndPoint? local = null)
+    /// <param name="socket">The connection, or the clear end of one over TLS.</param>
+    /// <param name="told">Of one over TLS where commits may be told for a time only.</param>
+    /// <param name="peer">The other end's address, where the socket does not know it.</param>
+    /// <param name="local">Its own.</param>
+    public void Admit(Socket socket, ToldCommits? told = null, EndPoint? peer = null, EndPoint? local = null)
     {
         if (socket.ProtocolType == ProtocolType.Tcp)
         {
@@ -263,7 +267,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Channel channel = Poller.Adopt(socket);
         // What a new connection may do was found out a moment ago, or is found out before this one goes on.
         bool known = AreRightsFresh();
-        var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known);
+        var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known, told);
         channel.Owner = client;
         if (peer is not null) { client.SetAddresses(peer, local); }
         Clients.Add(client);

@@ -369,8 +369,9 @@ internal sealed unsafe partial class Upstream
         {
             if (*p == (byte)'+')
             {
-                if (end - p < 2) { return p; }
-                if (p[1] is < (byte)'0' or > (byte)'9')
+                PushKind line = PushScanner.ClassifyLine(p, end);
+                if (line == PushKind.Incomplete) { return p; }
+                if (line == PushKind.Other)
                 {
                     _pushDeclined = true;
                     return p;

@@ -115,9 +115,6 @@ internal sealed partial class LogShard
     /// <inheritdoc />
     public override bool MayTell => base.MayTell && (!NeedsRight || _right?.Holds(LeaseClock.NowUs) == true);
 
-    /// <inheritdoc />
-    public override bool MayPass(long givenOutUs) => !NeedsRight || _right?.MayPass(givenOutUs, LeaseClock.NowUs) == true;
-
     protected override void OnCommitted(WorldPoint point)
     {
         base.OnCommitted(point);

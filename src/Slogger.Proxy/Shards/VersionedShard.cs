@@ -116,9 +116,6 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     private volatile bool _isBroken;
 
-    /// <summary>As <see cref="MayTell"/>, of bytes on their way to a client that may tell commits or not, and were given out no earlier than then, by <see cref="Shipping.LeaseClock"/>. Any thread.</summary>
-    public virtual bool MayPass(long givenOutUs) => true;
-
     // Under the machine's lock.
     private void PublishCut()
     {

@@ -1,5 +1,5 @@
-// The way to a TLS client where commits may be told for a time only. TLS encrypts ahead of the socket, so what a slow client leaves there is looked
-// at again right before each system call that sends: it may not be true any more, and then nothing of it leaves.
+// The way to a TLS client where commits may be told for a time only. TLS encrypts ahead of the socket, so where a slow client leaves what tells a commit
+// it is asked again right before each system call that sends: it may not be true any more, and then nothing of it leaves.
 using System.Net.Sockets;
 
 namespace Slogger.Proxy.Transports;
@@ -8,27 +8,27 @@ namespace Slogger.Proxy.Transports;
 internal sealed class GuardedStream : NetworkStream
 {
     private const int RetryMilliseconds = 1, RetryMillisecondsMax = 32;
-    private readonly Func<long, bool> _mayPass;
-    private long _givenOutUs = Harmless;
+    private readonly Func<bool> _mayTell;
+    private volatile bool _tells;
 
     /// <param name="socket">Connected; it becomes non-blocking, and is closed with the stream.</param>
-    /// <param name="mayPass">See <see cref="TlsBridge.ServeAsync"/>.</param>
-    public GuardedStream(Socket socket, Func<long, bool> mayPass)
+    /// <param name="mayTell">See <see cref="TlsBridge.ServeAsync"/>.</param>
+    public GuardedStream(Socket socket, Func<bool> mayTell)
         : base(socket, ownsSocket: true)
     {
-        _mayPass = mayPass;
+        _mayTell = mayTell;
         // A NetworkStream wants it to be blocking when it begins.
         socket.Blocking = false;
     }
 
-    /// <summary>For <see cref="GivenOutUs"/>: what is written tells nothing.</summary>
-    public const long Harmless = long.MaxValue;
+    /// <summary>What the loop says of the bytes.</summary>
+    public ToldCommits Told { get; } = new();
 
-    /// <summary>When what is written from here on was given out at the earliest.</summary>
-    public long GivenOutUs
+    /// <summary>Whether what is written from here on tells commits.</summary>
+    public bool Tells
     {
-        get => Volatile.Read(ref _givenOutUs);
-        set => Volatile.Write(ref _givenOutUs, value);
+        get => _tells;
+        set => _tells = value;
     }
 
     /// <exception cref="IOException">The connection broke, or the bytes may not be sent any more: some may have been.</exception>
@@ -38,7 +38,7 @@ internal sealed class GuardedStream : NetworkStream
         while (!buffer.IsEmpty)
         {
             cancellationToken.ThrowIfCancellationRequested();
-            if (!_mayPass(GivenOutUs)) { throw new IOException("what it tells may not be true any more"); }
+            if (_tells && !_mayTell()) { throw new IOException("what it tells may not be true any more"); }
             int sent = Socket.Send(buffer.Span, SocketFlags.None, out SocketError error);
             if (error == SocketError.Success)
             {

@@ -6,7 +6,6 @@ using System.Net.Sockets;
 using System.Security.Authentication;
 using System.Security.Cryptography.X509Certificates;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
 
 namespace Slogger.Proxy.Transports;
 
@@ -63,17 +62,16 @@ internal static class TlsBridge
     /// when either side has.</summary>
     /// <param name="socket">The connection.</param>
     /// <param name="options">Certificates.</param>
-    /// <param name="admit">Takes the clear end.</param>
-    /// <param name="mayPass">Whether what was given out at the clear end no earlier than a time (<see cref="LeaseClock"/>) may be sent now; if not, the connection ends.
-    /// Asked right before each system call; none means always.</param>
+    /// <param name="admit">Takes the clear end, and what has to be told which bytes given out there tell commits; none if that does not matter.</param>
+    /// <param name="mayTell">Whether commits may be told now; if not, the connection ends where one is. Asked right before each system call; none means always.</param>
     /// <param name="stop">Ends it.</param>
-    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket> admit, Func<long, bool>? mayPass, CancellationToken stop)
+    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket, ToldCommits?> admit, Func<bool>? mayTell, CancellationToken stop)
     {
         try
         {
             socket.NoDelay = true;
             socket.SetSocketOption(SocketOptionLevel.Socket, SocketOptionName.KeepAlive, true);
-            GuardedStream? guarded = mayPass is null ? null : new GuardedStream(socket, mayPass);
+            GuardedStream? guarded = mayTell is null ? null : new GuardedStream(socket, mayTell);
             using var stream = new SslStream(guarded ?? new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false);
             using (var limit = CancellationTokenSource.CreateLinkedTokenSource(stop))
             {
@@ -81,7 +79,7 @@ internal static class TlsBridge
                 await stream.AuthenticateAsServerAsync(options, limit.Token).ConfigureAwait(false);
             }
             (Socket clear, Socket inner) = SocketPair.Create();
-            admit(clear);
+            admit(clear, guarded?.Told);
             await PumpAsync(stream, inner, guarded, stop).ConfigureAwait(false);
         }
         catch (Exception e) when (IsExpected(e))
@@ -137,27 +135,24 @@ internal static class TlsBridge
         {
             // Ended because the other direction has.
         }
-        if (guarded is not null) { guarded.GivenOutUs = GuardedStream.Harmless; }
+        if (guarded is not null) { guarded.Tells = false; }
         await stream.ShutdownAsync().ConfigureAwait(false);
     }
 
     // Waits with an empty read, so that an idle connection holds no buffer.
     private static async Task CopyAsync(Stream from, Stream to, Action? atEnd, GuardedStream? guarded, CancellationToken stop)
     {
-        // What is read was given out after the last moment at which there was nothing to read.
-        long emptyUs = 0;
+        long readBytes = 0;
         while (true)
         {
-            long lookedUs = LeaseClock.NowUs;
-            ValueTask<int> waiting = from.ReadAsync(Memory<byte>.Empty, stop);
-            if (!waiting.IsCompleted) { emptyUs = lookedUs; }
-            await waiting.ConfigureAwait(false);
+            await from.ReadAsync(Memory<byte>.Empty, stop).ConfigureAwait(false);
             byte[] buffer = ArrayPool<byte>.Shared.Rent(BufferBytes);
             try
             {
                 int count = await from.ReadAsync(buffer, stop).ConfigureAwait(false);
                 if (count == 0) { break; }
-                if (guarded is not null) { guarded.GivenOutUs = emptyUs; }
+                if (guarded is not null) { guarded.Tells = guarded.Told.IsAnyBehind(readBytes); }
+                readBytes += count;
                 await to.WriteAsync(buffer.AsMemory(0, count), stop).ConfigureAwait(false);
             }
             finally

@@ -15,8 +15,8 @@ internal sealed class TlsListener : IAsyncDisposable
     private readonly ConcurrentDictionary<Connection, byte> _connections = new();
     private readonly CancellationTokenSource _stop = new();
     private readonly SslServerAuthenticationOptions _options;
-    private readonly Action<Socket, EndPoint?, EndPoint?> _admit;
-    private readonly Func<long, bool>? _mayPass;
+    private readonly Action<Socket, ToldCommits?, EndPoint?, EndPoint?> _admit;
+    private readonly Func<bool>? _mayTell;
     private readonly Action<string> _warn;
     private readonly int _most;
     private readonly List<Task> _loops = [];
@@ -25,15 +25,15 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <param name="sockets">Bound and listening; they stay the caller's.</param>
     /// <param name="tls">Certificates; see <see cref="TlsBridge.ServerOptions"/>.</param>
     /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once, and so is one where descriptors are scarce.</param>
-    /// <param name="admit">Takes the clear end of a client, and the addresses of both ends of its connection. Any thread.</param>
-    /// <param name="mayPass">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
+    /// <param name="admit">Takes what <see cref="TlsBridge.ServeAsync"/> gives of a client, and the addresses of both ends of its connection. Any thread.</param>
+    /// <param name="mayTell">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
-    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, EndPoint?, EndPoint?> admit, Func<long, bool>? mayPass, Action<string> warn)
+    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, ToldCommits?, EndPoint?, EndPoint?> admit, Func<bool>? mayTell, Action<string> warn)
     {
         _options = tls;
         _most = most;
         _admit = admit;
-        _mayPass = mayPass;
+        _mayTell = mayTell;
         _warn = warn;
         foreach (Socket socket in sockets) { _loops.Add(Task.Run(() => AcceptAsync(socket))); }
         _loops.Add(Task.Run(ScanAsync));
@@ -76,11 +76,11 @@ internal sealed class TlsListener : IAsyncDisposable
         EndPoint? peer = socket.RemoteEndPoint, local = socket.LocalEndPoint;
         connection.Ended = Task.Run(async () =>
         {
-            await TlsBridge.ServeAsync(socket, _options, clear =>
+            await TlsBridge.ServeAsync(socket, _options, (clear, told) =>
             {
                 connection.Clear = clear;
-                _admit(clear, peer, local);
-            }, _mayPass, connection.Stop.Token).ConfigureAwait(false);
+                _admit(clear, told, peer, local);
+            }, _mayTell, connection.Stop.Token).ConfigureAwait(false);
             _connections.TryRemove(connection, out _);
             connection.Stop.Dispose();
         });

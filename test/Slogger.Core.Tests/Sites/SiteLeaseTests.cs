@@ -82,16 +82,4 @@ public class SiteLeaseTests
         Assert.Equal(new(new(1), new(told)), right.Tellable(cut, 110));
         Assert.Equal(new(new(2), default), right.Tellable(new(new(2), new(8)), 110));
     }
-
-    // Bytes that may tell a commit: what was given out while nothing could be told tells nothing.
-    [Fact]
-    public void Bytes_GivenOutUnderALease_DoNotPassAfterIt()
-    {
-        CommitRight right = new(1, 100);
-        Assert.False(right.MayPass(0, long.MaxValue) && right.Holds(0));
-        right.Granted(0, 10, 10);
-        Assert.True(right.MayPass(50, 109));
-        Assert.False(right.MayPass(109, 110));
-        Assert.True(right.MayPass(110, 110));
-    }
 }

@@ -164,6 +164,99 @@ public sealed class PipelinedRollbackTests
         Assert.Equal(operations, (await client.DoAsync("DPR.COMMITTED")).Items[2].AsInteger());
     }
 
+    // A connection of its own at Redis is lost with the store: because a request waits there, keys are watched, or the client has logged in. Who logged in as
+    // another user than the proxy's is not kept.
+    [Theory]
+    [InlineData("BLPOP none 0", true)]
+    [InlineData("WATCH k", true)]
+    [InlineData("AUTH correct-horse", true)]
+    [InlineData("AUTH other pony", false)]
+    public async Task Pipeline_OnAConnectionOfItsOwn_NothingIsDoneBehindTheNotice(string own, bool isKept)
+    {
+        const int Before = 1000;
+        string? password = own.StartsWith("AUTH", StringComparison.Ordinal) ? "correct-horse" : null;
+        using var workspace = new Workspace();
+        await using var deployment = new ProxyDeployment(workspace, new ProxySetup { RedisPassword = password });
+        await deployment.StartAsync();
+        using RespClient client = await deployment.ConnectAsync(), setter = await ConnectAsync();
+        if (password is not null)
+        {
+            await setter.DoAsync("ACL", "SETUSER", "other", "on", ">pony", "~*", "&*", "+@all");
+            await client.DoAsync(own.Split(' '));
+        }
+
+        await client.DoAsync("DPR.WORLDLINE");
+        await client.DoAsync("SET", "k", "1");
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
+        int sent = 0;
+        if (password is null)
+        {
+            await client.SendAsync(own.Split(' '));
+            sent++;
+        }
+
+        if (own.StartsWith("BLPOP", StringComparison.Ordinal))
+        {
+            await Eventually.AsyncTrue("it waits at Redis", Generous, async () => (await setter.DoAsync("INFO", "clients")).Text.Contains("blocked_clients:1", StringComparison.Ordinal));
+        }
+
+        var part = new ArrayBufferWriter<byte>();
+        for (int i = 0; i < Before; i++) { RespClient.Append(part, ["INCR", "k"]); }
+        sent += Before;
+        await client.WriteAsync(part.WrittenMemory);
+        await deployment.KillRedisAsync();
+        await deployment.RecoverAsync();
+
+        // Nothing was read yet: all of this was sent by somebody who does not know.
+        part.Clear();
+        string[][] behind = [["SET", "behind", "1"], ["MULTI"], ["INCR", "behind"], ["EXEC"], ["EVAL", "return redis.call('set', 'behind', '2')", "0"], own.Split(' '), ["INCR", "behind"]];
+        foreach (string[] request in behind) { RespClient.Append(part, request); }
+        sent += behind.Length;
+        int answered = 0;
+        RespValue? said = null;
+        try
+        {
+            await client.WriteAsync(part.WrittenMemory);
+            for (int i = 0; i < sent; i++)
+            {
+                RespValue reply = await client.ReadAsync(Generous);
+                if (!reply.IsError)
+                {
+                    Assert.True(said is null, $"request {i + 1} was done behind {said}: {reply}");
+                    answered++;
+                    continue;
+                }
+
+                Assert.StartsWith(said is null ? "ROLLBACK worldline=2 survived=" : "ERR SLOGGER ", reply.Text, StringComparison.Ordinal);
+                said ??= reply;
+            }
+
+            Assert.True(isKept, "it logged in as another user, and was kept");
+        }
+        catch (ConnectionLostException) when (!isKept)
+        {
+            // Whatever it had sent and not read is uncertain.
+        }
+
+        using RespClient late = await ConnectAsync();
+        Assert.Equal(":0", (await late.CallAsync("EXISTS", "behind")).Compact);
+        long found = (await late.CallAsync("GET", "k")).AsInteger();
+        if (!isKept) { return; }
+        Assert.NotNull(said);
+        if (own.StartsWith("BLPOP", StringComparison.Ordinal)) { Assert.Equal((0, 1), (answered, found)); }
+        RollbackNotice notice = RollbackNotice.Parse(said.Text);
+        Assert.InRange(found, 1, answered + 1 + notice.Uncertain.Sum(r => r.To - r.From + 1));
+        Assert.Equal("+OK", (await client.ResumeAsync(said)).Compact);
+        Assert.Equal(found + 1, (await client.DoAsync("INCR", "k")).AsInteger());
+
+        async Task<RespClient> ConnectAsync()
+        {
+            RespClient connected = await deployment.ConnectAsync();
+            if (password is not null) { await connected.DoAsync("AUTH", password); }
+            return connected;
+        }
+    }
+
     [Fact]
     public async Task Rollback_AgainBeforeTheFirstIsConfirmed_IsToldWithWhatSurvivedTheFirst()
     {

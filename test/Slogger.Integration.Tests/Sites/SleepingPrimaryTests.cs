@@ -1,5 +1,6 @@
 // A primary with a site lease whose processes sleep (SIGSTOP) past it, and wake (SIGCONT) when the backup serves: by no way do they tell a commit then. Nor do they say what has survived when a Redis is lost.
 using System.Globalization;
+using Microsoft.Data.Sqlite;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -165,6 +166,46 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         await SendBatchAsync(again, line, 1, before.Key(0, "x"));
         RespValue rollback = await again.ReadAsync(Generous);
         Assert.StartsWith("ROLLBACK", rollback.Text, StringComparison.Ordinal);
+    }
+
+    // The version of a reply may be known by an upper bound only: it waits for its commit, and that it comes tells of it.
+    [Fact]
+    public async Task Reply_HeldUntilItsCommit_WaitsForTheLeaseToo()
+    {
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, OneWay, "--site-lease", "1s");
+        await sites.StartAsync();
+        Site primary = sites.Primary;
+        using RespClient session = await primary.ConnectAsync(0), other = await primary.ConnectAsync(0);
+        string line = (await primary.InfoAsync(0, "worldline"))!;
+        foreach (WideLink link in primary.Links) { link.Cut(); }
+        await Eventually.AsyncTrue("the lease has run out", Generous, async () => await primary.InfoAsync(0, "site_lease") == "expired");
+
+        // Versions go on while it runs, on a connection of its own.
+        await session.SendAsync("DPR.BATCH", Session, line, "0", "1", "3");
+        foreach (string[] request in (string[][])[["MULTI"], ["EVAL", "for i = 1, 30000000 do end", "0"], ["EXEC"]]) { await session.SendAsync(request); }
+        foreach (string expected in (string[])["+OK", "+OK", "+QUEUED"]) { Assert.Equal(expected, (await session.ReadAsync(Generous)).Compact); }
+        await Eventually.AsyncTrue("it was executed", Generous, async () => (await other.DoAsync("INFO", "commandstats")).Text.Contains("cmdstat_exec:calls=1", StringComparison.Ordinal));
+        long open = long.Parse((await primary.InfoAsync(0, "open_version"))!, CultureInfo.InvariantCulture);
+        await Eventually.AsyncTrue("its version is in the recorded cut", Generous, () => Task.FromResult(RecordedCut(primary) >= open));
+        await other.DoAsync("PING");
+        await Assert.ThrowsAsync<TimeoutException>(async () => Assert.Fail($"it was told {await session.ReadAsync(TimeSpan.FromMilliseconds(200))}"));
+
+        foreach (WideLink link in primary.Links) { link.Open(); }
+        Assert.Equal("[_]", (await session.ReadAsync(Generous)).Compact);
+        RespValue trailer = await session.ReadAsync(Generous);
+        Assert.Equal(3, trailer.Items.Skip(2).Where((_, i) => i % 2 == 0).Sum(i => i.Number));
+        await other.DoAsync("SET", primary.Key(0, "x"), "1");
+        Assert.Equal(1, (await other.DoAsync("DPR.WAIT", "*", "20000")).Items[2].Number);
+    }
+
+    private static long RecordedCut(Site site)
+    {
+        using var database = new SqliteConnection($"Data Source={site.Metadata["sqlite:".Length..]};Pooling=False");
+        database.Open();
+        using SqliteCommand command = database.CreateCommand();
+        command.CommandText = "SELECT cut_version FROM slogger_shards";
+        return (long)command.ExecuteScalar()!;
     }
 
     private static long InInfo(RespValue reply) =>

@@ -4,6 +4,7 @@
 using System.Buffers;
 using System.Globalization;
 using System.Net;
+using System.Net.Security;
 using System.Net.Sockets;
 using System.Text;
 
@@ -18,11 +19,16 @@ internal sealed class RespClient : IDisposable
     private static readonly TimeSpan DefaultTimeout = TimeSpan.FromSeconds(30);
 
     private readonly Socket _socket;
+    private readonly Stream _stream;
     private byte[] _buffer = new byte[InitialBufferBytes];
     private int _start;
     private int _end;
 
-    private RespClient(Socket socket) => _socket = socket;
+    private RespClient(Socket socket, Stream? stream = null)
+    {
+        _socket = socket;
+        _stream = stream ?? new NetworkStream(socket, ownsSocket: true);
+    }
 
     /// <summary>Pushes (RESP3) that arrived between replies, oldest first.</summary>
     public Queue<RespValue> Pushes { get; } = new();
@@ -54,6 +60,16 @@ internal sealed class RespClient : IDisposable
         }
     }
 
+    /// <summary>Connects over TLS, and takes any certificate.</summary>
+    public static async Task<RespClient> ConnectTlsAsync(EndPoint endpoint)
+    {
+        var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
+        await socket.ConnectAsync(endpoint);
+        var stream = new SslStream(new NetworkStream(socket, ownsSocket: true), leaveInnerStreamOpen: false, (_, _, _, _) => true);
+        await stream.AuthenticateAsClientAsync("localhost");
+        return new RespClient(socket, stream);
+    }
+
     /// <summary>Wraps an accepted socket: a server reads requests as it would read replies.</summary>
     public static RespClient Adopt(Socket socket) => new(socket);
 
@@ -77,13 +93,9 @@ internal sealed class RespClient : IDisposable
     {
         try
         {
-            while (!bytes.IsEmpty)
-            {
-                int sent = await _socket.SendAsync(bytes, SocketFlags.None);
-                bytes = bytes[sent..];
-            }
+            await _stream.WriteAsync(bytes);
         }
-        catch (Exception e) when (e is SocketException or ObjectDisposedException)
+        catch (Exception e) when (e is IOException or ObjectDisposedException)
         {
             throw new ConnectionLostException("send failed: " + e.Message, e);
         }
@@ -176,7 +188,7 @@ internal sealed class RespClient : IDisposable
         }
     }
 
-    public void Dispose() => _socket.Dispose();
+    public void Dispose() => _stream.Dispose();
 
     private async Task ReceiveAsync(CancellationToken limit)
     {
@@ -194,7 +206,7 @@ internal sealed class RespClient : IDisposable
 
         try
         {
-            int received = await _socket.ReceiveAsync(_buffer.AsMemory(_end), SocketFlags.None, limit);
+            int received = await _stream.ReadAsync(_buffer.AsMemory(_end), limit);
             if (received == 0)
             {
                 throw new ConnectionLostException("closed by the server");
@@ -206,7 +218,7 @@ internal sealed class RespClient : IDisposable
         {
             throw new TimeoutException("no reply in time");
         }
-        catch (Exception e) when (e is SocketException or ObjectDisposedException)
+        catch (Exception e) when (e is (IOException and not ConnectionLostException) or ObjectDisposedException)
         {
             throw new ConnectionLostException("receive failed: " + e.Message, e);
         }

@@ -1,4 +1,4 @@
-// A way to Redis on which replies come byte by byte: the proxy has read each before the next one is sent. It is a Unix socket, whose
+// A way to Redis on which replies come in pieces: the proxy has read each before the next one is sent. It is a Unix socket, whose
 // sender can see what the receiver has read; Linux only.
 using System.Net;
 using System.Net.Sockets;
@@ -24,8 +24,15 @@ internal sealed partial class SplittingRelay : IDisposable
 
     public string Path => System.IO.Path.Combine(_directory, "s");
 
-    /// <summary>Whether what Redis says is passed on byte by byte; else as it comes.</summary>
-    public volatile bool Splits;
+    /// <summary>Where what Redis says on each connection is cut.</summary>
+    /// <param name="First">So many bytes of it, counted from when this is set, are the first piece.</param>
+    /// <param name="Others">And so many each other one.</param>
+    public sealed record Cuts(int First, int Others);
+
+    public static Cuts EachByte { get; } = new(1, 1);
+
+    /// <summary>None: it is passed on as it comes.</summary>
+    public volatile Cuts? Cut;
 
     public void Dispose()
     {
@@ -49,7 +56,12 @@ internal sealed partial class SplittingRelay : IDisposable
             redis.Connect(IPAddress.Loopback, _redis);
             lock (_sockets) { _sockets.AddRange([proxy, redis]); }
             InBackground(() => Pass(proxy, redis, (buffer, count) => redis.Send(buffer, count, SocketFlags.None)));
-            InBackground(() => Pass(redis, proxy, (buffer, count) => ToProxy(proxy, buffer, count)));
+            InBackground(() =>
+            {
+                Cuts? seen = null;
+                int left = 0;
+                Pass(redis, proxy, (buffer, count) => ToProxy(proxy, buffer, count, ref seen, ref left));
+            });
         }
     }
 
@@ -60,16 +72,22 @@ internal sealed partial class SplittingRelay : IDisposable
         to.Shutdown(SocketShutdown.Send);
     }
 
-    private void ToProxy(Socket proxy, byte[] buffer, int count)
+    private void ToProxy(Socket proxy, byte[] buffer, int count, ref Cuts? seen, ref int left)
     {
-        if (!Splits)
+        Cuts? cut = Cut;
+        if (cut != seen) { left = cut?.First ?? 0; }
+        seen = cut;
+        if (cut is null)
         {
             proxy.Send(buffer, count, SocketFlags.None);
             return;
         }
-        for (int i = 0; i < count; i++)
+        for (int at = 0; at < count;)
         {
-            proxy.Send(buffer, i, 1, SocketFlags.None);
+            int piece = Math.Min(left, count - at);
+            proxy.Send(buffer, at, piece, SocketFlags.None);
+            at += piece;
+            left = left == piece ? cut.Others : left - piece;
             while (Ioctl((int)proxy.Handle, OutputQueue, out int unread) == 0 && unread > 0) { Thread.Yield(); }
         }
     }

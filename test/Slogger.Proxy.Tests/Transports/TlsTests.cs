@@ -92,18 +92,20 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
             CertificateFile = certificates.ServerFile,
             KeyFile = certificates.ServerKeyFile,
         });
-        var admitted = new TaskCompletionSource<Socket>();
-        bool mayPass = true;
-        Task serving = TlsBridge.ServeAsync(await listener.AcceptAsync(stop), options, admitted.SetResult, givenOutUs => givenOutUs == GuardedStream.Harmless || Volatile.Read(ref mayPass), stop);
+        var admitted = new TaskCompletionSource<(Socket, ToldCommits)>();
+        bool mayTell = true;
+        Task serving = TlsBridge.ServeAsync(await listener.AcceptAsync(stop), options, (clear, told) => admitted.SetResult((clear, told!)), () => Volatile.Read(ref mayTell), stop);
         await using var tls = new SslStream(new NetworkStream(client));
         await tls.AuthenticateAsClientAsync(Anything, stop);
-        using Socket answers = await admitted.Task.WaitAsync(Generous, stop);
+        (Socket answers, ToldCommits told) = await admitted.Task.WaitAsync(Generous, stop);
+        using Socket closed = answers;
         // More than all buffers on the way hold.
         byte[] answer = new byte[64 << 20];
+        told.Announce(answer.Length);
         Task<int> answering = answers.SendAsync(answer);
         Assert.Equal(1, await tls.ReadAsync(new byte[1], stop));
         Assert.False(answering.IsCompleted);
-        Volatile.Write(ref mayPass, false);
+        Volatile.Write(ref mayTell, false);
         await serving.WaitAsync(Generous, stop);
         long read = 1;
         try
@@ -117,6 +119,22 @@ public sealed class TlsTests(Certificates certificates, BothTransports plain) : 
         }
         Assert.InRange(read, 1, answer.Length - 1);
         await Assert.ThrowsAnyAsync<SocketException>(() => answering);
+    }
+
+    // What tells no commit passes whether one may be told or not, also between others, and however long nothing was said before.
+    [Fact]
+    public void Commits_AmongOtherAnswers_AreKnownByTheirBytes()
+    {
+        var told = new ToldCommits();
+        Assert.False(told.IsAnyBehind(0));
+        told.Advance(5);
+        told.Announce(10);
+        Assert.True(told.IsAnyBehind(0));
+        told.Advance(4);
+        Assert.True(told.IsAnyBehind(14));
+        told.Advance(6);
+        told.Advance(7);
+        Assert.False(told.IsAnyBehind(15));
     }
 
     [Fact]
