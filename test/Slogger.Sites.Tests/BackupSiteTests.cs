@@ -1,6 +1,7 @@
 // A whole backup site, but for its Redis servers: three streams in two processes, a watermark service, SQL and connections that break; primaries that write and record cuts all the
 // time. A failover at any moment finds all of them at one recorded cut, and nothing that was a watermark is missing.
 using System.Net;
+using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
 using Slogger.Core.Shipping;
@@ -201,6 +202,53 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         {
             holder.Kill();
         }
+    }
+
+    // Its streams would count among this one's, and its stores would go to another cluster's versions.
+    [Fact]
+    public async Task Watermark_OfAnotherCluster_IsRefusedOnEitherSide()
+    {
+        await WriteAsync(new Random(8), 100);
+        using var channel = new GrpcChannel("127.0.0.1", _ports[0], s_channel);
+        await using (ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call = channel.Open(WatermarkMethods.Follow, new CallOptions { Timeout = Limit }))
+        {
+            await call.WriteAsync(new V1.WatermarkReport { Cluster = "another", Shard = 0, Generation = 1, Held = ShipWire.ToWire(new WorldPoint(new(9), new(9))) });
+            RpcException refused = await Assert.ThrowsAsync<RpcException>(async () =>
+            {
+                while (await call.ReadAsync() is not null) { }
+            });
+            Assert.Equal(StatusCode.FailedPrecondition, refused.Code);
+        }
+
+        var told = new List<WorldPoint>();
+        var said = new TaskCompletionSource<string>(TaskCreationOptions.RunContinuationsAsynchronously);
+        await using var follower = new WatermarkFollower("127.0.0.1", _ports[0], s_channel, "another", told.Add, new WarnedLog(said));
+        Assert.Contains("it is of cluster \"c\"", await said.Task.WaitAsync(Limit), StringComparison.Ordinal);
+        Assert.Empty(told);
+    }
+
+    private sealed class WarnedLog(TaskCompletionSource<string> warned) : LineLogger(LogLevel.Warning)
+    {
+        protected override void Write(LogLevel level, string message) => warned.TrySetResult(message);
+    }
+
+    // A message that is late, or comes from anybody else, stops no backup: what counts is in SQL.
+    [Fact]
+    public async Task Freeze_OfAFailoverThatIsNotUnderWay_IsRefusedAndTheStreamsGoOn()
+    {
+        await WriteAsync(new Random(9), 100);
+        SiteState site = await _metadata.SiteAsync("c");
+        foreach (BackupProcess? process in _processes)
+        {
+            using var channel = new GrpcChannel("127.0.0.1", process!.Port, s_channel);
+            foreach (long number in (long[])[site.Epoch.Number, site.Epoch.Number + 1])
+            {
+                RpcException refused = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = number, Shards = { 0, 1, 2 } }));
+                Assert.Equal(StatusCode.FailedPrecondition, refused.Code);
+            }
+        }
+        await WriteAsync(new Random(10), 100);
+        await UntilAsync(() => _processes.All(p => p!.Watermark == _cuts.Recorded));
     }
 
     // What it had told before is known again from what the streams say, and the stores go on from there.

@@ -1,6 +1,7 @@
 // Changes of data that Redis does not put into its replication stream (DEBUG POPULATE and its like). The log cannot replay
 // them, so from before such a change no version is closed until a checkpoint holds it. A file says so meanwhile: a proxy that
-// is killed in between takes the checkpoint when it comes back.
+// is killed in between takes the checkpoint when it comes back. The file stays until the cut has come to that checkpoint: what is in
+// no log cannot be taken back in place.
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
@@ -20,6 +21,9 @@ internal sealed partial class LogShard
     // Above 0 while a change is in no checkpoint: versions stay open. Changed under both locks.
     private volatile int _unlogged;
 
+    // Where the checkpoint lies that holds all such changes, and to which the cut has yet to come; null: there is none. Under the lock.
+    private long? _unloggedHeldAt;
+
     private string UnloggedNote => Path.Combine(_options.DataDirectory, "unlogged-change");
 
     private bool HasUnloggedNote => File.Exists(UnloggedNote);
@@ -31,6 +35,7 @@ internal sealed partial class LogShard
         {
             _unloggedBegun++;
             _unloggedUnderWay++;
+            _unloggedHeldAt = null;
             lock (_machineLock) { _unlogged = 1; }
             DurableFile.Write(_files, UnloggedNote, []);
         }
@@ -63,12 +68,23 @@ internal sealed partial class LogShard
     {
         // Not synced: a note that a crash brings back costs a checkpoint.
         _files.Delete(UnloggedNote);
+        _unloggedHeldAt = null;
         lock (_machineLock) { _unlogged = 0; }
+    }
+
+    // No rollback goes below the cut.
+    private void ForgetCommittedUnlogged()
+    {
+        lock (_unloggedLock)
+        {
+            if (_unloggedHeldAt is { } held && _log.BoundaryAtOrBelow(RecordedCut.Version)?.Offset >= held) { ForgetUnlogged(); }
+        }
     }
 
     private async Task KeepUnloggedAsync(CancellationToken stop)
     {
         if (!IsOpen) { return; }
+        ForgetCommittedUnlogged();
         Action[] settled;
         long begun;
         bool needed;
@@ -87,7 +103,11 @@ internal sealed partial class LogShard
                 lock (_unloggedLock)
                 {
                     // A change that has begun meanwhile wants a checkpoint of its own.
-                    if (_unloggedBegun == begun) { ForgetUnlogged(); }
+                    if (_unloggedBegun == begun)
+                    {
+                        _unloggedHeldAt = _checkpoints.All[^1].Offset;
+                        lock (_machineLock) { _unlogged = 0; }
+                    }
                 }
                 if (settled.Length > 0) { await ChildEndedAsync(stop).ConfigureAwait(false); }
             }

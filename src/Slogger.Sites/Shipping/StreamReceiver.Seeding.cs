@@ -69,7 +69,7 @@ internal sealed partial class StreamReceiver
             await PostAsync(() =>
             {
                 if (_sink != sink || _isCopied) { return; }
-                _isCopied = sink is { IsComplete: true, Seed.Bytes: var bytes } && _disk.HasCopy(Generation) && _disk.DurableBytes == bytes;
+                _isCopied = sink.IsComplete && _disk.HasCopy(Generation);
                 if (_isCopied) { _owner.OnCopied(); }
                 else if (sink.IsComplete) { _copying = SyncCopyAsync(sink); }
             }).ConfigureAwait(false);

@@ -67,4 +67,96 @@ public sealed class PeerTests
         await liar.WriteAsync((byte[])[(byte)'M', 0x7f, 0, 0, 0]);
         Assert.True(await liar.IsClosedWithinAsync(TimeSpan.FromSeconds(30)));
     }
+
+    // Of a shard whose proxy is dead only its owner may say what is durable: not one that has lost it, and comes late.
+    [Fact]
+    public async Task Cuts_SaidByWhoDoesNotOwnTheShard_CountForNothing()
+    {
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        await using IMetadataStore metadata = MetadataStoreFactory.Create(cluster.Metadata);
+        await metadata.InitializeAsync();
+        string secret = await metadata.PeerSecretAsync("default");
+        int coordinator = await CoordinatorAsync(cluster), other = 1 - coordinator;
+        using (RespClient elsewhere = await cluster.ConnectAsync(other))
+        {
+            RespValue refused = await elsewhere.CallAsync("DPR.PEER", "cuts", "2", secret, "*", Text(coordinator), "1");
+            Assert.Contains("does not coordinate", refused.Text, StringComparison.Ordinal);
+        }
+
+        cluster.KillProxy(other);
+        using RespClient client = await cluster.ConnectAsync(coordinator);
+        await client.DoAsync("SET", cluster.Key(coordinator, "k"), "1");
+        long line = (await cluster.CutAsync(coordinator)).WorldLine, epoch = (await metadata.ShardsAsync("default"))[other].Epoch;
+        long ahead = await cluster.NumberAsync(coordinator, "open_version") + 1_000_000;
+        foreach (long stale in (long[])[epoch - 1, epoch + 1])
+        {
+            using RespClient peer = await cluster.ConnectAsync(coordinator);
+            Assert.Equal("+OK", (await peer.CallAsync("DPR.PEER", "cuts", "2", secret, "*", Text(other), Text(stale))).Compact);
+            await peer.WriteAsync(Frame($"R {line} {ahead} 1 {ahead} {ahead}"));
+            Assert.Equal(0, (await client.DoAsync("DPR.WAIT", "*", "500")).Items[2].Number);
+        }
+
+        // What no shard says ends the connection of whoever says it, and nothing else.
+        foreach (string odd in (string[])[$"R {line} {ahead} 0 1 1", $"R {line} 5 1 6 5", $"R {line} 5 1 5 6", $"R {line} {ahead} 1 1 1 9:1", "X"])
+        {
+            using RespClient peer = await cluster.ConnectAsync(coordinator);
+            Assert.Equal("+OK", (await peer.CallAsync("DPR.PEER", "cuts", "2", secret, "*", Text(other), Text(epoch))).Compact);
+            await peer.WriteAsync(Frame(odd));
+            Assert.True(await peer.IsClosedWithinAsync(TimeSpan.FromSeconds(30)), odd);
+        }
+
+        await cluster.StartProxyAsync(other);
+        await cluster.ServingAsync();
+        Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].Number);
+    }
+
+    [Fact]
+    public async Task Peers_MoreThanAClusterHas_AreRefused()
+    {
+        const int Most = 100;
+        using var workspace = new Workspace();
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
+        await cluster.StartAsync();
+        await cluster.ServingAsync();
+        await using IMetadataStore metadata = MetadataStoreFactory.Create(cluster.Metadata);
+        await metadata.InitializeAsync();
+        string secret = await metadata.PeerSecretAsync("default");
+        var peers = new List<RespClient>();
+        string answer = "+OK";
+        while (answer == "+OK" && peers.Count < Most)
+        {
+            peers.Add(await cluster.ConnectAsync(0));
+            answer = (await peers[^1].CallAsync("DPR.PEER", "messages", "2", secret, "0", "1", "1")).Compact;
+        }
+
+        foreach (RespClient peer in peers) { peer.Dispose(); }
+        Assert.Contains("too many connections of other proxies", answer, StringComparison.Ordinal);
+        // Those that have gone make room.
+        await Eventually.AsyncTrue("there is room again", TimeSpan.FromSeconds(60), async () =>
+        {
+            using RespClient peer = await cluster.ConnectAsync(0);
+            return (await peer.CallAsync("DPR.PEER", "messages", "2", secret, "0", "1", "1")).Compact == "+OK";
+        });
+    }
+
+    private static async Task<int> CoordinatorAsync(ClusterDeployment cluster)
+    {
+        int? found = null;
+        await Eventually.AsyncTrue("a proxy coordinates", TimeSpan.FromSeconds(60), async () => (found = await cluster.CoordinatorAsync()) is not null);
+        return found!.Value;
+    }
+
+    private static byte[] Frame(string message)
+    {
+        byte[] frame = new byte[4 + message.Length];
+        frame[0] = (byte)message[0];
+        System.Buffers.Binary.BinaryPrimitives.WriteInt32BigEndian(frame.AsSpan(1), message.Length - 1);
+        System.Text.Encoding.ASCII.GetBytes(message.AsSpan(1), frame.AsSpan(5));
+        return frame;
+    }
+
+    private static string Text(long number) => number.ToString(CultureInfo.InvariantCulture);
 }

@@ -156,6 +156,37 @@ public sealed class PrimaryTests : IAsyncDisposable
         Assert.Equal(1, (await writer.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].AsInteger());
     }
 
+    // What the checkpoints do not need any more is kept for the backup.
+    [Fact]
+    public async Task Backup_IsAway_TheLogIsNotTrimmedBelowWhatItHas()
+    {
+        await StartAsync(options: ["--checkpoint-every", "1mb", "--log-budget", "2mb", "--backup-budget", "64mb"]);
+        await _backup.StopAsync();
+        string checkpoints = Path.Combine(_primary.DataDirectory, "checkpoints");
+        string first = Directory.EnumerateFiles(checkpoints, "*.json").Order(StringComparer.Ordinal).First();
+        using (RespClient client = await _primary.Proxy.ConnectAsync())
+        {
+            await client.DoAsync("SET", "first", "the backup lacks this!");
+            Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "60000")).Items[2].AsInteger());
+        }
+        // Whole files are deleted: the next one begins with a world-line.
+        _primary.Redis.KillHard();
+        await _primary.Redis.RestartAsync();
+        await ServesAsync();
+        using RespClient writer = await _primary.Proxy.ConnectAsync();
+        string value = new('v', 10_000);
+        await Eventually.AsyncTrue("the first checkpoint is not needed any more", Generous, async () =>
+        {
+            for (int i = 0; i < 20; i++) { await writer.DoAsync("SET", $"k{i}", value); }
+            return !File.Exists(first);
+        });
+        await _backup.StartAsync();
+        Assert.Equal(1, (await writer.DoAsync("DPR.WAIT", "*", "60000", "BACKUP")).Items[2].AsInteger());
+        // It was not seeded anew.
+        Assert.Equal(1, _backup.Life);
+        Assert.True(_backup.Holds("the backup lacks this!"));
+    }
+
     [Fact]
     public async Task Site_TakenOverByTheBackup_EndsAndStartsNoMore()
     {
