@@ -44,28 +44,28 @@ public sealed class HostingOrderTests
             await SetAsync(session, beside, "x").WaitAsync(Generous);
 
             HashSlot slot = HashSlot.Of(Encoding.ASCII.GetBytes(key));
-            Task<Result<bool>> earlier, later;
+            Result<bool> first, second;
             long before;
             do
             {
                 before = session.Last.Number;
                 relay.Cut();
                 shard.Client.OwnSlot(slot, otherEndpoint);
-                earlier = SetAsync(session, key, "21");
+                Task<Result<bool>> earlier = SetAsync(session, key, "21");
                 shard.Client.OwnSlot(slot, string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{ownerPort}"));
-                later = SetAsync(session, key, "298");
+                Task<Result<bool>> later = SetAsync(session, key, "298");
                 // Executed behind the later one, had that been sent.
                 await SetAsync(session, beside, "y").WaitAsync(Generous);
                 relay.Open();
-                await Task.WhenAll(earlier, later).WaitAsync(Generous);
-                Assert.Equal([Owner, Owner], [earlier.Result.Shard.Number, later.Result.Shard.Number]);
-                Assert.True(earlier.Result.Sequence < later.Result.Sequence, $"{later.Result.Sequence} has overtaken {earlier.Result.Sequence}");
+                (first, second) = (await earlier.WaitAsync(Generous), await later.WaitAsync(Generous));
+                Assert.Equal([Owner, Owner], [first.Shard.Number, second.Shard.Number]);
+                Assert.True(first.Sequence < second.Sequence, $"{second.Sequence} has overtaken {first.Sequence}");
             }
             // The client may have looked up the owner just before the earlier one: then that was not redirected, and has one number.
             while (session.Last.Number == before + 3);
 
             await session.WaitForCommitAsync().WaitAsync(Generous);
-            Assert.True(session.CommittedUpTo >= later.Result.Sequence);
+            Assert.True(session.CommittedUpTo >= second.Sequence);
             using RespClient client = await owner.ConnectAsync();
             Assert.Equal("$298", (await client.CallAsync("GET", key)).Compact);
         }

@@ -189,7 +189,12 @@ public sealed class GoingBackTests
     {
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
-        if (Environment.UserName != "root" || OperatingSystem.IsWindows()) { Assert.Skip("only root can become another user"); }
+        if (Environment.UserName != "root" || OperatingSystem.IsWindows())
+        {
+            Assert.Skip("only root can become another user");
+            return;
+        }
+
         long early = await WriteTwiceAndStopAsync(deployment, "log");
         string outside = workspace.Folder("outside"), file = Path.Combine(outside, "file"), link = Path.Combine(deployment.DataDirectory, "link");
         string written = Path.Combine(deployment.DataDirectory, "proxy.pid");
