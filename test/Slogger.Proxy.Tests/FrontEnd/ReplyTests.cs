@@ -142,6 +142,20 @@ public sealed partial class ReplyTests(Certificates certificates) : IClassFixtur
         }
     }
 
+    // Taken for a line of others' commands it would be awaited for ever by whoever waits for all replies.
+    [Fact]
+    public void Monitor_StatusThatBeginsWithADigit_IsAReply()
+    {
+        using var redis = new RedisServer();
+        using var proxy = new TestProxy(redis, TransportKind.Auto);
+        using RespConnection client = proxy.Connect();
+        Assert.Equal("+OK\r\n", client.Call("MONITOR"));
+        client.Send("EVAL", "return {ok='1 x'}", "0");
+        client.ReadUntil("+1 x\r\n");
+        client.Send("DPR.WAIT", "0", "0");
+        Assert.Contains("-ERR SLOGGER nothing is committed", client.ReadUntil("none\r\n"), StringComparison.Ordinal);
+    }
+
     // In RESP2 invalidations are messages of another connection.
     [Fact]
     public void Invalidations_RedirectedToASubscriber_AreThoseOfRedis()
