@@ -243,9 +243,10 @@ internal sealed unsafe partial class Client
             catch (System.Net.Sockets.SocketException e)
             {
                 _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");
-                CloseWhenSent();
+                OnCannotConnect();
                 return null;
             }
+            _couldNotConnect = false;
             if (Dedicated is { Channel.HasSocket: true } own && Descriptors.AreScarce(own.Channel.Socket))
             {
                 OnRefused(TooMany);
@@ -276,6 +277,27 @@ internal sealed unsafe partial class Client
         }
         EnsureName(dedicated);
         return dedicated;
+    }
+
+    // It was tried once already, and there has been a verdict since.
+    private bool _couldNotConnect;
+
+    // The store may be lost, which the shard does not know yet: who is kept through that waits for the verdict, and then tries once more.
+    private void OnCannotConnect()
+    {
+        if (_couldNotConnect)
+        {
+            OnRefused("-ERR SLOGGER Redis takes no new connection: try again\r\n"u8);
+        }
+        else if (IsKept || HasDoneNothing)
+        {
+            _couldNotConnect = true;
+            AwaitVerdict();
+        }
+        else
+        {
+            CloseWhenSent();
+        }
     }
 
     // The length of the one whole request at the head of the input.

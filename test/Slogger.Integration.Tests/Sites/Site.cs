@@ -170,6 +170,20 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
         return info.Split("\r\n").FirstOrDefault(l => l.StartsWith(field + ":", StringComparison.Ordinal))?[(field.Length + 1)..];
     }
 
+    /// <summary>Waits until a shard may not tell commits any more.</summary>
+    public Task LeaseOverAsync(int shard, TimeSpan limit) => Eventually.AsyncTrue("the lease has run out", limit, async () =>
+    {
+        try
+        {
+            return await InfoAsync(shard, "site_lease") == "expired";
+        }
+        catch (ConnectionLostException)
+        {
+            // It ran out between the question and the answer, which says what is committed.
+            return false;
+        }
+    });
+
     /// <summary>Waits until every shard takes writes.</summary>
     public Task ServingAsync(TimeSpan limit) => Eventually.AsyncTrue($"all shards of site {name} serve", limit, async () =>
     {

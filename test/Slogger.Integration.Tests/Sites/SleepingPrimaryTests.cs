@@ -138,7 +138,7 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         await kept.DoAsync("SET", before.Key(0, "x"), "1");
         Assert.Equal(1, (await kept.DoAsync("DPR.WAIT", "*", "20000")).Items[2].Number);
         foreach (WideLink link in before.Links) { link.Cut(); }
-        await Eventually.AsyncTrue("the lease has run out", Generous, async () => await before.InfoAsync(0, "site_lease") == "expired");
+        await before.LeaseOverAsync(0, Generous);
         await before.KillRedisAsync(0);
         await Eventually.AsyncTrue("a world-line has begun", Generous, async () =>
         {
@@ -179,7 +179,7 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         using RespClient session = await primary.ConnectAsync(0), other = await primary.ConnectAsync(0);
         string line = (await primary.InfoAsync(0, "worldline"))!;
         foreach (WideLink link in primary.Links) { link.Cut(); }
-        await Eventually.AsyncTrue("the lease has run out", Generous, async () => await primary.InfoAsync(0, "site_lease") == "expired");
+        await primary.LeaseOverAsync(0, Generous);
 
         // Versions go on while it runs, on a connection of its own.
         await session.SendAsync("DPR.BATCH", Session, line, "0", "1", "3");

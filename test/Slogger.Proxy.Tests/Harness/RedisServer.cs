@@ -2,7 +2,6 @@
 using System.Diagnostics;
 using System.Globalization;
 using System.Net;
-using System.Net.Sockets;
 using Slogger.TestSupport;
 
 namespace Slogger.Proxy.Tests.Harness;
@@ -11,7 +10,7 @@ internal sealed class RedisServer : IDisposable
 {
     private readonly Process _process;
 
-    /// <summary>Starts a server and waits until it listens.</summary>
+    /// <summary>Starts a server and waits until it takes connections.</summary>
     /// <param name="tls">Its only port takes TLS, with these files.</param>
     /// <param name="options">Further options of redis-server.</param>
     public RedisServer(Certificates? tls = null, params string[] options)
@@ -26,20 +25,14 @@ internal sealed class RedisServer : IDisposable
             : ["--port", "0", "--tls-port", port, "--tls-cert-file", tls.ServerFile, "--tls-key-file", tls.ServerKeyFile, "--tls-ca-cert-file", tls.AuthorityFile];
         string[] common = ["--bind", "127.0.0.1", "--dir", Directory, "--save", "", "--logfile", "log", "--unixsocket", UnixPath, "--enable-debug-command", "yes"];
         _process = Process.Start(new ProcessStartInfo(program, [.. where, .. common, .. options]))!;
-        for (int i = 0; i < 1000 && !_process.HasExited; i++)
+        // It listens at its port before it has made its Unix socket.
+        string log = Path.Combine(Directory, "log");
+        for (int i = 0; i < 3000 && !_process.HasExited; i++)
         {
-            try
-            {
-                using var probe = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
-                probe.Connect(IPAddress.Loopback, Port);
-                return;
-            }
-            catch (SocketException)
-            {
-                Thread.Sleep(20);
-            }
+            if (File.Exists(log) && File.ReadAllText(log).Contains("eady to accept connections", StringComparison.Ordinal)) { return; }
+            Thread.Sleep(20);
         }
-        throw new InvalidOperationException("redis-server does not listen: " + File.ReadAllText(Path.Combine(Directory, "log")));
+        throw new InvalidOperationException("redis-server does not listen: " + File.ReadAllText(log));
     }
 
     public string Directory { get; }

@@ -43,7 +43,7 @@ internal sealed class TestProxy : IDisposable
 
     public string Log => string.Join('\n', _log.All);
 
-    public RespConnection Connect() => RespConnection.To(Port);
+    public RespConnection Connect() => Port > 0 ? RespConnection.To(Port) : throw new InvalidOperationException($"the proxy does not listen ({Exit}): {Log}");
 
     public void Dispose()
     {
