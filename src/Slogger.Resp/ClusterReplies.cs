@@ -63,12 +63,6 @@ public sealed class ClusterReplies
         ? "-CROSSSLOT Keys in request don't hash to the same slot\r\n"u8
         : "-CROSSSLOT Keys in request are not in the same range partition\r\n"u8;
 
-    /// <summary>The slot is moving: nobody serves all of the keys at this moment.</summary>
-    public static ReadOnlySpan<byte> TryAgain => "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"u8;
-
-    /// <summary>This node may not serve.</summary>
-    public static ReadOnlySpan<byte> Down => "-CLUSTERDOWN The cluster is down\r\n"u8;
-
     /// <summary>Nobody serves the slot.</summary>
     public static ReadOnlySpan<byte> NotServed => "-CLUSTERDOWN Hash slot not served\r\n"u8;
 
@@ -84,10 +78,21 @@ public sealed class ClusterReplies
     /// <param name="slot">The slot.</param>
     /// <param name="owner">Who serves it; if that is no node, "not served" is written.</param>
     /// <returns>How many bytes were written.</returns>
-    public int WriteMoved(Span<byte> to, HashSlot slot, ShardId owner) => WriteRedirection(to, "-MOVED "u8, slot, owner);
-
-    /// <summary>Writes -ASK: this one request is for another node. As <see cref="WriteMoved"/>.</summary>
-    public int WriteAsk(Span<byte> to, HashSlot slot, ShardId other) => WriteRedirection(to, "-ASK "u8, slot, other);
+    public int WriteMoved(Span<byte> to, HashSlot slot, ShardId owner)
+    {
+        if (!_byShard.TryGetValue(owner, out (ClusterNode Node, string Id, byte[] Endpoint) node))
+        {
+            NotServed.CopyTo(to);
+            return NotServed.Length;
+        }
+        ReadOnlySpan<byte> moved = "-MOVED "u8;
+        moved.CopyTo(to);
+        Utf8Formatter.TryFormat(slot.Number, to[moved.Length..], out int digits);
+        int at = moved.Length + digits;
+        to[at++] = (byte)' ';
+        node.Endpoint.CopyTo(to[at..]);
+        return at + node.Endpoint.Length;
+    }
 
     /// <summary>The reply of CLUSTER KEYSLOT.</summary>
     public byte[] KeySlot(ReadOnlySpan<byte> key) => Number(_partitions.Of(key).Number);
@@ -168,21 +173,6 @@ public sealed class ClusterReplies
         var text = new StringBuilder();
         foreach ((string name, object value) in fields) { text.Append(Text($"cluster_{name}:{value}\r\n")); }
         return Verbatim(protocol, text.Append("total_cluster_links_buffer_limit_exceeded:0\r\n").ToString());
-    }
-
-    private int WriteRedirection(Span<byte> to, ReadOnlySpan<byte> kind, HashSlot slot, ShardId shard)
-    {
-        if (!_byShard.TryGetValue(shard, out (ClusterNode Node, string Id, byte[] Endpoint) node))
-        {
-            NotServed.CopyTo(to);
-            return NotServed.Length;
-        }
-        kind.CopyTo(to);
-        Utf8Formatter.TryFormat(slot.Number, to[kind.Length..], out int digits);
-        int at = kind.Length + digits;
-        to[at++] = (byte)' ';
-        node.Endpoint.CopyTo(to[at..]);
-        return at + node.Endpoint.Length;
     }
 
     private IEnumerable<SlotRange> RangesOf(ShardId shard) => _map.Rows.Where(r => r.Shard == shard).Select(r => r.Slots);

@@ -279,6 +279,13 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         return (cut.Items[0].Number, cut.Items[1].Number);
     }
 
+    /// <summary>Waits until no move is under way. Read here: a process for each look would take longer than the move.</summary>
+    public async Task MovesOverAsync()
+    {
+        await using IMetadataStore metadata = MetadataStoreFactory.Create(Metadata);
+        await Eventually.AsyncTrue("all moves are over", ServingLimit, async () => (await metadata.OwnershipAsync("default")).Moves.IsEmpty);
+    }
+
     /// <summary>Waits until every shard serves and all are in the world-line that is the cluster's: the one that a command may just have begun.</summary>
     public async Task<long> ServingAsync()
     {

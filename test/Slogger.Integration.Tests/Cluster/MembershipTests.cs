@@ -61,7 +61,7 @@ public sealed class MembershipTests(ITestOutputHelper output)
             }),
             ("it leaves", async _ =>
             {
-                await Eventually.AsyncTrue("the move is done", Generous, async () => !(await cluster.MoveAsync("--list")).Output.Contains("move ", StringComparison.Ordinal));
+                await cluster.MovesOverAsync();
                 (int exit, string said) = await cluster.LeaveAsync();
                 Assert.True(exit == 0, said);
                 Assert.Equal(0, await cluster.ExitAsync(2, Generous));

@@ -140,7 +140,7 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         Assert.Contains("part of move", (await cluster.MoveAsync("--slots", "5", "--to", "1")).Output, StringComparison.Ordinal);
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--cancel")).ExitCode);
         await cluster.StartProxyAsync(1);
-        await Eventually.AsyncTrue("the move is over", TimeSpan.FromSeconds(30), async () => !(await cluster.MoveAsync("--list")).Output.Contains("move ", StringComparison.Ordinal));
+        await cluster.MovesOverAsync();
         using RespClient client = await cluster.ConnectAsync(0);
         Assert.Equal("+OK", (await client.CallAsync("SET", MovingKeys.In(0, Last, 1, "still")[0], "here")).Compact);
     }
@@ -156,7 +156,7 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
         await Eventually.AsyncTrue("it says why", TimeSpan.FromSeconds(30), async () => (await cluster.MoveAsync("--list")).Output.Contains("has a backup", StringComparison.Ordinal));
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--cancel")).ExitCode);
-        await Eventually.AsyncTrue("the move is over", TimeSpan.FromSeconds(30), async () => !(await cluster.MoveAsync("--list")).Output.Contains("move ", StringComparison.Ordinal));
+        await cluster.MovesOverAsync();
         using RespClient client = await cluster.ConnectAsync(0);
         Assert.Equal("+OK", (await client.CallAsync("SET", MovingKeys.In(0, Last, 1, "still")[0], "here")).Compact);
     }

@@ -65,12 +65,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         Assert.True(exit == 0, text);
         await cluster.KillRedisAsync(victim);
         await Eventually.AsyncTrue("a world-line has begun", Generous, async () => await cluster.ServingAsync() > 1);
-        await Eventually.AsyncTrue("the move is done", Generous, async () =>
-        {
-            text = (await cluster.MoveAsync("--list")).Output;
-            return !text.Contains("move ", StringComparison.Ordinal);
-        });
-        Assert.Contains("partitions 0-5 (keys below \"6\"): shard 0", text, StringComparison.Ordinal);
+        await cluster.MovesOverAsync();
+        Assert.Contains("partitions 0-5 (keys below \"6\"): shard 0", (await cluster.MoveAsync("--list")).Output, StringComparison.Ordinal);
         await GoOnAsync("all go on", writers, running);
         await stop.CancelAsync();
         await Task.WhenAll(running);
@@ -101,11 +97,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         Assert.Equal(0, (await cluster.MoveAsync("--partitions", "3-5", "--to", "0", "--no-wait")).ExitCode);
         Assert.True(await cluster.ExitAsync(victim, Generous) is not null, $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
         await cluster.StartProxyAsync(victim);
-        await Eventually.AsyncTrue("the move is done", Generous, async () =>
-        {
-            string text = (await cluster.MoveAsync("--list")).Output;
-            return text.Contains("partitions 0-5 (keys below \"6\"): shard 0", StringComparison.Ordinal) && !text.Contains("move ", StringComparison.Ordinal);
-        });
+        await cluster.MovesOverAsync();
+        Assert.Contains("partitions 0-5 (keys below \"6\"): shard 0", (await cluster.MoveAsync("--list")).Output, StringComparison.Ordinal);
         await GoOnAsync("all go on", writers, running);
         await stop.CancelAsync();
         await Task.WhenAll(running);
