@@ -288,8 +288,9 @@ public sealed class PipelinedRollbackTests
                 for (int i = 0; i < 12; i++)
                 {
                     RespValue reply = await clients[i].ReadAsync(Generous);
+                    // The last one may have had its WATCH on its way, or not.
                     if (i == 11 && reply.Text == "OK") { continue; }
-                    Assert.StartsWith($"ROLLBACK worldline={line} survived=1", reply.Text, StringComparison.Ordinal);
+                    Assert.StartsWith($"ROLLBACK worldline={line} survived={(i == 11 ? 0 : 1)}", reply.Text, StringComparison.Ordinal);
                 }
             }
             finally
