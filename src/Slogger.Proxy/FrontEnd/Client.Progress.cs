@@ -144,12 +144,6 @@ internal sealed unsafe partial class Client
             return;
         }
         _owed += count;
-        AwaitVerdict();
-    }
-
-    // Whether the store was lost, or only a connection to it (or the way to a new one): the shard will know soon.
-    private void AwaitVerdict()
-    {
         _waiting = Waiting.Verdict;
         _verdictDue = _loop.Now + VerdictMicroseconds;
         UpdateWatch();
@@ -183,11 +177,6 @@ internal sealed unsafe partial class Client
             return;
         }
         if (_waiting != Waiting.Verdict) { return; }
-        if (_owed == 0)
-        {
-            EndWait();
-            return;
-        }
         SequenceRange uncertain = _progress!.OnUpstreamLost();
         GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }

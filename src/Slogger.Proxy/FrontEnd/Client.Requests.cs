@@ -243,10 +243,16 @@ internal sealed unsafe partial class Client
             catch (System.Net.Sockets.SocketException e)
             {
                 _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");
-                OnCannotConnect();
+                if (!IsKept && !HasDoneNothing)
+                {
+                    CloseWhenSent();
+                    return null;
+                }
+                // The shard may not know yet that the store is lost: it finds out, and opens again when it knows.
+                _loop.Shard.StoreUnreachable(e.Message);
+                Wait(Waiting.Store);
                 return null;
             }
-            _couldNotConnect = false;
             if (Dedicated is { Channel.HasSocket: true } own && Descriptors.AreScarce(own.Channel.Socket))
             {
                 OnRefused(TooMany);
@@ -277,27 +283,6 @@ internal sealed unsafe partial class Client
         }
         EnsureName(dedicated);
         return dedicated;
-    }
-
-    // It was tried once already, and there has been a verdict since.
-    private bool _couldNotConnect;
-
-    // The store may be lost, which the shard does not know yet: who is kept through that waits for the verdict, and then tries once more.
-    private void OnCannotConnect()
-    {
-        if (_couldNotConnect)
-        {
-            OnRefused("-ERR SLOGGER Redis takes no new connection: try again\r\n"u8);
-        }
-        else if (IsKept || HasDoneNothing)
-        {
-            _couldNotConnect = true;
-            AwaitVerdict();
-        }
-        else
-        {
-            CloseWhenSent();
-        }
     }
 
     // The length of the one whole request at the head of the input.

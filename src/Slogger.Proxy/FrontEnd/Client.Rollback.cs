@@ -35,11 +35,7 @@ internal sealed unsafe partial class Client
         _lostLogin = false;
         bool tell = !HasDoneNothing || _notice is not null || _refusalBehindNotice is not null;
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
-        if (!tell)
-        {
-            if (_waiting is Waiting.Verdict) { EndWait(); }
-            return;
-        }
+        if (!tell) { return; }
         // Rolled back again before the client has read of the first time: nothing was done in between, and that one still holds.
         if (_notice is null && _refusalBehindNotice is null) { _rolledBack = outcome; }
         _refusalBehindNotice = null;

@@ -258,8 +258,9 @@ public sealed class PipelinedRollbackTests
         }
     }
 
-    // Redis dies, and before the proxy has seen that it takes requests for which connections must be made. It sleeps, so that all of it comes at once, requests first;
-    // there are more of them than connections at hand. Over a Unix socket a connection is refused at once. Mostly it is seen so: another thread may see the end first.
+    // Redis dies, and before the proxy has seen that, it takes requests that need connections, more than are at hand. The proxy sleeps meanwhile,
+    // so that all of it comes at once, requests first. Over a Unix socket a connection is refused at once. Another thread may see the end first,
+    // and in one of three rounds it does.
     [Fact]
     public async Task RequestThatNeedsAConnection_ComesWhenRedisIsGone_WaitsForTheNotice()
     {
