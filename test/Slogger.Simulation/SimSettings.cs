@@ -191,8 +191,14 @@ internal enum SimMutation
     /// <summary>A joiner begins anew although it may be admitted yet with what it had before.</summary>
     AdmissionForgotten,
 
+    /// <summary>A joiner goes on to record a claim that is older than the one with which it was admitted.</summary>
+    OlderThanAdmitted,
+
     /// <summary>A joiner whose clock stands behind those of the others goes by its clock alone.</summary>
     JoinerNotHurried,
+
+    /// <summary>A leaver does not wait for the end of the version that was open when it served for the last time.</summary>
+    OpenVersionForgotten,
 
     /// <summary>A leaver counts no more as soon as it hears that it is to leave, whatever it has durable.</summary>
     LeavesAtOnce,

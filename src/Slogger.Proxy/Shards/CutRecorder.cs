@@ -32,11 +32,12 @@ internal interface ICutListener
     /// <summary>Whether this shard has yet to join its cluster: then each claim goes to SQL, and nobody hears of it otherwise.</summary>
     bool IsJoining { get; }
 
-    /// <summary>Asks to be admitted with a point that is recorded.</summary>
-    /// <param name="recorded">The point.</param>
+    /// <summary>Asks the metadata to admit this shard, with the newest claim that it has.</summary>
+    /// <param name="recorded">The point that was just recorded.</param>
     /// <param name="cut">The recorded cut at that moment.</param>
     /// <param name="stop">Ends it.</param>
-    Task AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop);
+    /// <returns>The claim that the metadata holds, or may hold, by now; null: it holds no other than before.</returns>
+    Task<DurableClaim?> AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop);
 
     /// <summary>The version that is open here.</summary>
     Version OpenVersion { get; }
@@ -84,6 +85,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
     private readonly Lock _lock = new();
     private DurableClaim? _wanted;
     private DurableClaim? _latest;
+    private WorldPoint _askedWith;
     private Version _hurriedUntil;
     private long _recordedAt, _lookedAt;
     private bool _owesSql;
@@ -156,6 +158,12 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
     {
         DurableClaim? claim;
         lock (_lock) { (claim, _wanted) = (_wanted, null); }
+        // The shard has asked to be admitted with a newer claim. The metadata may hold that one, and then refuses an older one.
+        if (claim is { } older && older.Point < _askedWith)
+        {
+            listener.OnSaid(older.Point);
+            claim = null;
+        }
         bool isLinked = IsLinked;
         bool startsOver = isLinked && Interlocked.Exchange(ref _askedAgain, 0) != 0;
         bool isNews = claim is not null;
@@ -210,7 +218,12 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         // Of a world-line that is over, it is owed to nobody.
         if (result is { Outcome: not DurableOutcome.Recorded }) { _latest = null; }
         listener.OnRecorded(durable.Point, result);
-        if (listener.IsJoining && result is { Outcome: DurableOutcome.Recorded } recorded) { await listener.AskToJoinAsync(durable.Point, recorded.Cut, stop).ConfigureAwait(false); }
+        if (listener.IsJoining && result is { Outcome: DurableOutcome.Recorded } recorded
+            && await listener.AskToJoinAsync(durable.Point, recorded.Cut, stop).ConfigureAwait(false) is { } asked)
+        {
+            _latest = asked;
+            _askedWith = asked.Point;
+        }
         return result is { Outcome: DurableOutcome.Recorded };
     }
 

@@ -46,6 +46,7 @@ internal static class FailPoint
     public const string MoveDiscarded = "move-discarded";
 
     public const string JoinBegun = "join-begun";
+    public const string JoinAsks = "join-asks";
     public const string JoinAdmitted = "join-admitted";
     public const string LeaveBegun = "leave-begun";
     public const string LeaveAllowed = "leave-allowed";

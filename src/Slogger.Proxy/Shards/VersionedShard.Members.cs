@@ -65,31 +65,34 @@ internal abstract partial class VersionedShard
         return true;
     }
 
-    async Task ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop)
+    async Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop)
     {
+        FailPoint.Pass(FailPoint.JoinAsks);
         await _admission.WaitAsync(stop).ConfigureAwait(false);
+        DurableClaim claim = default;
         try
         {
-            DurableClaim claim;
             lock (_machineLock)
             {
-                if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return; }
+                if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return null; }
                 // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
                 claim = machine.ClaimOf(machine.Durable);
             }
             if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false))
             {
                 CatchUp(claim.Point, cut);
-                return;
+                return null;
             }
             FailPoint.Pass(FailPoint.JoinAdmitted);
             _isJoining = false;
             _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
+            return claim;
         }
         catch (MetadataUnavailableException)
         {
-            // With the next version. This one's claim may arrive yet.
+            // It asks again with the next version. This claim may have arrived, or arrive yet.
             _mayBeAdmitted = true;
+            return claim;
         }
         finally
         {
@@ -123,7 +126,7 @@ internal abstract partial class VersionedShard
         _door.Shut();
         FailPoint.Pass(FailPoint.LeaveBegun);
         OnClosing();
-        Version? last = null;
+        Version? open = null, last = null;
         long began = Stopwatch.GetTimestamp();
         bool isTold = false;
         while (!stop.IsCancellationRequested)
@@ -131,10 +134,13 @@ internal abstract partial class VersionedShard
             // What was let through before the door was shut has been forwarded when the loop has seen that.
             if (_loop is { } loop)
             {
-                if (last is null) { await loop.SeenAsync().ConfigureAwait(false); }
+                if (open is null) { await loop.SeenAsync().ConfigureAwait(false); }
                 lock (_machineLock)
                 {
-                    if (_machine is { NeedsMarker: false, MarkerInFlight: false } machine)
+                    // All that was forwarded is in this version, or before it. Whether it holds anything is known to the front end
+                    // alone until the version ends.
+                    open ??= _machine?.OpenVersion;
+                    if (_machine is { NeedsMarker: false, MarkerInFlight: false } machine && machine.LastBoundary.Version >= open)
                     {
                         last ??= machine.LastBoundary.Version;
                         if (machine.Committed.Version >= last)

@@ -97,9 +97,9 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     }
 
     /// <summary>Has the next shard join.</summary>
-    public async Task JoinAsync()
+    public async Task JoinAsync(IReadOnlyDictionary<string, string>? environment = null)
     {
-        await StartProxyAsync(Shards);
+        await StartProxyAsync(Shards, environment);
         _joined++;
     }
 

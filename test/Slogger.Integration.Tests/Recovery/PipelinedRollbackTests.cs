@@ -267,7 +267,7 @@ public sealed class PipelinedRollbackTests
         using var workspace = new Workspace();
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup());
         await deployment.StartAsync();
-        for (int line = 2; line <= 4; line++)
+        for (int line = 2; line <= 6; line++)
         {
             var clients = new List<RespClient>();
             try
@@ -282,6 +282,7 @@ public sealed class PipelinedRollbackTests
 
                 Assert.Equal(1, (await clients[10].DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
                 ChildProcess.Signal(deployment.Proxy.Id, SigStop);
+                await Eventually.AsyncTrue("the proxy stands", Generous, () => Task.FromResult(ChildProcess.IsStopped(deployment.Proxy.Id)));
                 foreach (RespClient client in clients) { await client.SendAsync("WATCH", "k"); }
                 await deployment.KillRedisAsync();
                 ChildProcess.Signal(deployment.Proxy.Id, SigCont);

@@ -14,6 +14,7 @@ internal sealed partial class ProxyProcess
     private bool _asksToJoin;
     private Version? _joinsFrom;
     private bool _mayBeAdmitted;
+    private WorldPoint _askedWith;
 
     // Nothing is claimed for what is over while the recovery looks where the shard stands.
     private IEnumerable<bool> SuspendAdmission()
@@ -48,6 +49,8 @@ internal sealed partial class ProxyProcess
 
     private IEnumerable<bool> AskToJoin(WorldPoint recorded, WorldPoint cut)
     {
+        // What is durable may move on, and then the claim that waits to be recorded is older than the one it asks with.
+        yield return true;
         if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) yield break;
         _asksToJoin = true;
         // The newest: meanwhile the cut may have passed what was recorded.
@@ -56,6 +59,7 @@ internal sealed partial class ProxyProcess
         while (!admit.IsDone) yield return true;
         _asksToJoin = false;
         _mayBeAdmitted |= admit.Result is null;
+        if (admit.Result is not false) _askedWith = claim.Point;
         if (admit.Result is true) _isJoining = false;
         else if (Members.CatchesUpAt(cut, claim.Point) is { } version && !Is(SimMutation.JoinerNotHurried)) machine.FastForward(version);
     }

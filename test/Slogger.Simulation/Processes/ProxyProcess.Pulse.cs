@@ -18,6 +18,7 @@ internal sealed partial class ProxyProcess
     private bool _isStopping;
     private bool _isStopped;
     private bool _isLeaving;
+    private Version _servedLastIn;
     private Version? _servedLast;
 
     private IEnumerable<bool> LearnGridAtStart()
@@ -159,10 +160,14 @@ internal sealed partial class ProxyProcess
             if (!_isOpenToPlain || _isStopping || _isSuspect) yield break;
             _isLeaving = true;
             _isOpen = _isOpenToPlain = false;
+            // All that was forwarded is in this version, or before it. Whether it holds anything is known to the front end alone
+            // until the version ends.
+            _servedLastIn = _machine!.OpenVersion;
         }
 
         // While it counts no cut falls into a version that was open beyond its time.
         if (_isStopping || _isSuspect || _machine is not { NeedsMarker: false, MarkerInFlight: false } machine) yield break;
+        if (machine.LastBoundary.Version < _servedLastIn && !Is(SimMutation.OpenVersionForgotten)) yield break;
         Version last = _servedLast ??= machine.LastBoundary.Version;
         if (machine.Committed.Version >= last || Is(SimMutation.LeavesUncommitted)) BeginToStop(machine);
     }

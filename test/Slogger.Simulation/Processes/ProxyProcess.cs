@@ -204,6 +204,14 @@ internal sealed partial class ProxyProcess : Process
             if (_recorderRuns && _wanted is { } claim)
             {
                 _wanted = null;
+                // The shard has asked to be admitted with a newer claim. The metadata may hold that one, and then refuses an older one.
+                if (claim.Point < _askedWith && !Is(SimMutation.OlderThanAdmitted))
+                {
+                    Cluster.Count("member: a claim is older than the one it asked with");
+                    Do((machine, e) => machine.DurableRecorded(claim.Point, machine.Committed, e));
+                    continue;
+                }
+
                 PrecedenceRow? row = RowOf(claim);
                 if (MaySay(claim))
                 {

@@ -19,6 +19,10 @@ public class MemberMutantTests
     public void Member_RuleOfAdmissionIsOff_IsCaught(int mutation, string by, int seeds) =>
         MutantTests.AssertCaught(((MemberMutation)mutation).ToString(), by, seeds, Growing with { Member = (MemberMutation)mutation });
 
+    [Fact]
+    public void Joiner_RecordsAnOlderClaimThanItWasAdmittedWith_IsCaught() =>
+        MutantTests.AssertCaught("OlderThanAdmitted", "I", 500, Growing with { Mutation = SimMutation.OlderThanAdmitted });
+
     // Somebody who never comes holds up everybody.
     [Fact]
     public void Member_JoinerCountsBeforeItIsAdmitted_IsCaught() =>
