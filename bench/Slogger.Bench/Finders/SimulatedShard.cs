@@ -152,7 +152,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsJoining => false;
 
-    Task ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => Task.CompletedTask;
+    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => Task.FromResult<DurableClaim?>(null);
 
     long IPulseListener.NowUs => NowUs();
 
