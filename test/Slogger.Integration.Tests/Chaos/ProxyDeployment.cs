@@ -31,6 +31,9 @@ internal sealed record ProxySetup(bool Attached = false, bool Postgres = false, 
     /// <summary>Further options of an attached Redis.</summary>
     public IReadOnlyList<string> RedisOptions { get; init; } = [];
 
+    /// <summary>A Unix socket on which an attached Redis listens, too, and over which the proxy reaches it; default: none.</summary>
+    public string? RedisSocket { get; init; }
+
     /// <summary>The proxy's own password at Redis, if it is not <see cref="RedisPassword"/>.</summary>
     public string? ProxyPassword { get; init; }
 }
@@ -86,7 +89,7 @@ internal sealed partial class ProxyDeployment : IDeployment
     public IReadOnlyList<string> ServeOptions =>
     [
         .. _setup.Attached
-            ? (string[])["--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
+            ? (string[])["--redis", _setup.RedisSocket is { } socket ? "unix:" + socket : string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
             : ["--redis-server", RedisProcess.Executable, "--redis-directive", "enable-debug-command yes"],
         .. (_setup.ProxyPassword ?? _setup.RedisPassword) is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
         "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", _setup.Commit, "--version-interval", _setup.VersionInterval,
@@ -107,7 +110,8 @@ internal sealed partial class ProxyDeployment : IDeployment
         if (_setup.Attached)
         {
             string[] password = _setup.RedisPassword is { } secret ? ["--requirepass", secret] : [];
-            _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), [.. password, .. _setup.RedisOptions]);
+            string[] socket = _setup.RedisSocket is { } path ? ["--unixsocket", path] : [];
+            _redis = await RedisProcess.StartAsync(_workspace.Folder("redis"), [.. password, .. socket, .. _setup.RedisOptions]);
         }
 
         await StartProxyAsync();

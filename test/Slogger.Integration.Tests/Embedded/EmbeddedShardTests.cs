@@ -54,6 +54,22 @@ public sealed class EmbeddedShardTests
         Assert.Equal(1, await shard.NumberAsync("worldline"));
     }
 
+    // The note of the ordered stop is good for one start only, also when nothing has been committed since.
+    [Fact]
+    public async Task Killed_AfterAnOrderedStopAndAStart_WhatIsLostIsTold()
+    {
+        using var workspace = new Workspace();
+        using var shard = new EmbeddedShard(workspace) { Options = ["--faster-memory", "256mb", "--version-interval", "10s"] };
+        await shard.StartAsync();
+        using (RespClient client = await shard.ConnectAsync()) { await client.DoAsync("SET", "k", "kept"); }
+        Assert.Equal(0, await shard.Proxy.TerminateAsync());
+        await shard.StartAsync();
+        Assert.Equal(1, await shard.NumberAsync("worldline"));
+        using (RespClient client = await shard.ConnectAsync()) { await client.DoAsync("SET", "k", "lost"); }
+        await shard.KillAndStartAsync();
+        Assert.Equal(2, await shard.NumberAsync("worldline"));
+    }
+
     // One writer, one operation after the other: what is there after a kill is a prefix, with all that was reported as committed.
     [Fact]
     public async Task Killed_UnderLoad_APrefixIsThereWithAllThatWasCommitted()

@@ -1,6 +1,7 @@
 // slogger move on real processes: under load nothing is lost, doubled or put out of order; what clients have open is ended as
 // Redis Cluster ends it; what cannot be moved is refused in words.
 using System.Globalization;
+using System.Net.Sockets;
 using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Integration.Tests.Cluster;
@@ -12,6 +13,7 @@ namespace Slogger.Integration.Tests.Moves;
 public sealed class SlotMoveTests(ITestOutputHelper output)
 {
     private const int Last = 199;
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
     private static readonly string Range = $"0-{Last}";
 
     [Fact]
@@ -111,6 +113,80 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         Assert.Equal("here", (await blockedElsewhere.ReadAsync(TimeSpan.FromSeconds(20))).Items[1].Text);
     }
 
+    // Nothing of the copy may be kept that was taken before. The new owner's Redis writes nothing meanwhile, so that the first keys have been read and no more.
+    [Theory]
+    [InlineData("FLUSHALL", "FLUSHALL has changed all keys")]
+    [InlineData("CLIENT KILL TYPE replica", "the replication stream was interrupted")]
+    public async Task Move_WhatHasChangedCannotBeToldAnyMore_BeginsAgain(string disturbance, string why)
+    {
+        using var workspace = new Workspace();
+        await using ClusterDeployment cluster = await StartAsync(workspace);
+        string tag = MovingKeys.In(0, Last, 1, "all")[0];
+        using RespClient old = await cluster.ConnectAsync(0), next = await cluster.ConnectAsync(1), source = await AtRedisAsync(cluster, 0), target = await AtRedisAsync(cluster, 1);
+        await old.DoAsync("EVAL", "for i = 1, 1000 do redis.call('SET', '{' .. KEYS[1] .. '}' .. i, 'v') end", "1", tag);
+        await target.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
+        Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
+        await FirstKeysAsync(target);
+        await (disturbance == "FLUSHALL" ? old : source).DoAsync(disturbance.Split(' '));
+        await target.DoAsync("CLIENT", "UNPAUSE");
+        await cluster.MovesOverAsync();
+        Assert.Contains($"begins again: shard 0: the copy begins again: {why}", cluster.Tail(), StringComparison.Ordinal);
+        Assert.Equal(disturbance == "FLUSHALL" ? 0 : 1000, (await next.DoAsync("KEYS", "*")).Items.Count(k => k.Text.Contains(tag, StringComparison.Ordinal)));
+    }
+
+    // Redis has executed and answered it, and the replication stream, by which the old owner knows what has changed, is far behind.
+    [Fact]
+    public async Task Move_LastChangesAreYetToBeReadInTheStream_TheyAreAwaited()
+    {
+        using var workspace = new Workspace();
+        await using ClusterDeployment cluster = await StartAsync(workspace);
+        string key = MovingKeys.In(0, Last, 1, "late")[0];
+        using RespClient old = await cluster.ConnectAsync(0), next = await cluster.ConnectAsync(1), target = await AtRedisAsync(cluster, 1);
+        await old.DoAsync("SET", key, "early");
+        await target.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
+        Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
+        await FirstKeysAsync(target);
+        await old.DoAsync("EVAL", "local large = string.rep('x', 1000000) for i = 1, 150 do redis.call('SET', ARGV[1], large) end redis.call('SET', KEYS[1], 'last')", "1", key, MovingKeys.In(1000, 2000, 1, "large")[0]);
+        await target.DoAsync("CLIENT", "UNPAUSE");
+        await cluster.MovesOverAsync();
+        Assert.Equal("last", (await next.DoAsync("GET", key)).Text);
+    }
+
+    // Its slot is withheld for a moment: it is this shard's, so nobody can be sent on, and the transaction need not be lost. A large request that comes slowly
+    // keeps the move from going on behind that: it withholds the slots for a second, serves them again, and so on.
+    [Fact]
+    public async Task Exec_WhileItsSlotIsWithheld_Waits()
+    {
+        using var workspace = new Workspace();
+        await using ClusterDeployment cluster = await StartAsync(workspace);
+        string[] moving = MovingKeys.In(0, Last, 2, "exec");
+        string slow = MovingKeys.In(1000, 2000, 1, "slow")[0];
+        using RespClient large = await cluster.ConnectAsync(0), asking = await cluster.ConnectAsync(0);
+        byte[] value = new byte[2_000_000];
+        await large.WriteAsync(Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${slow.Length}\r\n{slow}\r\n${value.Length}\r\n"));
+        await large.WriteAsync(value.AsMemory(0, value.Length / 2));
+        Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
+        bool hasWaited = false;
+        for (int i = 0; i < 50 && !hasWaited; i++)
+        {
+            using RespClient queueing = await cluster.ConnectAsync(0);
+            await queueing.DoAsync("MULTI");
+            Assert.Equal("+QUEUED", (await queueing.CallAsync("INCR", moving[1])).Compact);
+            do { await asking.SendAsync("GET", moving[0]); } while (await HasAnsweredAsync(asking));
+            await queueing.SendAsync("EXEC");
+            hasWaited = !await HasAnsweredAsync(asking);
+            RespValue done = await queueing.ReadAsync(Generous);
+            Assert.True(done.Kind == RespKind.Array, done.ToString());
+            if (hasWaited) { await asking.ReadAsync(Generous); }
+        }
+
+        Assert.True(hasWaited, "no transaction ended while its slot was withheld");
+        await large.WriteAsync(value.AsMemory(value.Length / 2));
+        await large.WriteAsync("\r\n"u8.ToArray());
+        Assert.Equal("+OK", (await large.ReadAsync(Generous)).Compact);
+        await cluster.MovesOverAsync();
+    }
+
     [Fact]
     public async Task Move_WhatCannotBe_IsRefusedInWords()
     {
@@ -159,6 +235,26 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         await cluster.MovesOverAsync();
         using RespClient client = await cluster.ConnectAsync(0);
         Assert.Equal("+OK", (await client.CallAsync("SET", MovingKeys.In(0, Last, 1, "still")[0], "here")).Compact);
+    }
+
+    private static Task<RespClient> AtRedisAsync(ClusterDeployment cluster, int shard) =>
+        RespClient.ConnectAsync(new UnixDomainSocketEndPoint(Path.Combine(cluster.Data(shard), "redis", "redis.sock")));
+
+    // The new owner has them, and its Redis, where nothing is written now, has been told to.
+    private static Task FirstKeysAsync(RespClient redis) =>
+        Eventually.AsyncTrue("the first keys have been read", Generous, async () => (await redis.DoAsync("CLIENT", "LIST")).Text.Contains(" cmd=restore ", StringComparison.Ordinal));
+
+    private static async Task<bool> HasAnsweredAsync(RespClient client)
+    {
+        try
+        {
+            await client.ReadAsync(TimeSpan.FromMilliseconds(50));
+            return true;
+        }
+        catch (TimeoutException)
+        {
+            return false;
+        }
     }
 
     private static async Task<string> KeysOf(RespClient client) => string.Join(' ', (await client.DoAsync("KEYS", "*")).Items.Select(i => i.Text));

@@ -31,6 +31,7 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
             (int code, string said) = await after.CommandAsync("failover");
             output.WriteLine(said);
             Assert.True(code == 0, $"slogger failover ended with {code}\n{said}\n{sites.Tail()}");
+            Assert.Contains("may hold a site lease", said, StringComparison.Ordinal);
             await after.ServingAsync(Generous);
 
             // The primary has heard nothing of it: it answers, and commits nothing that anybody would rely on.

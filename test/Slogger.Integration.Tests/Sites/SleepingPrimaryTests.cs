@@ -140,18 +140,7 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         foreach (WideLink link in before.Links) { link.Cut(); }
         await before.LeaseOverAsync(0, Generous);
         await before.KillRedisAsync(0);
-        await Eventually.AsyncTrue("a world-line has begun", Generous, async () =>
-        {
-            try
-            {
-                return long.Parse((await before.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture) > line && await before.InfoAsync(0, "store_state") == "serving";
-            }
-            catch (ConnectionLostException)
-            {
-                // The recovery closes connections, that of this question too.
-                return false;
-            }
-        });
+        await RecoveredAsync(before, line);
 
         await Assert.ThrowsAsync<ConnectionLostException>(async () => Assert.Fail($"it was told {await kept.CallAsync("GET", before.Key(0, "x"))}"));
         using RespClient late = await before.ConnectAsync(0);
@@ -166,6 +155,39 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         await SendBatchAsync(again, line, 1, before.Key(0, "x"));
         RespValue rollback = await again.ReadAsync(Generous);
         Assert.StartsWith("ROLLBACK", rollback.Text, StringComparison.Ordinal);
+    }
+
+    // Its client has asked with a world-line that is over, and does not read: the answer lies behind others when the lease runs out.
+    [Fact]
+    public async Task Rollback_IsYetToBeReadWhenTheLeaseRunsOut_IsNotTold()
+    {
+        const int Before = 1500;
+        using var workspace = new Workspace();
+        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, OneWay, "--site-lease", "4s");
+        await sites.StartAsync();
+        Site primary = sites.Primary;
+        using RespClient other = await primary.ConnectAsync(0);
+        await other.DoAsync("SET", primary.Key(0, "large"), new string('l', 16 << 10));
+        Assert.Equal(1, (await other.DoAsync("DPR.WAIT", "*", "20000")).Items[2].Number);
+        long line = long.Parse((await primary.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture);
+        await primary.KillRedisAsync(0);
+        await RecoveredAsync(primary, line);
+        using RespClient asking = await primary.ConnectAsync(0);
+        await SendBatchAsync(asking, line, 1, primary.Key(0, "x"));
+        Assert.StartsWith("ROLLBACK", (await asking.ReadAsync(Generous)).Text, StringComparison.Ordinal);
+
+        using RespClient silent = await primary.ConnectAsync(0);
+        for (int i = 0; i < Before; i++) { await silent.SendAsync("GET", primary.Key(0, "large")); }
+        await SendBatchAsync(silent, line, 1, primary.Key(0, "x"));
+        using RespClient looking = await primary.ConnectAsync(0);
+        await Eventually.AsyncTrue("all before it is answered", Generous, async () => (await looking.DoAsync("INFO", "commandstats")).Text.Contains($"cmdstat_get:calls={Before},", StringComparison.Ordinal));
+        foreach (WideLink link in primary.Links) { link.Cut(); }
+        await primary.LeaseOverAsync(0, Generous);
+        await Assert.ThrowsAsync<ConnectionLostException>(async () =>
+        {
+            for (int i = 0; i < Before; i++) { Assert.False((await silent.ReadAsync(Generous)).IsError); }
+            Assert.Fail($"it was told {await silent.ReadAsync(Generous)}");
+        });
     }
 
     // The version of a reply may be known by an upper bound only: it waits for its commit, and that it comes tells of it.
@@ -200,6 +222,19 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         await other.DoAsync("SET", primary.Key(0, "x"), "1");
         Assert.Equal(1, (await other.DoAsync("DPR.WAIT", "*", "20000")).Items[2].Number);
     }
+
+    private static Task RecoveredAsync(Site site, long line) => Eventually.AsyncTrue("a world-line has begun", Generous, async () =>
+    {
+        try
+        {
+            return long.Parse((await site.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture) > line && await site.InfoAsync(0, "store_state") == "serving";
+        }
+        catch (ConnectionLostException)
+        {
+            // The recovery closes connections, that of this question too.
+            return false;
+        }
+    });
 
     private static long RecordedCut(Site site)
     {
