@@ -160,6 +160,12 @@ public static class RedisRestore
                 throw new RedisException(RedisProblem.CommandFailed, failure);
             if (feed.HasRefused)
                 throw new RedisException(RedisProblem.HistoryGone, $"Redis at {control.Endpoint} cannot continue the history at its offset.");
+            // At least once, however little there is to restore.
+            if (clock.Elapsed >= nextReport)
+            {
+                options.Progress?.Report(feed.Progress);
+                nextReport = clock.Elapsed + TimeSpan.FromMilliseconds(100);
+            }
             RedisRole role = await control.RoleAsync(cancellation).ConfigureAwait(false);
             if (role.IsMaster)
                 throw new RedisException(RedisProblem.NotNow, $"Somebody promoted Redis at {control.Endpoint} during the restore.");
@@ -172,11 +178,6 @@ public static class RedisRestore
             {
                 seen = (progress, role.Offset);
                 lastMoved = clock.Elapsed;
-            }
-            if (clock.Elapsed >= nextReport)
-            {
-                options.Progress?.Report(progress);
-                nextReport = clock.Elapsed + TimeSpan.FromMilliseconds(100);
             }
             if (clock.Elapsed - lastMoved > TimeSpan.FromSeconds(1) && clock.Elapsed - lastAsked > TimeSpan.FromSeconds(1))
             {
