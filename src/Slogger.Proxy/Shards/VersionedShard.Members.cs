@@ -74,7 +74,8 @@ internal abstract partial class VersionedShard
         {
             lock (_machineLock)
             {
-                if (_joinsFrom is not { } from || _machine is not { } machine || machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return null; }
+                if (_joinsFrom is not { } from || _machine is not { } machine) { return null; }
+                if (machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return null; }
                 // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
                 claim = machine.ClaimOf(machine.Durable);
             }

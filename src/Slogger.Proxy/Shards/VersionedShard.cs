@@ -188,7 +188,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            machine.CommitAwaited(IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining || _isLeaving, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
+            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining || _isLeaving;
+            machine.CommitAwaited(isAwaited, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
         }

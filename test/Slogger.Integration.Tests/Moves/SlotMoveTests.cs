@@ -242,7 +242,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
 
     // The new owner has them, and its Redis, where nothing is written now, has been told to.
     private static Task FirstKeysAsync(RespClient redis) =>
-        Eventually.AsyncTrue("the first keys have been read", Generous, async () => (await redis.DoAsync("CLIENT", "LIST")).Text.Contains(" cmd=restore ", StringComparison.Ordinal));
+        Eventually.AsyncTrue("the first keys have been read", Generous,
+            async () => (await redis.DoAsync("CLIENT", "LIST")).Text.Contains(" cmd=restore ", StringComparison.Ordinal));
 
     private static async Task<bool> HasAnsweredAsync(RespClient client)
     {

@@ -282,7 +282,8 @@ public sealed class PipelinedRollbackTests
             Assert.Equal(1, (await clients[^1].DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
             File.Move(socket, socket + ".away");
             foreach (RespClient client in clients) { await client.SendAsync("WATCH", "k"); }
-            await Eventually.AsyncTrue("a request has no connection", Generous, () => Task.FromResult(deployment.Proxy.Tail().Contains("cannot connect to Redis", StringComparison.Ordinal)));
+            await Eventually.AsyncTrue("a request has no connection", Generous,
+                () => Task.FromResult(deployment.Proxy.Tail().Contains("cannot connect to Redis", StringComparison.Ordinal)));
             if (isLost)
             {
                 await deployment.KillRedisAsync();

@@ -276,7 +276,7 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         }
     });
 
-    // Returns how many different versions it has seen.
+    // Calls onVersion for each version that it had not seen before.
     private async Task ReadAsync(int stream, int way, Action onVersion, CancellationToken stop)
     {
         using RespClient client = await ConnectAsync(stream);

@@ -180,7 +180,9 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         for (int i = 0; i < Before; i++) { await silent.SendAsync("GET", primary.Key(0, "large")); }
         await SendBatchAsync(silent, line, 1, primary.Key(0, "x"));
         using RespClient looking = await primary.ConnectAsync(0);
-        await Eventually.AsyncTrue("all before it is answered", Generous, async () => (await looking.DoAsync("INFO", "commandstats")).Text.Contains($"cmdstat_get:calls={Before},", StringComparison.Ordinal));
+        string answered = $"cmdstat_get:calls={Before},";
+        await Eventually.AsyncTrue("all before it is answered", Generous,
+            async () => (await looking.DoAsync("INFO", "commandstats")).Text.Contains(answered, StringComparison.Ordinal));
         foreach (WideLink link in primary.Links) { link.Cut(); }
         await primary.LeaseOverAsync(0, Generous);
         await Assert.ThrowsAsync<ConnectionLostException>(async () =>
