@@ -3,7 +3,7 @@
 using System.Runtime.InteropServices;
 using System.Text;
 using BenchmarkDotNet.Attributes;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 using Slogger.Resp;
 
 namespace Slogger.MicroBench;

@@ -11,7 +11,6 @@ using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 using Slogger.Client;
-using Slogger.Core.Sessions;
 using Slogger.Hosting;
 
 const long Events = 400_000;

@@ -4,6 +4,7 @@
 // stores is killed. No parcel may be there without its order, no shipment without its parcel, and no shipment that was announced
 // may be gone.
 using Slogger.Client;
+using Slogger.Resp;
 using Slogger.Samples;
 
 const int Orders = 1500;

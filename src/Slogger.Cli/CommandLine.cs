@@ -3,7 +3,9 @@
 using System.CommandLine;
 using System.CommandLine.Parsing;
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
+using CommandResult = Slogger.Cli.Terminal.CommandResult;
 
 namespace Slogger.Cli;
 

@@ -1,9 +1,11 @@
 // slogger interval: changes the length of versions of a running cluster. It proposes a time in the metadata, and waits until all shards have
 // agreed. Interrupted, it leaves that to the shards, which settle it within seconds.
 using System.Globalization;
-using Slogger.Core.Shards;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;

@@ -1,4 +1,5 @@
 // slogger leave: options, and then the departure.
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;

@@ -3,9 +3,11 @@
 // options are read; MoveRun does it.
 using System.Collections.Immutable;
 using System.Globalization;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;

@@ -1,7 +1,8 @@
 // What slogger move does at a cluster's metadata: shows the owners and the moves, plans a move and watches it, calls one off.
 using System.Collections.Immutable;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Metadata;
 
 namespace Slogger.Cli;

@@ -1,4 +1,5 @@
 // slogger recover: options, and then the recovery.
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli;

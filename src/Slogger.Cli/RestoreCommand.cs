@@ -1,6 +1,8 @@
 // slogger restore: options, the data directory's owner, the existing data directory (so no proxy may run on it), and then the restore.
+using Slogger.Cli.Terminal;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli;
 

@@ -1,4 +1,5 @@
 // slogger serve and slogger backup: options, data directory, log, signals, and then the proxy until it ends.
+using Slogger.Cli.Terminal;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 

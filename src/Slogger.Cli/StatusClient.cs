@@ -6,7 +6,7 @@ using System.Net.Sockets;
 using System.Security.Authentication;
 using System.Security.Cryptography.X509Certificates;
 using System.Text;
-using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli;
 

@@ -1,6 +1,8 @@
 // slogger status: finds the proxy by its data directory or its address, asks DPR.INFO, prints the answer.
 using Slogger.Cli.Sites;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli;
 

@@ -4,7 +4,9 @@ using System.Globalization;
 using System.Text;
 using System.Text.Encodings.Web;
 using System.Text.Json;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 using Spectre.Console;
 
 namespace Slogger.Cli;
@@ -89,13 +91,13 @@ internal static class StatusReport
         Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
         if (values.ContainsKey("memory_bytes"))
         {
-            Row("memory", $"{Bytes(Get("memory_bytes"))} of {Bytes(Get("memory_limit_bytes"))}, {Bytes(Get("memory_live_bytes"))} in use, {Count(Get("keys"))} keys");
-            Row("disk", $"{Bytes(Get("disk_bytes"))}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
+            Row("memory", $"{ConsoleText.Bytes(Get("memory_bytes"))} of {ConsoleText.Bytes(Get("memory_limit_bytes"))}, {ConsoleText.Bytes(Get("memory_live_bytes"))} in use, {Count(Get("keys"))} keys");
+            Row("disk", $"{ConsoleText.Bytes(Get("disk_bytes"))}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
         }
         else
         {
-            Row("log", Bytes(Get("log_bytes")));
-            Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? Bytes(tail) + " of log since" : ""));
+            Row("log", ConsoleText.Bytes(Get("log_bytes")));
+            Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? ConsoleText.Bytes(tail) + " of log since" : ""));
         }
         if (values.TryGetValue("backup", out string? backup))
         {
@@ -104,79 +106,27 @@ internal static class StatusReport
             if (values.ContainsKey("backup_watermark"))
             {
                 Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, {Get("backup_lag_ms")} ms behind the cut");
-                Row("shipping", $"{Bytes(Get("backup_bytes_per_sec"))} per second, {Bytes(Get("backup_window_used_bytes"))} on the way, {Bytes(Get("backup_sent_bytes"))} sent");
+                Row("shipping", $"{ConsoleText.Bytes(Get("backup_bytes_per_sec"))} per second, {ConsoleText.Bytes(Get("backup_window_used_bytes"))} on the way, {ConsoleText.Bytes(Get("backup_sent_bytes"))} sent");
                 Row(
-                    "kept for the backup", Join($"{Bytes(Get("backup_kept_bytes"))} of {Bytes(Get("backup_budget_bytes"))}", Get("writes_held") == "1" ? "writes of clients wait" : ""),
+                    "kept for the backup", Join($"{ConsoleText.Bytes(Get("backup_kept_bytes"))} of {ConsoleText.Bytes(Get("backup_budget_bytes"))}", Get("writes_held") == "1" ? "writes of clients wait" : ""),
                     Get("writes_held") == "1" ? Color.Yellow : null);
             }
         }
         Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
         Row("operations", Count(Get("ops_per_sec")) + " per second");
-        Row("proxy", $"version {Get("version")}, up for {Age(Get("uptime_s"))}");
+        Row("proxy", $"version {Get("version")}, up for {ConsoleText.Age(Get("uptime_s"))}");
         foreach ((string name, string value) in fields.Where(field => !Known.Contains(field.Key)))
         {
             Row(name, value);
         }
 
-        IAnsiConsole console = ConsoleOf(host);
+        IAnsiConsole console = ConsoleText.ConsoleOf(host);
         console.Write(table);
-    }
-
-    /// <summary>Draws on the command's output.</summary>
-    internal static IAnsiConsole ConsoleOf(AppHost host)
-    {
-        IAnsiConsole console = AnsiConsole.Create(new AnsiConsoleSettings
-        {
-            Ansi = host.Colours ? AnsiSupport.Detect : AnsiSupport.No,
-            ColorSystem = host.Colours ? ColorSystemSupport.Detect : ColorSystemSupport.NoColors,
-            Interactive = InteractionSupport.No,
-            Out = new AnsiConsoleOutput(host.Output),
-        });
-        console.Profile.Width = host.Width;
-        console.Profile.Capabilities.Unicode = true;
-        return console;
-    }
-
-    /// <summary>Bytes in the largest fitting unit, with one decimal.</summary>
-    internal static string Bytes(string text)
-    {
-        if (!long.TryParse(text, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long bytes) || bytes < 0)
-        {
-            return text;
-        }
-
-        string[] units = ["bytes", "KB", "MB", "GB", "TB", "PB"];
-        double value = bytes;
-        int unit = 0;
-        while (value >= 1024 && unit < units.Length - 1)
-        {
-            (value, unit) = (value / 1024, unit + 1);
-        }
-
-        return value.ToString(unit == 0 ? "0" : "0.0", CultureInfo.InvariantCulture) + " " + units[unit];
-    }
-
-    /// <summary>Seconds as 5 s, 3 min 10 s, 2 h 5 min, 4 d 3 h.</summary>
-    internal static string Age(string secondsText)
-    {
-        if (!decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number))
-        {
-            return secondsText;
-        }
-
-        long seconds = (long)Math.Clamp(number, 0, long.MaxValue / 2);
-        return seconds switch
-        {
-            < 60 => Invariant($"{seconds} s"),
-            < 3600 => Invariant($"{seconds / 60} min {seconds % 60} s"),
-            < 86_400 => Invariant($"{seconds / 3600} h {seconds % 3600 / 60} min"),
-            _ => Invariant($"{seconds / 86_400} d {seconds % 86_400 / 3600} h"),
-        };
     }
 
     private static string Checkpoint(string unix, string bytes, DateTimeOffset now)
         => long.TryParse(unix, NumberStyles.None, CultureInfo.InvariantCulture, out long seconds) && seconds > 0
-            ? $"{Age((now.ToUnixTimeSeconds() - seconds).ToString(CultureInfo.InvariantCulture))} ago, {Bytes(bytes)}"
+            ? $"{ConsoleText.Age((now.ToUnixTimeSeconds() - seconds).ToString(CultureInfo.InvariantCulture))} ago, {ConsoleText.Bytes(bytes)}"
             : "none";
 
     private static string Behind(Dictionary<string, string> values, string ahead, string name)

@@ -7,6 +7,7 @@ using System.Diagnostics;
 using Slogger.Client.Wire;
 using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
@@ -111,7 +112,7 @@ internal sealed class CommitWatch(SloggerClient client)
         if (_channel is null)
         {
             IReadOnlyList<Address> addresses = client.Addresses();
-            _channel = await RespChannel.ConnectAsync(addresses[(int)((uint)_next % addresses.Count)], client.Options, limit.Token).ConfigureAwait(false);
+            _channel = await RespChannel.ConnectAsync(addresses[(int)((uint)_next % addresses.Count)], client.Options.Tls, client.Options.User, client.Options.Password, limit.Token).ConfigureAwait(false);
             _probed = default;
         }
 

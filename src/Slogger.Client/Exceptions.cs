@@ -1,7 +1,7 @@
 // Everything that can become of an operation besides an answer. Each says what happened, where, and what to do.
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,6 +1,6 @@
 // What comes of an operation: the value that Redis answered, and where in the history it stands.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -120,7 +120,7 @@ public sealed partial class SloggerClient
         RespChannel? channel = null;
         try
         {
-            channel = await RespChannel.ConnectAsync(address, Options, limit.Token).ConfigureAwait(false);
+            channel = await RespChannel.ConnectAsync(address, Options.Tls, Options.User, Options.Password, limit.Token).ConfigureAwait(false);
             _ = await AskAsync(channel, limit.Token).ConfigureAwait(false);
             return channel;
         }

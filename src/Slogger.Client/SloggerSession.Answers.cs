@@ -1,9 +1,8 @@
 // What comes back: trailers that answer batches, redirections, and connections that end.
 using System.Diagnostics;
-using Slogger.Client.Operations;
 using Slogger.Client.Wire;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,6 +1,5 @@
 // What a session can do: the common commands with results of their own types, and any command as it is.
 using System.Text;
-using Slogger.Client.Operations;
 using Slogger.Client.Wire;
 using Slogger.Core.Ownership;
 using Slogger.Resp;

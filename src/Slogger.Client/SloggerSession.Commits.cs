@@ -1,7 +1,6 @@
 // How far a session is committed, and waiting for it.
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
-using Slogger.Client.Operations;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
@@ -158,8 +157,8 @@ public sealed partial class SloggerSession
 
     private void OnCommitted(WorldPoint uniform, Cut? byShard)
     {
-        Wire.Link? flush = null;
-        List<Wire.Link>? more = null;
+        Link? flush = null;
+        List<Link>? more = null;
         lock (_gate)
         {
             Settle();

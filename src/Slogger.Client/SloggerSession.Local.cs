@@ -1,5 +1,4 @@
 // Operations that an application executes by itself, on a shard in its own process: see ILocalWork.
-using Slogger.Client.Operations;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;

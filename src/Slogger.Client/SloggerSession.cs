@@ -12,11 +12,9 @@
 // - An operation that is sent again because it is idempotent counts as started then.
 // - The numbers are given when a batch leaves, so operations on different shards may be numbered in another order than started.
 using System.Security.Cryptography;
-using Slogger.Client.Operations;
-using Slogger.Client.Wire;
-using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
+using Slogger.Resp;
 
 namespace Slogger.Client;
 

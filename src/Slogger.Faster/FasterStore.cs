@@ -80,21 +80,6 @@ public sealed partial class FasterStore : IDisposable
         }
     }
 
-    /// <summary>A stretch of the log that a rollback has taken back, while records of it can still be found.</summary>
-    internal sealed record Undo(long From, long To)
-    {
-        private volatile bool _isListed;
-
-        /// <summary>Whether the list of keys has all again that was removed there.</summary>
-        public bool IsListed
-        {
-            get => _isListed;
-            set => _isListed = value;
-        }
-
-        public bool Holds(long address) => address >= From && address < To;
-    }
-
     /// <summary>The version that is open: that of a change, for whoever holds its lock; of a read, when it is asked for behind it.</summary>
     public Version Open => new(Volatile.Read(ref _open));
 

@@ -108,7 +108,7 @@ public sealed unsafe class FasterWorker : IDisposable
 
     /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it. Does nothing if that is not the stretch that is being undone any
     /// more: another rollback may go back further.</summary>
-    internal void PutBack(ReadOnlySpan<byte> key, long hash, FasterStore.Undo undo)
+    internal void PutBack(ReadOnlySpan<byte> key, long hash, Undo undo)
     {
         int entered = Enter(hash);
         try
@@ -146,7 +146,7 @@ public sealed unsafe class FasterWorker : IDisposable
     }
 
     // Its lock is held. Nothing is allocated: while a rollback is under way each key comes here once, and each of the purge's records.
-    private void Restore(ReadOnlySpan<byte> key, FasterStore.Undo undo)
+    private void Restore(ReadOnlySpan<byte> key, Undo undo)
     {
         bool found;
         RecordOutput output = default;
@@ -220,7 +220,7 @@ public sealed unsafe class FasterWorker : IDisposable
     private bool Apply(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header) => Put(key, value, header, _store.BeingUndone);
 
     // No: it is large, and there is no room.
-    private bool Put(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, FasterStore.Undo? undo = null)
+    private bool Put(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, Undo? undo = null)
     {
         if (key.Length + value.Length > _store.Budget.LargeBytes) return PutLarge(key, value, header, undo);
         Append(key, value, header, undo);
@@ -228,7 +228,7 @@ public sealed unsafe class FasterWorker : IDisposable
     }
 
     // One at a time, so that the pages behind the wall are enough for those who have just been admitted.
-    private bool PutLarge(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, FasterStore.Undo? undo)
+    private bool PutLarge(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, Undo? undo)
     {
         lock (_store.LargeGate)
         {
@@ -238,7 +238,7 @@ public sealed unsafe class FasterWorker : IDisposable
         }
     }
 
-    private void Append(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, FasterStore.Undo? undo)
+    private void Append(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long header, Undo? undo)
     {
         RecordOutput output = new() { Undone = undo };
         Status status;

@@ -1,6 +1,6 @@
 // What an application has of the shard that it hosts.
 using Slogger.Client;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 
 namespace Slogger.Hosting;
 

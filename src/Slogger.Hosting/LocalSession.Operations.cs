@@ -1,7 +1,6 @@
 // What can be done with keys: those of the shard in this process at once, over spans, with nothing allocated; those of any shard asynchronously.
 using System.Runtime.CompilerServices;
 using Slogger.Client;
-using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 using Version = Slogger.Core.Versions.Version;

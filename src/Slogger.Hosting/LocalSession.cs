@@ -11,10 +11,9 @@
 // under way in a store that is closed.
 using System.Runtime.CompilerServices;
 using Slogger.Client;
-using Slogger.Client.Operations;
 using Slogger.Client.Wire;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 using Slogger.Proxy.Embedded;

@@ -4,10 +4,12 @@ using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Options;
 using Slogger.Client;
+using Slogger.Core.Identities;
 using Slogger.Core.Shards;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
+using Slogger.Resp;
 
 namespace Slogger.Hosting;
 

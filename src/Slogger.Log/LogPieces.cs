@@ -1,6 +1,6 @@
 // The log as its shipper reads it: piece by piece, from any index on, as soon as it was appended. From memory while the shipper keeps up (LogTail), else
 // from the files, where only what is durable can be read. Each piece holds bytes of the stream, and the ends of versions as they follow each other.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;

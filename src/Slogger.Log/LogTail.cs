@@ -5,7 +5,7 @@
 // behind bytes of the version that is open, and is in no piece that ends before those.
 //
 // All under the log's gate. What falls out is in the files, or will be before anybody may rely on it.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;

@@ -67,7 +67,7 @@ public sealed partial class VersionLog
         AppendEntry(new LogEntry(EntryKind.EmptyRun, closed), closed);
     }
 
-    /// <summary>Notes the newest recorded cut that this log, a backup's, reaches (<see cref="Slogger.Core.Shipping.Receiver"/>): in order with the rest. Costs no
+    /// <summary>Notes the newest recorded cut that this log, a backup's, reaches (<see cref="Slogger.Core.Replication.Receiver"/>): in order with the rest. Costs no
     /// disk write until the next <see cref="Sync"/>; each new file states it again.</summary>
     /// <exception cref="ArgumentException">The log does not reach it, or it is not above the one noted before.</exception>
     /// <exception cref="LogIOException">The buffers are full and cannot be written; nothing was taken.</exception>

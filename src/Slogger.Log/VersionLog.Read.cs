@@ -1,5 +1,5 @@
 // Searching the log for boundaries. Everything here sees what is durable, of the current history only; but for its tail, which is in memory.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;

@@ -10,8 +10,8 @@
 //
 // Locks: _io is held by whoever writes files, _gate for the moments in which memory changes hands; _io before _gate. An
 // append takes only _gate, unless the buffers are full.
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Log.Format;

@@ -1,6 +1,7 @@
 // Options of the version log. Every buffer has a bound here.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 
 namespace Slogger.Log;
 

@@ -7,13 +7,14 @@
 // Thread safety: all members may be called from any thread; calls of one store run one after the other.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
+using Slogger.Metadata.Sql;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Metadata;

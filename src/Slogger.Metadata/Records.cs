@@ -1,9 +1,9 @@
 // Rows of the metadata as their readers see them, and the outcomes of the writes that compare before they set.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

@@ -5,9 +5,9 @@ using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 

@@ -5,6 +5,7 @@ using System.Diagnostics;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 

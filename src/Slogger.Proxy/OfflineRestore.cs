@@ -13,7 +13,9 @@ using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 using Slogger.Proxy.Restoring;
@@ -78,7 +80,7 @@ public static class OfflineRestore
             SiteState site = await metadata.SiteAsync(options.Cluster, stop).ConfigureAwait(false);
             var past = new Past(metadata, shards, cut, [.. origins.Select(o => o.ReplicationId)], site.Role == SiteRole.Primary);
             Version LastValid(WorldLine line) => WorldLineBranches.LastValid(line, lines.Select(l => new Core.Recovery.WorldLineBranch(l.WorldLine, l.BranchOf(options.Shard))));
-            string kept = store is { Store: StoreKind.Faster } ? FasterShard.DirectoryName : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
+            string kept = store is { Store: StoreKind.Faster } ? DataDirectory.FasterDirectory : store is { Commit: CommitMode.Bgsave } ? "bgsave" : "log";
             string directory = Path.Combine(options.DataDirectory, kept);
             if (!Directory.Exists(directory))
             {

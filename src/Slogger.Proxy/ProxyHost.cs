@@ -3,13 +3,16 @@ using System.Net;
 using System.Net.Security;
 using System.Net.Sockets;
 using Slogger.Core.Shards;
+using Slogger.FrontEnd;
+using Slogger.FrontEnd.Transports;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
-using Slogger.Proxy.Transports;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Proxy;
 

@@ -6,6 +6,8 @@ using Slogger.Metadata;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Shipping;
 

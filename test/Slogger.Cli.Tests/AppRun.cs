@@ -1,5 +1,6 @@
 // Runs the executable's code in this process, with an environment and entry points of the test.
 using System.Collections;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests;

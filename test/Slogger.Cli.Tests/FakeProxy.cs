@@ -4,6 +4,7 @@ using System.Net;
 using System.Net.Sockets;
 using System.Text;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli.Tests;
 

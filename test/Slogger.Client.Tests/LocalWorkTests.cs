@@ -1,9 +1,8 @@
 // What a session does with operations that its application executes by itself, on a shard in its own process, when a world-line ends: against
 // an application that always executes another one as soon as it may.
 using System.Collections.Immutable;
-using Slogger.Client.Operations;
 using Slogger.Client.Wire;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,5 +1,4 @@
 // How the client learns where keys are cut into ranges, and goes by it: against scripted proxies.
-using Slogger.Client.Operations;
 using Slogger.Core.Ownership;
 
 namespace Slogger.Client.Tests;

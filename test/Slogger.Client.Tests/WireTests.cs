@@ -1,6 +1,7 @@
 // Bytes in and out: requests as Redis reads them, replies under every cut, addresses, and refusals.
 using System.Text;
 using Slogger.Client.Wire;
+using Slogger.Resp;
 
 namespace Slogger.Client.Tests;
 

@@ -207,7 +207,7 @@ public sealed class StoreTests : IDisposable
         Task<CommitRecord?> further = Task.FromResult<CommitRecord?>(null);
         CommitRecord? none = await store.RollbackAsync(second.Point, Two, new(30), () =>
         {
-            FasterStore.Undo overtaken = store.BeingUndone!;
+            Undo overtaken = store.BeingUndone!;
             // It waits for its turn, and the purge of this one ends before its first key.
             further = store.RollbackAsync(first.Point, new(3), new(40), () => worker.PutBack("key:7"u8, FasterWorker.HashOf("key:7"u8), overtaken));
         });

@@ -1,6 +1,7 @@
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
 using Version = Slogger.Core.Versions.Version;

@@ -2,6 +2,7 @@
 // nothing is ever read across it.
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
 using Version = Slogger.Core.Versions.Version;

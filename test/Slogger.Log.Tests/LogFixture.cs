@@ -1,8 +1,9 @@
 // Short ways to make logs and their contents.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,6 +1,6 @@
 // The log as a shipper reads it, and the cuts that a backup notes in its own. What chance finds is in VersionLogCrashTests, too.
 using System.Buffers.Binary;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;

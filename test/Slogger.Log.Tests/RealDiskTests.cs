@@ -2,6 +2,7 @@
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using static Slogger.Log.Tests.LogFixture;
 using Version = Slogger.Core.Versions.Version;
 

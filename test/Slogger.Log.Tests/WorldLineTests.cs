@@ -1,6 +1,7 @@
 // I5 in the log: nothing of an abandoned world-line is read after its successor has started. I4's neighbour: a log that ends below
 // the recorded cut is an error.
 using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using static Slogger.Log.Tests.LogFixture;
 using Version = Slogger.Core.Versions.Version;

@@ -1,8 +1,7 @@
 // Cuts of the exact and the hybrid finder, the role of the coordinator, and leases.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
-using Slogger.Core.Shards;
-using Slogger.Core.WorldLines;
+using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
 using Version = Slogger.Core.Versions.Version;
 

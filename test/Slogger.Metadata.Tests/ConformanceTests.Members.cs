@@ -1,8 +1,8 @@
 // Shards that join and leave, and intervals that change: who counts in a cut, a world-line and a lease from which transaction on.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using static Slogger.Metadata.Tests.Fixtures.Common;

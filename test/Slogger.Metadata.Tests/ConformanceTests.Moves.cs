@@ -1,7 +1,7 @@
 // Moves of slots: planned once, changed only by who may, undone by a recovery to before the landing in the transaction that starts it.
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Metadata.Tests;

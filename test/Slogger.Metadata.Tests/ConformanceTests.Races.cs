@@ -2,6 +2,7 @@
 using System.Collections.Concurrent;
 using Slogger.Core.Cuts;
 using Slogger.Core.WorldLines;
+using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
 
 namespace Slogger.Metadata.Tests;

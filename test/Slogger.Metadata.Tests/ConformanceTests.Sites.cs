@@ -1,8 +1,9 @@
 // What a site is: by SiteState's rules, in one transaction each; and what a site that is no primary refuses.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.Metadata.Sql;
 using static Slogger.Metadata.Tests.Fixtures.Common;
 using Version = Slogger.Core.Versions.Version;
 

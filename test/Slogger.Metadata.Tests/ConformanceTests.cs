@@ -1,7 +1,7 @@
 // What IMetadataStore promises, on every database: one class of tests, one small subclass per database. See the partial
 // files for the schema and for races.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata.Sql;

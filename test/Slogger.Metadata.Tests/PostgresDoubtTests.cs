@@ -1,5 +1,6 @@
 // Settings of PostgreSQL by which what it has confirmed may be lost are seen, on a real server with a real replication client.
 using System.Diagnostics;
+using Slogger.Metadata.Sql;
 using Slogger.Metadata.Tests.Fixtures;
 
 namespace Slogger.Metadata.Tests;

@@ -2,6 +2,7 @@
 using System.Net.Sockets;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests;
 

@@ -1,7 +1,7 @@
 // What is said of a cluster is what the nodes of a real one say, byte for byte, but for ids, addresses and times.
 using System.Text.RegularExpressions;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 
 namespace Slogger.Resp.Tests;
 

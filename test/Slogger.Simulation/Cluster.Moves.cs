@@ -1,6 +1,5 @@
 // Slots that move while all else goes on: operators who plan moves and call them off, and what fails just when a move has made a step.
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Simulation.Checks;
 using Slogger.Simulation.Processes;
 

@@ -1,4 +1,5 @@
 // Runs cases: one with its outcome, or many on some threads.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 
 namespace Slogger.Simulation;

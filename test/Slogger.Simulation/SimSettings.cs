@@ -4,9 +4,9 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
+using Slogger.Core.Replication;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
 using Slogger.Core.Versions;
 using Slogger.Simulation.Sites;
 

@@ -1,6 +1,6 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Simulation.Sites;
 using System.Diagnostics;
 using System.Globalization;

@@ -6,11 +6,13 @@ using System.Net.Sockets;
 using System.Text.Json;
 using System.Text.RegularExpressions;
 using Slogger.Cli;
-using Slogger.Core.Shipping;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Server;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Sites.Tests;
 

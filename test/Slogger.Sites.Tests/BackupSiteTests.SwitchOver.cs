@@ -2,7 +2,8 @@
 using System.Diagnostics;
 using System.Net;
 using Slogger.Cli;
-using Slogger.Core.Shards;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;

@@ -1,6 +1,6 @@
 // Copies of stores as primaries make them: files in a registry of checkpoints, with what is known of them.
 using System.Buffers;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;

@@ -7,6 +7,8 @@ using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Tests;

@@ -3,12 +3,13 @@
 // that is on the disk has its copy and its log. SLOGGER_TEST_SEED to repeat one, SLOGGER_TEST_SEEDS=n for a longer run.
 using System.Buffers;
 using System.Globalization;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
 using Slogger.Sites.Seeding;
 using Version = Slogger.Core.Versions.Version;

@@ -1,6 +1,8 @@
 // slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then a
 // process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
 using System.Diagnostics;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -9,7 +11,7 @@ using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Sites.Access;
 using Slogger.Sites.Failovers;
 using V1 = Slogger.Grpc.Shipping.V1;
 

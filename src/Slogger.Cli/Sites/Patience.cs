@@ -1,6 +1,6 @@
 // How long a command of two sites asks again: databases start and machines are busy just then when a site is lost.
 using System.Diagnostics;
-using Slogger.Grpc.Shipping;
+using Slogger.Cli.Terminal;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using V1 = Slogger.Grpc.Shipping.V1;

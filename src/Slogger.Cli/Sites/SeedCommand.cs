@@ -1,13 +1,14 @@
 // slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how far that is. The processes do it: this command may end, or be
 // given again, at any time.
 using System.Globalization;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Sites.Access;
 using Spectre.Console;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -174,7 +175,7 @@ internal static class SeedCommand
             }, host, stop).ConfigureAwait(false);
         }
         var tasks = new Dictionary<string, ProgressTask>();
-        return await StatusReport.ConsoleOf(host).Progress().AutoClear(false).HideCompleted(false)
+        return await ConsoleText.ConsoleOf(host).Progress().AutoClear(false).HideCompleted(false)
             .Columns(new TaskDescriptionColumn { Alignment = Justify.Left }, new ProgressBarColumn(), new PercentageColumn())
             .StartAsync(context => UntilAsync(site, streams =>
             {
@@ -213,7 +214,7 @@ internal static class SeedCommand
         if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
         if (row.Phase == StreamPhase.Follows) { return new(shard, false, 1, "the copy is here; the watermark has yet to come to it"); }
         if (s.SeedBytes == 0) { return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store" : "waits for the primary"); }
-        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}");
+        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{ConsoleText.Bytes(Number(s.SeedHasBytes))} of {ConsoleText.Bytes(Number(s.SeedBytes))}");
     }
 
     private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);

@@ -1,14 +1,16 @@
 // A site, as the commands reach it: its SQL, and through that its processes.
 using System.Net.Sockets;
 using System.Security.Authentication;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using Slogger.Sites.Failovers;
 using V1 = Slogger.Grpc.Shipping.V1;
 

@@ -1,9 +1,9 @@
 // The arguments of the commands of two sites: the command line over the environment. They name SQL databases and credentials, and need no data directory: where the processes are is in
 // SQL (IMetadataStore.SiteAddressesAsync).
 using System.Globalization;
-using Slogger.Metadata;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Sites.Access;
 
 namespace Slogger.Cli.Sites;
 
@@ -12,7 +12,7 @@ namespace Slogger.Cli.Sites;
 /// <param name="host">The environment.</param>
 internal sealed class SiteArguments(OptionLayer texts, AppHost host)
 {
-    private const string CommandLine = "the command line";
+    private const string Origin = "the command line";
 
     public List<OptionError> Errors { get; } = [];
 
@@ -40,7 +40,7 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
         new("site-ca-file", Where, "FILE", "Authorities (PEM) that the processes' certificates must come from.", "none", ""),
     ];
 
-    public void Fail(string what, string remedy) => Errors.Add(new OptionError(what, CommandLine, remedy));
+    public void Fail(string what, string remedy) => Errors.Add(new OptionError(what, Origin, remedy));
 
     public bool Flag(string name) => texts.Values.ContainsKey(name);
 

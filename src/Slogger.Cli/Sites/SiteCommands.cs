@@ -1,4 +1,5 @@
 // The commands of two sites: one list for parsing, dispatch and --help.
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Sites;

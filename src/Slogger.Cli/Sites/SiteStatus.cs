@@ -3,12 +3,13 @@ using System.Globalization;
 using System.Text;
 using System.Text.Encodings.Web;
 using System.Text.Json;
-using Slogger.Core.Shipping;
+using Slogger.Cli.Terminal;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Sites.Access;
 using Spectre.Console;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -147,7 +148,7 @@ internal static class SiteStatus
                 }
             }
         }
-        StatusReport.ConsoleOf(host).Write(table);
+        ConsoleText.ConsoleOf(host).Write(table);
         foreach (string problem in problems) { host.Output.WriteLine(problem); }
     }
 
@@ -168,7 +169,7 @@ internal static class SiteStatus
     private static string Missing(Answered<V1.StatusReply>? of, string process) => of is not { } known ? $"no process has ever said that it has it: start its {process}"
         : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}: {known.Remedy}" : $"{known.Process.Address} answers, and does not have it: start its {process}";
 
-    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {StatusReport.Bytes(Number(s.SeedHasBytes))} of {StatusReport.Bytes(Number(s.SeedBytes))}";
+    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {ConsoleText.Bytes(Number(s.SeedHasBytes))} of {ConsoleText.Bytes(Number(s.SeedBytes))}";
 
     private static string Version(WorldPoint point) => point == default ? "none" : $"{point}";
 

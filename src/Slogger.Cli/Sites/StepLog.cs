@@ -1,6 +1,7 @@
 // What a command of two sites does, step by step, with the time since it began.
 using System.Diagnostics;
 using System.Globalization;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Sites;

@@ -1,9 +1,10 @@
 // slogger switchover: hands a cluster over from its primary site to its backup by plan, so that nothing is lost. What can be known beforehand to stand in its way is looked for before anybody is held
 // up; then SwitchOverRun does it.
+using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Sites.Access;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Cli.Sites;

@@ -1,5 +1,6 @@
 // Performs a switch-over as Core's SwitchOver decides, from what both sites' SQL say: it may be killed at any step, and the next one goes on.
 using System.Diagnostics;
+using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Shipping;

@@ -1,9 +1,11 @@
 // slogger watermark: the watermark service of a backup site in a process of its own. Each slogger backup has the role too; this is for a machine that outlives those of the shards, or to watch it.
+using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Server;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Sites;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using Slogger.Sites.Watermarks;
 
 namespace Slogger.Cli.Sites;

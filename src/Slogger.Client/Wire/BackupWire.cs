@@ -1,7 +1,7 @@
 // What is said to a backup's shard in place of DPR.HELLO and DPR.BATCH, which need versions of its own. Before the requests of a batch DPR.REACH waits until the shard
 // stands at what the session has seen. Behind them DPR.CUT tells at which version it stands then: none of them read a later one.
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Wire;
@@ -20,12 +20,12 @@ internal static class BackupWire
         : $"'{command.ToUpperInvariant()}' cannot be used in a session that reads at a backup: it is of a connection, and this one is shared.";
 
     /// <summary>What the shard says of itself. Answered when its store can be read.</summary>
-    /// <exception cref="SloggerException">It is no backup's.</exception>
+    /// <exception cref="HandshakeException">It is no backup's.</exception>
     public static async Task<Hello> AskAsync(RespChannel channel, CancellationToken cancellation)
     {
         await channel.Write("DPR.REACH", 0, 0).Write("DPR.INFO").Write("DPR.PARTITIONS").SendAsync(cancellation).ConfigureAwait(false);
         RespValue stands = await channel.ReadAsync(cancellation).ConfigureAwait(false);
-        if (stands.Kind != RespKind.Array || stands.Items.Length < 2) { throw new SloggerException($"{channel.Address} is no process of a backup: {stands}"); }
+        if (stands.Kind != RespKind.Array || stands.Items.Length < 2) { throw new HandshakeException($"{channel.Address} is no process of a backup: {stands}"); }
         RespValue info = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         RespValue partitions = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         var fields = new Dictionary<string, string>(StringComparer.Ordinal);

@@ -2,15 +2,16 @@
 // tells the shard's version, the committed one, and whether the world-line is still the same. The one place where a
 // refusal is read.
 using System.Globalization;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client.Wire;
 
 /// <summary>A batch was refused. Nothing that was sent behind it on its connection was executed.</summary>
-internal sealed class RefusedException : SloggerException
+internal sealed class RefusedException : IOException
 {
     private RefusedException(string message) : base(message)
     {
@@ -46,17 +47,17 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
     /// <summary>Writes the question, to be sent with what follows it.</summary>
     public static void Write(RespChannel channel, SessionId session) => channel.Write("DPR.HELLO", 1, session.ToString());
 
-    /// <exception cref="SloggerException">It is no proxy, or not one for sessions.</exception>
+    /// <exception cref="HandshakeException">It is no proxy, or not one for sessions.</exception>
     public static async Task<Hello> ReadAsync(RespChannel channel, CancellationToken cancellation)
     {
         RespValue reply = await channel.ReadAsync(cancellation).ConfigureAwait(false);
-        if (reply.Kind != RespKind.Array) { throw new SloggerException($"{channel.Address} is no proxy that speaks sessions: {reply}"); }
+        if (reply.Kind != RespKind.Array) { throw new HandshakeException($"{channel.Address} is no proxy that speaks sessions: {reply}"); }
         var fields = new Dictionary<string, RespValue>(StringComparer.Ordinal);
         for (int i = 0; i + 1 < reply.Items.Length; i += 2) { fields[reply.Items[i].ToString()] = reply.Items[i + 1]; }
         try
         {
             int shard = checked((int)fields["shard"].AsInteger());
-            if (shard is < 0 or >= ClientSession.ShardsMax) { throw new SloggerException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}"); }
+            if (shard is < 0 or >= ClientSession.ShardsMax) { throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}"); }
             Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
             return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()),
                 fields.TryGetValue("partitions", out RespValue? partitions) && partitions.ToString() == "range", executed);

@@ -2,6 +2,7 @@
 // hot path. A Link takes over the stream and what has been received.
 using System.Net.Security;
 using System.Net.Sockets;
+using Slogger.Resp;
 
 namespace Slogger.Client.Wire;
 
@@ -18,8 +19,9 @@ internal sealed class RespChannel : IDisposable
     public ReplyBuffer Received { get; } = new();
 
     /// <summary>Connects and logs in.</summary>
-    /// <exception cref="SloggerException">The login was refused.</exception>
-    public static async Task<RespChannel> ConnectAsync(Address address, SloggerClientOptions options, CancellationToken cancellation)
+    /// <exception cref="HandshakeException">The login was refused.</exception>
+    public static async Task<RespChannel> ConnectAsync(
+        Address address, SslClientAuthenticationOptions? tls, string? user, string? password, CancellationToken cancellation)
     {
         var socket = new Socket(SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
         Stream? stream = null;
@@ -27,7 +29,7 @@ internal sealed class RespChannel : IDisposable
         {
             await socket.ConnectAsync(address.Host, address.Port, cancellation).ConfigureAwait(false);
             stream = new NetworkStream(socket, ownsSocket: true);
-            if (options.Tls is { } tls)
+            if (tls is not null)
             {
                 var secured = new SslStream(stream);
                 stream = secured;
@@ -35,10 +37,10 @@ internal sealed class RespChannel : IDisposable
             }
 
             var channel = new RespChannel(address, stream);
-            if (options.Password is { } password)
+            if (password is not null)
             {
-                RespValue login = await (options.User is { } user ? channel.CallAsync(cancellation, "AUTH", user, password) : channel.CallAsync(cancellation, "AUTH", password)).ConfigureAwait(false);
-                if (login.Kind == RespKind.Error) { throw new SloggerException($"The proxy at {address} refused the login: {login}. Check User and Password."); }
+                RespValue login = await (user is not null ? channel.CallAsync(cancellation, "AUTH", user, password) : channel.CallAsync(cancellation, "AUTH", password)).ConfigureAwait(false);
+                if (login.Kind == RespKind.Error) { throw new HandshakeException($"The proxy at {address} refused the login: {login}. Check User and Password."); }
             }
 
             return channel;

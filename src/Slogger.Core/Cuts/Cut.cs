@@ -3,7 +3,7 @@
 // and no others. Finders make them, the metadata records them, sessions are told what they cover.
 using System.Collections.Immutable;
 using System.Text;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

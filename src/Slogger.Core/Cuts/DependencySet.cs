@@ -3,7 +3,7 @@
 // Why that is enough: a cut takes of each shard a prefix of its versions. If operations of the range follow operations of
 // versions m1 < m2 at one shard, a cut that holds the range must cover both, and covers both exactly if it covers m2. And
 // since the range is inside or outside of a cut as a whole, it does not matter which of its operations follows which.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Cuts;

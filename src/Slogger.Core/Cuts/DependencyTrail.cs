@@ -14,7 +14,7 @@
 // Rows end where the shard reported a version that it can be restored to. While the cut stands still (another shard is down)
 // they become many: the newest is then extended in place of a new one. So are notes. Both stay right: a wider row
 // depends on more.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

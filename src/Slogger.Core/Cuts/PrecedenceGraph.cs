@@ -8,7 +8,7 @@
 // What is below the floor is forgotten. What is above is bounded: where more than so many ranges of a shard pile up (another is
 // slow, and this one depends on it), the last ones are merged. That is safe, and may hold back what finer ranges would let pass;
 // the first ones, which are to pass next, stay as they are.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,5 +1,5 @@
 // What a shard tells the finder about what is durable. A report may be doubled, late, overtaken, or lost and sent again.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -14,8 +14,8 @@
 // that is dead cannot say so: a world-line is begun in its name first, so that nothing above its last claim is ever committed.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

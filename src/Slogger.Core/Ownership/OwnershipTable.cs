@@ -10,7 +10,7 @@
 //
 // A change is made by a process of a shard, under its epoch: of a process that was replaced nothing may arrive late.
 using System.Collections.Immutable;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -25,7 +25,7 @@
 // begins again. Leaving: the old owner takes it back. Landed or Cancelled: the loser discards again. A crash that costs history
 // starts a world-line, and OwnershipTable.Recover has decided: the move begins again, or it had landed within the cut. What a
 // predecessor still had on its way to the metadata fails by its epoch.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -10,7 +10,7 @@
 // - BoundaryClosed is called when the marker was answered and read, or with the end of a run of empty versions.
 // - All table reads, answers and cuts may be late, doubled or lost. A process starts with nothing but the table.
 // - When the shard has been restored into a world-line the caller stops what it does for moves, then calls EnterWorldLine.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

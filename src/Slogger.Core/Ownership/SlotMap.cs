@@ -2,7 +2,7 @@
 // look into it; each change makes a new map. All slots have an owner: that a slot is not served for a moment, while it moves, is a
 // matter of the move (PartitionMove), not of the map.
 using System.Collections.Immutable;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 
 namespace Slogger.Core.Ownership;
 

@@ -1,5 +1,5 @@
 // What is known when a shard starts, or finds its store gone: the input of RecoveryPlan.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

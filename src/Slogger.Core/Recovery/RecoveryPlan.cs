@@ -1,7 +1,6 @@
 // Decides how a shard goes on at a start or after a failure (design, sections 5 and 7; invariants I3 and I5). Pure: the same
 // facts give the same decision. What must never happen: data of unknown origin overwritten unasked, a recovery below the
 // recorded cut, a continuation of an abandoned world-line.
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,7 +1,6 @@
 // What libDPR adds to a batch of operations and to its answer (DPR, section 6; design, section 7). Values only: how they
 // look on the wire is the business of the protocols that carry them.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -2,7 +2,7 @@
 // They are told of afterwards, many at a time. So what was answered meanwhile by others, on another thread, is not what they had to follow:
 // that the shard's version was no earlier than what their caller had seen is checked where they are executed.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,6 +1,5 @@
 // The committed prefix and its exceptions (DPR, sections 2 and 5.4; invariant I2), and the runs that it is made of.
 using System.Runtime.InteropServices;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

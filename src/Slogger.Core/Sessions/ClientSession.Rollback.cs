@@ -1,5 +1,6 @@
 // What a recovery did to the session (DPR, sections 2, 4.2 and 5.4; invariants I1, I2 and I3).
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -20,7 +20,7 @@
 // version which are not committed. The runs below the prefix's end are those answered after the prefix had passed them.
 // Operations that will never be answered become a run of version 0: uncertain, and every cut passes over it.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -8,6 +8,7 @@
 //   a fast-forward, it is decided again.
 // - A batch that is refused is never executed, and neither is what the session sent behind it on that connection, which is
 //   closed: the session's later headers rest on the shard having had the earlier ones.
+using Slogger.Core.Identities;
 using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Time;

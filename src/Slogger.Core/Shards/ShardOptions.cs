@@ -1,5 +1,6 @@
 // What a shard's commit protocol is configured with, and what it starts from.
 using System.Text.Json.Serialization;
+using Slogger.Core.Identities;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

@@ -7,8 +7,8 @@
 // What was ever told to anybody as watermark lies at or below the final one: it was the least of what the streams held at some time, and none of them ever holds less.
 // Only a report that was made after the freeze, for this failover, says so: after an earlier one its receiver may have gone on, and told others.
 using System.Collections.Immutable;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Sites;

@@ -3,7 +3,7 @@
 //
 // Each shard has its own. It runs from when the shard *sent* what the reply answers, by its own clock; the backup counts from when all receivers were
 // frozen, which is later than any reply of theirs: so no two clocks are compared, only how fast they run.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 
 namespace Slogger.Core.Sites;
 

@@ -4,8 +4,8 @@
 // A failover is a change of one site's SQL alone, since the other may be gone. From the moment on at which it has taken the epoch nothing of an older one is received
 // (each receiver that starts reads it here, each that runs is told), and it has one outcome: whoever goes on with it finds here how far it came.
 using System.Collections.Immutable;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Sites;

@@ -3,7 +3,8 @@
 //
 // Two SQLs cannot change together. So before the backup is asked to take over the primary notes that it has been offered to; from then on the primary may go on only when the backup's
 // SQL has said that it will not take over (CallOff), which refuses an offer that is still on its way. Whoever manages it may die at any step: what comes next follows from what the two say.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Sites;

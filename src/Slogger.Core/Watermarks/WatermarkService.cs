@@ -5,7 +5,7 @@
 // It remembers nothing that matters: whatever it has ever said follows from what the logs hold, now and after any crash. So any process may be it, and two at
 // once do no harm: both say what is true, and whoever hears them takes the larger. A lease on the role (LeaseWatch) only spares work.
 using System.Collections.Immutable;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Core.Watermarks;

@@ -32,7 +32,7 @@ internal ref struct FetchedWalk(RecordWalk records, MemoryHints? hints, bool wit
     {
         for (; _aheadCount < _count + BucketsAhead && _ahead.GoOn(); _aheadCount++)
         {
-            long hash = FasterWorker.HashOf(_ahead.Key);
+            long hash = KeyComparer.Hash(_ahead.Key);
             _found[_aheadCount % BucketsAhead] = (_ahead.Address, hash);
             hints?.PrefetchBucket(hash);
             if (withPrevious) hints?.PrefetchAt(_ahead.Previous);

@@ -21,7 +21,7 @@ internal struct RecordOutput
     public long Address;
 
     /// <summary>Of a write: the stretch of the log whose records it may not replace; null: there is none.</summary>
-    public FasterStore.Undo? Undone;
+    public Undo? Undone;
 
     /// <summary>Of a write: whether it has made the log longer.</summary>
     public bool IsAppended;

@@ -1,3 +1,5 @@
+using Slogger.Log.Format;
+
 namespace Slogger.Log.Checkpoints;
 
 /// <summary>A whole state of the store (an RDB file) at a point of the stream. From it and the log's bytes above its offset any

@@ -4,6 +4,7 @@ using System.Globalization;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Checkpoints;

@@ -33,7 +33,7 @@ internal sealed record SegmentHeader
 {
     public const uint FormatVersion = 2;
     private const uint FormatWithoutHeld = 1;
-    public const int BranchesMax = Slogger.Core.Shipping.LogBranch.KeptMax;
+    public const int BranchesMax = Slogger.Core.Replication.LogBranch.KeptMax;
     public const int BytesMax = 4096;
 
     public required int Shard { get; init; }

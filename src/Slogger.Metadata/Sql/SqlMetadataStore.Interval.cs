@@ -1,7 +1,7 @@
 // How the interval changes while shards run: each step reads the proposal, applies what Core's IntervalProposal says, and writes the result,
 // under the cluster's lock. Without a proposal nobody is bound to anything: while SQL is away versions go on.
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 
 namespace Slogger.Metadata.Sql;

@@ -1,8 +1,8 @@
 // Leases: counters that their holders raise, and that others see standing still. No clock of the database, or of another machine,
 // is compared with anybody's: who may take a lease is for LeaseWatch (Core) to say, here the taking only compares and sets.
 using System.Security.Cryptography;
+using Slogger.Core.Identities;
 using Slogger.Core.Leases;
-using Slogger.Core.Shards;
 
 namespace Slogger.Metadata.Sql;
 

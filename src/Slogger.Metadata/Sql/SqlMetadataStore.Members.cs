@@ -1,8 +1,8 @@
 // Shards that join and leave. Every change of the members takes a new epoch from
 // the cluster's counter, as if a shard had changed hands: a cut that was found for the members before is then refused.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 
 namespace Slogger.Metadata.Sql;
 

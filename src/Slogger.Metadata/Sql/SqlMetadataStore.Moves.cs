@@ -3,9 +3,9 @@
 using System.Collections.Immutable;
 using System.Data.Common;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Metadata.Sql;

@@ -1,7 +1,7 @@
 // Shards: who owns them, and what they have recorded.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

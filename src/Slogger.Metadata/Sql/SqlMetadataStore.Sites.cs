@@ -1,9 +1,8 @@
 // What a site is, and what its backup's streams are: SiteState has the rules. A site that is not the primary has no owners of shards: what a proxy of before still
 // says is refused by the same comparisons as that of any deposed owner, and no shard is taken there (I6).
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

@@ -1,8 +1,8 @@
 // World-lines, and the places in replication streams that stand for points of history.
 using System.Data.Common;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

@@ -3,7 +3,7 @@
 // - recording a cut touches one row, and all it has to compare is in that row;
 // - rows are locked cluster first, then shards, so there are no cycles.
 using System.Data.Common;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Metadata.Sql;

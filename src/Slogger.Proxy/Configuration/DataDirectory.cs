@@ -5,7 +5,6 @@ using System.Globalization;
 using System.Text;
 using Slogger.Core.Shards;
 using Slogger.Log.Files;
-using Slogger.Proxy.Shards;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -25,8 +24,11 @@ public sealed class DataDirectory : IDisposable
     /// <summary>Name of the file with the owner's process id, for messages (a locked file cannot be read by .NET).</summary>
     public const string PidFileName = "proxy.pid";
 
+    /// <summary>The directory of an embedded store, in the data directory.</summary>
+    public const string FasterDirectory = "faster";
+
     // What the log and the checkpoints leave behind: with these, a missing store.json is a loss, not a first start.
-    private static readonly string[] Remains = ["log", "checkpoints", "bgsave", FasterShard.DirectoryName];
+    private static readonly string[] Remains = ["log", "checkpoints", "bgsave", FasterDirectory];
 
     private readonly FileStream _lock;
 

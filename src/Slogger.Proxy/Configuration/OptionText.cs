@@ -2,6 +2,7 @@
 // environment and the configuration file alike. Each says what is wrong and what is expected; the caller adds where it stood.
 using System.Globalization;
 using Slogger.Core.Ownership;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 

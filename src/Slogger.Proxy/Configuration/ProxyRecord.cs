@@ -4,6 +4,7 @@
 using System.Collections.Immutable;
 using System.Text.Json;
 using Slogger.Log.Files;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 

@@ -1,5 +1,5 @@
 // Everything `slogger recover` can be told.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 
 namespace Slogger.Proxy.Configuration;
 

@@ -4,8 +4,11 @@
 using System.Collections.Immutable;
 using System.Text.Json.Serialization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.FrontEnd.Transports;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 
@@ -174,41 +177,6 @@ public sealed record ServeOptions
 
     /// <summary>What <see cref="DataDirectory"/> remembers: attached, supervised or embedded.</summary>
     public StoreKind Store => Commit == CommitMode.Faster ? StoreKind.Faster : RedisServerPath is null ? StoreKind.Redis : StoreKind.RedisServer;
-}
-
-/// <summary>TLS towards clients.</summary>
-public sealed record ClientTlsOptions
-{
-    /// <summary>Addresses that take clients over TLS. At least one.</summary>
-    public required ImmutableArray<ListenAddress> Listen { get; init; }
-
-    /// <summary>The certificate chain, PEM, absolute path.</summary>
-    public required string CertificateFile { get; init; }
-
-    /// <summary>The private key, PEM, absolute path.</summary>
-    public required string KeyFile { get; init; }
-
-    /// <summary>Authorities (PEM) that a client's certificate must come from. Default: null, clients need no certificate.</summary>
-    public string? ClientCaFile { get; init; }
-}
-
-/// <summary>TLS towards Redis.</summary>
-public sealed record RedisTlsOptions
-{
-    /// <summary>True; its option switches TLS on.</summary>
-    public bool Enabled { get; init; } = true;
-
-    /// <summary>Authorities (PEM) that Redis's certificate must come from. Default: null, the system's.</summary>
-    public string? CaFile { get; init; }
-
-    /// <summary>The proxy's own certificate (PEM) where Redis asks for one. Default: none.</summary>
-    public string? CertificateFile { get; init; }
-
-    /// <summary>Private key (PEM) of <see cref="CertificateFile"/>. Default: none.</summary>
-    public string? KeyFile { get; init; }
-
-    /// <summary>Take any certificate: protects against eavesdropping only. Default: false.</summary>
-    public bool Insecure { get; init; }
 }
 
 /// <summary>What plain clients (those that do not use DPR commands) see after a recovery lost a suffix of history.</summary>

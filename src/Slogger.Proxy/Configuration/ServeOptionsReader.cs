@@ -2,8 +2,11 @@
 // are reported together, each with its origin and what to do.
 using System.Collections.Immutable;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
+using Slogger.FrontEnd.Transports;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Configuration;

@@ -1,7 +1,8 @@
 // What concerns two sites: how a shard ships its log to the backup, where a process is reached by the other site, and who may. The same options at both, so
 // that after a failover the direction can change.
 using System.Collections.Immutable;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 

@@ -1,7 +1,8 @@
 // Reads what concerns two sites, and the rules between those options. Part of what ServeOptionsReader reads.
 using System.Collections.Immutable;
+using Slogger.Core.Replication;
 using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Configuration;
 

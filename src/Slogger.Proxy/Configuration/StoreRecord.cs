@@ -4,6 +4,7 @@
 // without it a deleted database would be made anew, and know nothing of what is kept here.
 using System.Text.Json;
 using System.Text.Json.Serialization;
+using Slogger.Core.Identities;
 using Slogger.Core.Shards;
 using Slogger.Log.Files;
 

@@ -2,13 +2,13 @@
 // are alive, finds out where the coordinator is, and takes that role when its lease has run out. All through SQL: who cannot
 // reach it deposes nobody. Core's LeaseWatch says when a lease has run out.
 using System.Diagnostics;
+using Slogger.Core.Identities;
 using Slogger.Core.Leases;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shards;
 
 namespace Slogger.Proxy.Coordination;
 

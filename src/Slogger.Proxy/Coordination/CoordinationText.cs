@@ -11,7 +11,7 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Version = Slogger.Core.Versions.Version;

@@ -4,9 +4,10 @@ using System.Diagnostics;
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;

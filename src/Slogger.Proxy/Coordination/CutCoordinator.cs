@@ -7,12 +7,12 @@
 // in no cut that is recorded after its successor took the shard.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Coordination;

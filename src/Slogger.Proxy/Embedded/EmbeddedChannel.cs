@@ -1,7 +1,7 @@
 // A connection of the front end to the store that runs in this process: what is sent is executed at once, on the loop's thread, and its
 // replies wait where they were written. When much waits nothing more is taken, as by a socket that is full.
 using Slogger.Faster.Commands;
-using Slogger.Proxy.Transports;
+using Slogger.FrontEnd.Transports;
 
 namespace Slogger.Proxy.Embedded;
 

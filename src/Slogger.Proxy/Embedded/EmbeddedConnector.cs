@@ -1,7 +1,7 @@
 // How the front end's connections reach the store that runs in this process.
 using Slogger.Faster.Commands;
-using Slogger.Proxy.FrontEnd;
-using Slogger.Proxy.Transports;
+using Slogger.FrontEnd;
+using Slogger.FrontEnd.Transports;
 
 namespace Slogger.Proxy.Embedded;
 
@@ -13,6 +13,10 @@ internal sealed class EmbeddedConnector(CommandEngine engine) : IStoreConnector
     public bool IsEnding { get; set; }
 
     public Channel Connect(IPoller poller, bool mayMark) => new EmbeddedChannel(poller.Local, engine.Connect(isOwner: mayMark), mayMark ? null : () => IsEnding);
+
+    public bool Knows(ReadOnlySpan<byte> name) => CommandConnection.IsKnown(name);
+
+    public string? MissingError(ReadOnlySpan<byte> name) => MissingCommands.ErrorFor(name);
 
     public override string ToString() => "the embedded store";
 }

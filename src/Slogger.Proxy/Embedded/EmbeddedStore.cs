@@ -1,5 +1,5 @@
 // The store inside the proxy, as the shard's recovery sees it: it is there as long as the proxy is, and nobody else's.
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 
 namespace Slogger.Proxy.Embedded;
 

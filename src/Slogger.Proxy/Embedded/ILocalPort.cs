@@ -1,7 +1,7 @@
 // What sessions in the shard's own process need of it: what the front end is to those that come over the network.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Faster.Commands;
 

@@ -2,7 +2,6 @@
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
-using Slogger.Proxy.Configuration;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Following;

@@ -10,9 +10,8 @@ using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
-using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
 

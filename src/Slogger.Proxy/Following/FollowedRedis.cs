@@ -3,6 +3,7 @@
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;

@@ -1,11 +1,10 @@
 // The seam between a shard that follows and what receives the primary's log for it: the shard has log, store and front end; the intake (Slogger.Sites) has the network, the
 // stream's receiver and the watermark, and says to which version the store goes.
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Cluster;
 
 namespace Slogger.Proxy.Following;
 

@@ -3,8 +3,8 @@
 using System.Text;
 using Slogger.Faster.Commands;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Restoring;
-using Slogger.Redis.Connections;
 using Slogger.Redis.Rollback;
 
 namespace Slogger.Proxy.Following;

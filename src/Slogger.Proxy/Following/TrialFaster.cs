@@ -8,7 +8,7 @@ using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Restoring;
+using Slogger.Log.Format;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Following;

@@ -1,7 +1,7 @@
 // Blocked commands are ended at Redis, so that each has one answer: what it waited for, or that it was ended.
 using System.Globalization;
 using System.Text;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

@@ -6,9 +6,9 @@ using System.Collections.Immutable;
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Ownership;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

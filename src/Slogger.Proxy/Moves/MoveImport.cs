@@ -11,7 +11,7 @@ using Slogger.Core.Ownership;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

@@ -8,7 +8,7 @@ using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Core.WorldLines;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

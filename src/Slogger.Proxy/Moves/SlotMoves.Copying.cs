@@ -1,13 +1,13 @@
 // What the two sides of a copy need of their shard's moves.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

@@ -9,13 +9,12 @@
 using System.Collections.Immutable;
 using System.Threading.Channels;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
-using Slogger.Proxy.Peers;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Moves;

@@ -5,9 +5,10 @@ using System.Buffers;
 using System.Buffers.Binary;
 using System.Net.Sockets;
 using System.Text;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shards;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Peers;
 

@@ -6,7 +6,8 @@
 // whichever is at that address; "epoch" is that with which the caller owns its shard.
 using System.Globalization;
 using System.Text;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Proxy.Cluster;
 
 namespace Slogger.Proxy.Peers;
 

@@ -8,10 +8,11 @@
 using System.Buffers;
 using System.Buffers.Binary;
 using System.Threading.Channels;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shards;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Peers;
 

@@ -2,6 +2,7 @@
 // part of it, too, and it is read on. A store is never fed beyond what survives (I4); should it have been, that is found here.
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Redis.Feeding;
 
 namespace Slogger.Proxy.Restoring;

@@ -1,9 +1,7 @@
 // Finds a version in the version log and the checkpoint from which it is restored. Only reads.
-using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;

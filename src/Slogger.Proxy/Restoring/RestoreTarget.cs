@@ -5,7 +5,7 @@ using System.Globalization;
 using System.Security.Cryptography;
 using System.Text;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shards;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Supervision;

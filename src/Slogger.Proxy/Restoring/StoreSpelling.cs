@@ -2,7 +2,7 @@
 using System.Net;
 using System.Net.NetworkInformation;
 using System.Net.Sockets;
-using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Restoring;
 

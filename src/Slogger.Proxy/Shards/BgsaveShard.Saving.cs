@@ -2,8 +2,8 @@
 // check it. One task does this; it also extends the newest snapshot over versions in which nothing was done, and deletes old ones.
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
-using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;

@@ -5,9 +5,10 @@
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;

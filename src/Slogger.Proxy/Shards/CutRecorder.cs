@@ -8,9 +8,9 @@
 // versions depend on.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
 using Version = Slogger.Core.Versions.Version;

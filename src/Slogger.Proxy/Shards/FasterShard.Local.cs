@@ -8,13 +8,14 @@
 // - among other shards nothing begins between a version's end by the clock and its end in the store.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.FrontEnd;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

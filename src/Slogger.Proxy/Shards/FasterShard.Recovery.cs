@@ -7,9 +7,10 @@ using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
-using Slogger.Faster.Commits;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
+using Slogger.Proxy.Stores;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -12,10 +12,11 @@ using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
 using Slogger.Faster.Commits;
+using Slogger.FrontEnd;
 using Slogger.Log.Files;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;
 using Version = Slogger.Core.Versions.Version;
@@ -26,9 +27,6 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
 {
     /// <summary>How long the end waits for the front end: longer, and the store is left as it is.</summary>
     public TimeSpan FrontEndLimit { get; init; } = TimeSpan.FromSeconds(10);
-
-    /// <summary>Where the store is, in the data directory.</summary>
-    public const string DirectoryName = "faster";
 
     private const long CommitPollMicroseconds = 1_000;
     private readonly FasterOptions _fasterOptions = OptionsOf(options);
@@ -177,7 +175,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
 
     private static FasterOptions OptionsOf(ServeOptions options) => new()
     {
-        Directory = Path.Combine(options.DataDirectory, DirectoryName),
+        Directory = Path.Combine(options.DataDirectory, DataDirectory.FasterDirectory),
         MemoryBytes = options.FasterMemoryBytes,
         IndexBytes = options.FasterIndexBytes,
         PageBits = System.Numerics.BitOperations.Log2((ulong)options.FasterPageBytes),

@@ -1,8 +1,9 @@
 // Checkpoints of the running store, so that a restore has not much of the log to replay, and what may be deleted behind them.
 using Slogger.Core.WorldLines;
-using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 

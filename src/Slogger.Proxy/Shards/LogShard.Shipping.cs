@@ -5,13 +5,13 @@
 // replies of the backup are recent: whoever tells one asks at that moment (MayTell).
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
-using Slogger.Log;
+using Slogger.Log.Format;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 

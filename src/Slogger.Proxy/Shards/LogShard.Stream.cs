@@ -2,6 +2,7 @@
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;

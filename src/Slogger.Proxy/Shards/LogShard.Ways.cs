@@ -3,11 +3,13 @@
 //
 // Copies are taken as a checkpoint is, kept under a name of their own for as long as they are sent, with the log from there on. Which version a copy can be brought to first (its floor) is known when that has ended
 // behind it, durably. The control task makes them, when somebody has asked for one.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;

@@ -8,11 +8,12 @@
 // _machineLock is held, never the other way round.
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
+using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 

@@ -1,8 +1,9 @@
 // A shard without versions (--commit none): the front end alone.
 using System.Globalization;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Shards;
 
@@ -55,6 +56,8 @@ internal sealed class PassThroughShard(ServeOptions options, ILogger log) : ISha
         string.Create(CultureInfo.InvariantCulture, $"uptime_s:{_rate.UptimeSeconds}"),
         $"version:{typeof(PassThroughShard).Assembly.GetName().Version?.ToString(3)}",
         "");
+
+    public bool IsOwnConnection(string address) => OwnConnections.Contains(address);
 
     public void StoreUnreachable(string reason)
     {

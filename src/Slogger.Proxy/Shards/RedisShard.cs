@@ -2,12 +2,15 @@
 // fed through its replication link. LogShard and BgsaveShard say what makes its versions durable.
 using Slogger.Core.Recovery;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Moves;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Shards;
 

@@ -10,6 +10,7 @@ using System.Buffers.Text;
 using System.Text;
 using Slogger.Core.Sessions;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Redis.Replication;
 
 namespace Slogger.Proxy.Shards;

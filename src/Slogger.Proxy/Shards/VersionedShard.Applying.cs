@@ -6,12 +6,14 @@ using System.Globalization;
 using System.Text;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
+using Slogger.Log.Format;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;

@@ -1,11 +1,12 @@
 // What a shard decides about the batches of sessions: Core's BatchGate, with what it has to know of this shard.
+using Slogger.Core.Identities;
 using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
-using Slogger.Proxy.FrontEnd;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

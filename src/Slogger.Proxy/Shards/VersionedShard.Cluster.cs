@@ -2,14 +2,15 @@
 // versions depend on. None of it exists for a shard alone.
 using System.Globalization;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
-using Slogger.Proxy.FrontEnd;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -1,13 +1,14 @@
 // How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
 // it blocks the loop.
 using System.Diagnostics;
-using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
-using Slogger.Log;
+using Slogger.FrontEnd;
+using Slogger.Log.Format;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;
@@ -221,6 +222,9 @@ internal abstract partial class VersionedShard
     }
 
     // ---- Losing the store ----
+
+    /// <inheritdoc />
+    public bool IsOwnConnection(string address) => OwnConnections.Contains(address);
 
     /// <summary>A connection to the store broke. Nothing is forwarded before it is known that the store is the same.</summary>
     public void StoreUnreachable(string reason) => Suspect(reason);

@@ -4,7 +4,9 @@ using System.Diagnostics;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Proxy.Shards;

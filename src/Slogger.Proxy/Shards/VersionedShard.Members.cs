@@ -7,12 +7,13 @@
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Coordination;
+using Slogger.Proxy.Stores;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

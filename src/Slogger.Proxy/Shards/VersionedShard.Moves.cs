@@ -1,6 +1,7 @@
 // Slots that move to and from this shard (Slogger.Proxy.Moves), and published messages. Only for shards among others.
 using Slogger.Core.WorldLines;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Moves;
 using Slogger.Proxy.Peers;
 using Slogger.Redis.Connections;

@@ -14,7 +14,7 @@ internal abstract partial class VersionedShard
     private int _peerCount;
 
     /// <inheritdoc />
-    public PeerIntroduction? ReadPeer(IReadOnlyList<byte[]> words, out string refusal)
+    public Action<Socket>? ReadPeer(IReadOnlyList<byte[]> words, out string refusal)
     {
         refusal = "ERR SLOGGER DPR.PEER: this shard has no others beside it";
         if (_seat.Secret is not { } secret || _moves is null) { return null; }
@@ -22,14 +22,13 @@ internal abstract partial class VersionedShard
         if (introduction.Kind == PeerKind.Cuts && !_coordinator!.IsActive) { refusal = $"ERR SLOGGER DPR.PEER: shard {_seat.Shard} does not coordinate the cluster now"; }
         else if (introduction.Kind == PeerKind.Keys && Endpoint is null) { refusal = $"ERR SLOGGER DPR.PEER: the keys of {_store.Name}, the store of shard {_seat.Shard}, do not move"; }
         else if (Volatile.Read(ref _peerCount) >= PeersMin + (PeersOfShardMax * _seat.ShardCount)) { refusal = "ERR SLOGGER DPR.PEER: too many connections of other proxies"; }
-        return refusal.Length == 0 ? introduction : null;
+        return refusal.Length == 0 ? connection => Accept(connection, introduction) : null;
     }
 
     /// <summary>Publishes at this shard's store what another proxy sends, until it hangs up.</summary>
     protected virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(peer, () => Endpoint, stop);
 
-    /// <inheritdoc />
-    public void AcceptPeer(Socket connection, PeerIntroduction introduction)
+    private void Accept(Socket connection, PeerIntroduction introduction)
     {
         Interlocked.Increment(ref _peerCount);
         _ = Task.Run(() => ServePeerAsync(connection, introduction, _ending.Token), CancellationToken.None);

@@ -2,14 +2,17 @@
 // RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Restoring;
+using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;
 
@@ -362,6 +365,3 @@ internal abstract partial class VersionedShard
         _isAttached = true;
     }
 }
-
-/// <summary>A person must decide; the text says what.</summary>
-internal sealed class RecoveryRefusedException(string message) : Exception(message);

@@ -1,5 +1,5 @@
 // A shard as one of a primary's, beside another site: under which epoch its site rules, and what is done when another one does.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;

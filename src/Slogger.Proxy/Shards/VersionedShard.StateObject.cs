@@ -6,10 +6,12 @@ using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
-using Slogger.Log;
+using Slogger.FrontEnd;
+using Slogger.Log.Format;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -2,7 +2,7 @@
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Shards;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 
 namespace Slogger.Proxy.Shards;
 

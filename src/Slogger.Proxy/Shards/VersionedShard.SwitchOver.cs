@@ -3,9 +3,9 @@
 using System.Diagnostics;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 
 namespace Slogger.Proxy.Shards;
 

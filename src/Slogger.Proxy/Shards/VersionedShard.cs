@@ -14,9 +14,11 @@ using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
+using Slogger.FrontEnd;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
+using Slogger.Proxy.Stores;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

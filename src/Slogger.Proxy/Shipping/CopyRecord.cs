@@ -1,7 +1,7 @@
 // What is remembered of a copy that is being sent, beside its file: a process that follows this one goes on sending it.
 using System.Text.Json;
 using System.Text.Json.Serialization;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;

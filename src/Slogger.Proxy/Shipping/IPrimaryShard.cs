@@ -1,5 +1,4 @@
-using Slogger.Core.Shards;
-using Slogger.Core.Sites;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Proxy.Shipping;

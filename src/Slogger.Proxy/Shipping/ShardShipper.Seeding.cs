@@ -1,7 +1,7 @@
 // Seeding: the receiver asks for what it lacks of a copy, and gets it over the same link, read from the copy's file. All of it on the task that sends; the shard makes the copy.
 using System.Buffers;
 using Microsoft.Win32.SafeHandles;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Shipping;

@@ -5,10 +5,11 @@
 using System.Buffers;
 using System.Diagnostics;
 using System.Globalization;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Proxy.Shipping;

@@ -1,7 +1,7 @@
 // What shipping needs of a transport: messages in both directions, in any order and as often as it likes. Both ends are machines that stand every loss
 // (Core's Shipper and Receiver), so a link that fails is thrown away, and another one made.
 using System.Buffers;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Version = Slogger.Core.Versions.Version;

@@ -10,10 +10,6 @@ namespace Slogger.Redis.Connections;
 /// <summary>The addresses from which this process is connected to Redis. Any thread.</summary>
 public static class OwnConnections
 {
-    /// <summary>The address that this process's replication connections announce, and Redis shows of them in INFO and ROLE. Not a
-    /// name that resolves: who looks for replicas there (Sentinel, client libraries) cannot take it for one to connect to.</summary>
-    public const string ReplicaAddress = "slogger";
-
     private const int CountMax = 64;
 
     // Redis may list a connection for a moment after it was closed.

@@ -1,6 +1,7 @@
 // Where a Redis is and how to be let in. The password is part of the value but never of its text: endpoints end up in
 // logs and error messages.
 using System.Globalization;
+using Slogger.Resp;
 
 namespace Slogger.Redis.Connections;
 

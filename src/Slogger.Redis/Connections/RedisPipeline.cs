@@ -4,6 +4,7 @@ using System.Buffers;
 using System.Globalization;
 using System.Net.Sockets;
 using System.Text;
+using Slogger.Resp;
 
 namespace Slogger.Redis.Connections;
 

@@ -1,6 +1,7 @@
 // Who takes the replication stream from the link. Every call is made on the link's own thread, in stream order. The bytes
 // belong to the link: copy what is kept. A sink that blocks stops the reading, and then Redis buffers: bound it, and keep
 // it short, because what Redis has not sent when it dies is lost. A sink must not throw: that ends the process.
+using Slogger.Core.Sessions;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Redis.Replication;

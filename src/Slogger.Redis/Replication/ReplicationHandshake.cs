@@ -3,6 +3,7 @@
 using System.Globalization;
 using System.Net.Sockets;
 using Slogger.Redis.Connections;
+using Slogger.Resp;
 
 namespace Slogger.Redis.Replication;
 
@@ -35,7 +36,7 @@ internal static class ReplicationHandshake
             Expect(socket, endpoint, "PING");
             if (listeningPort > 0)
                 Expect(socket, endpoint, "REPLCONF", "listening-port", listeningPort.ToString(CultureInfo.InvariantCulture));
-            Expect(socket, endpoint, "REPLCONF", "ip-address", OwnConnections.ReplicaAddress);
+            Expect(socket, endpoint, "REPLCONF", "ip-address", ReplicaAddress.Text);
             Expect(socket, endpoint, "REPLCONF", "capa", "eof", "capa", "psync2");
             if (wanted == WantedRdb.Empty)
                 Expect(socket, endpoint, "REPLCONF", "rdb-filter-only", "");

@@ -8,6 +8,7 @@
 // an ACK arrives *after* it has noticed the end of its child), then once a second.
 using System.Globalization;
 using System.Net.Sockets;
+using Slogger.Core.Sessions;
 using Slogger.Redis.Connections;
 
 namespace Slogger.Redis.Replication;

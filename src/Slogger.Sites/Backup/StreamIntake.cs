@@ -1,20 +1,24 @@
 // What a shard of a backup receives by: a gRPC server to which the primary's shipper, the managers of failovers and the followers of the watermark connect, the stream's receiver, and
 // the connection to whoever tells the watermark.
 using System.Net;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
-using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Server;
 using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
-using Slogger.Proxy.Shards;
 using Slogger.Proxy.Shipping;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using Slogger.Sites.Failovers;
 using Slogger.Sites.Merging;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
+using Slogger.Sites.Streams;
 using Slogger.Sites.Watermarks;
 
 namespace Slogger.Sites.Backup;
@@ -25,7 +29,7 @@ namespace Slogger.Sites.Backup;
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
 /// <param name="rehearsal">Of a failover; null: there is none.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log, Rehearsal? rehearsal = null) : IStreamIntake, IAsyncDisposable
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log, IRehearsal? rehearsal = null) : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
     private static readonly ShardId WatermarkShard = new(0);

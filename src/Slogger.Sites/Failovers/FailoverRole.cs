@@ -2,7 +2,7 @@
 // backup can do it; the one that is asked first, that of the lowest shard, keeps the ways to the others open, and has rehearsed it.
 using System.Diagnostics;
 using System.Threading.Channels;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -10,6 +10,8 @@ using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
+using Slogger.Sites.Access;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Failovers;
@@ -27,7 +29,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
     private readonly Dictionary<string, GrpcChannel> _channels = [];
-    private readonly Rehearsal? _rehearsal;
+    private readonly IRehearsal? _rehearsal;
     private readonly Task _preparing;
 
     /// <summary>Begins to prepare for it.</summary>
@@ -37,7 +39,7 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
     /// <param name="rehearsal">Of this process; null: it has none.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogger log, Rehearsal? rehearsal = null)
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogger log, IRehearsal? rehearsal = null)
     {
         (_metadata, _cluster, _shard, _credentials, _log, _rehearsal) = (metadata, cluster, shard, credentials, log, rehearsal);
         _preparing = PrepareAsync(_stop.Token);

@@ -1,6 +1,7 @@
 // What the commands of two sites ask of a process, whatever its site is at the moment: how its streams are; at a backup, to freeze them and to go to the final watermark; at a primary, to hold
 // its clients' operations. What a site is, SQL says: nothing is done on a word alone.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
@@ -9,8 +10,8 @@ using Slogger.Grpc.Shipping;
 using Slogger.Metadata;
 using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
-using Slogger.Sites.Backup;
 using Slogger.Sites.Shipping;
+using Slogger.Sites.Streams;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Failovers;

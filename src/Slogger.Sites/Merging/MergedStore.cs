@@ -8,18 +8,19 @@
 // It begins with the copies of all streams, each as of its own offset, in one file: the first version is appended behind that, and the store is brought there before anybody looks. Which lives of the streams it is put together
 // from is noted when it has begun (merged.json); as long as a stream is in another one, the shard's log stays as it is, and the store goes on showing it.
 using System.Text.Json.Serialization;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Slots;
-using Slogger.Sites.Failovers;
+using Slogger.Sites.Streams;
 using V1 = Slogger.Grpc.Shipping.V1;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,5 +1,5 @@
 // One of the streams that a shard is put together from: its log, the copy that it began with, and what of it goes to the shard. To its receiver it is a store like any other.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;

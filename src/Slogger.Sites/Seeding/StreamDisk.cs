@@ -5,11 +5,12 @@
 // note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
 using System.Buffers;
 using System.Text.Json.Serialization;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
+using Slogger.Log.Format;
 using Slogger.Proxy.Following;
 using Slogger.Redis.Rdb;
 using Version = Slogger.Core.Versions.Version;

@@ -1,5 +1,5 @@
 // The shipper's way to the backup's site: a call for as long as the connection holds.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;

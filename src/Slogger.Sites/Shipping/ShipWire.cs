@@ -1,9 +1,8 @@
 // Core's messages of shipping as they are on the wire (Protos/slogger/shipping/v1/shipping.proto), and back. What comes may be from anybody: it is refused before a machine
 // sees it.
 using System.Buffers;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;

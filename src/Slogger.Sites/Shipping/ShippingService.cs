@@ -1,8 +1,7 @@
 // The backup's end of shipping: calls of shippers, each of them for as long as it lasts, go to the receivers of their streams.
 using System.Threading.Channels;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;

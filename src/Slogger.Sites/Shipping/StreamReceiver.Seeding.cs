@@ -1,8 +1,9 @@
 // A stream that is being seeded: what comes of the copy goes into a file, and is made durable as it grows; each reply says what is lacking. A disk that refuses is asked again
 // with what is durable there.
 using System.Diagnostics;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 

@@ -3,13 +3,13 @@
 using System.Buffers;
 using System.Diagnostics;
 using System.Threading.Channels;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
 using Slogger.Core.Sites;
-using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;

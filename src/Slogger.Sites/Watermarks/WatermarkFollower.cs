@@ -1,7 +1,7 @@
 // A backup process's connection to the watermark service: says what its streams hold, and hears how far the stores may go.
 using System.Collections.Concurrent;
-using Slogger.Core.Shards;
-using Slogger.Core.Watermarks;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;

@@ -3,7 +3,8 @@
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Threading.Channels;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;

@@ -10,6 +10,7 @@ using Microsoft.AspNetCore.Hosting;
 using Microsoft.AspNetCore.Http;
 using Microsoft.AspNetCore.Server.Kestrel.Core;
 using Microsoft.Extensions.Logging;
+using Slogger.Cli.Terminal;
 using Slogger.TestSupport;
 
 namespace Slogger.Cli.Tests.Commands;

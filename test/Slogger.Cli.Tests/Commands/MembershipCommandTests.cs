@@ -1,6 +1,7 @@
 // slogger leave, slogger interval and serve --join: what they are told, and what they say.
 using Slogger.Core.Versions;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Cli.Tests.Commands;
 

@@ -1,4 +1,5 @@
 using System.Text.Json;
+using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
 
 namespace Slogger.Cli.Tests.Commands;
@@ -149,7 +150,7 @@ public sealed class StatusCommandTests : IDisposable
     [InlineData("1536", "1.5 KB")]
     [InlineData("9223372036854775807", "8192.0 PB")]
     [InlineData("?", "?")]
-    public void Bytes_AreShownInTheLargestUnit(string text, string expected) => Assert.Equal(expected, StatusReport.Bytes(text));
+    public void Bytes_AreShownInTheLargestUnit(string text, string expected) => Assert.Equal(expected, ConsoleText.Bytes(text));
 
     [Theory]
     [InlineData("0", "0 s")]
@@ -159,7 +160,7 @@ public sealed class StatusCommandTests : IDisposable
     [InlineData("180000", "2 d 2 h")]
     [InlineData("-5", "0 s")]
     [InlineData("?", "?")]
-    public void Age_IsShownInTwoUnits(string text, string expected) => Assert.Equal(expected, StatusReport.Age(text));
+    public void Age_IsShownInTwoUnits(string text, string expected) => Assert.Equal(expected, ConsoleText.Age(text));
 
     private string DataWithRecord(out FakeProxy proxy)
     {

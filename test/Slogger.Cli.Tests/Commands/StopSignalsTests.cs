@@ -1,7 +1,7 @@
 using System.Diagnostics;
 using System.Globalization;
 using Microsoft.Extensions.Logging.Abstractions;
-using Slogger.Proxy.Configuration;
+using Slogger.Cli.Terminal;
 
 namespace Slogger.Cli.Tests.Commands;
 

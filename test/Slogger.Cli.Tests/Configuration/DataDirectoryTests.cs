@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli.Tests.Configuration;
 

@@ -1,4 +1,5 @@
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Cli.Tests.Configuration;
 

@@ -1,9 +1,11 @@
 using System.Collections.Immutable;
 using System.Reflection;
 using Microsoft.Extensions.Logging;
+using Slogger.Core.Replication;
 using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 using SeedSource = Slogger.Proxy.Configuration.SeedSource;
 
 namespace Slogger.Cli.Tests.Configuration;

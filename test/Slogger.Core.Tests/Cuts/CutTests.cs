@@ -1,6 +1,5 @@
 // Cuts and sets of dependencies as values (DPR, definitions of section 3; invariant I3).
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

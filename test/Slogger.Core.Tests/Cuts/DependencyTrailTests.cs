@@ -1,6 +1,6 @@
 // What a shard says of the dependencies of its versions (DPR, section 3.1): rows of the graph, from the headers of batches.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

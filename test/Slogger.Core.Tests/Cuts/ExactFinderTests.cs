@@ -1,6 +1,5 @@
 // The graph's rules one by one: rows that are late, doubled, merged or lost; the closure against trying every cut there is.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using static Slogger.Core.Tests.Cuts.FinderTestKit;
 using Version = Slogger.Core.Versions.Version;

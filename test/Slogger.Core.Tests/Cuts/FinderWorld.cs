@@ -2,7 +2,7 @@
 // go to the finders over a network that delays, doubles, overtakes and loses. Processes of finders die, world-lines begin. After
 // each advance the cuts are checked operation by operation, and against plain slow computations (FinderWorld.Checks).
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.Tests.Model;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

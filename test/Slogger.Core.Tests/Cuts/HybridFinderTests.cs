@@ -1,6 +1,6 @@
 // The hybrid finder beyond the paper's sentences (see DprPaperFinderTests): how the two cuts join, and what a lost part allows.
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using static Slogger.Core.Tests.Cuts.FinderTestKit;
 
 namespace Slogger.Core.Tests.Cuts;

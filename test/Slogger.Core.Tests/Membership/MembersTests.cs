@@ -3,7 +3,6 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

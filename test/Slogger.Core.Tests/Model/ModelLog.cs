@@ -1,6 +1,5 @@
 // An oracle of the version log: records in order, of which a prefix is durable. A process crash keeps all, a power cut
 // keeps the durable prefix and any number of the records after it.
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

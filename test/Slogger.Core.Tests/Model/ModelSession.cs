@@ -1,6 +1,5 @@
 // A client's connection in the model: what it did, next to what SessionProgress says about it.
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,6 +1,5 @@
 // One shard in a seeded world: the real ShardMachine and SessionProgress between an oracle of Redis, of the log and of the
 // metadata, with everything that can be late, lost or doubled being so at random. Checks I1 (exact mapping), I2, I3 and I5.
-using Slogger.Core.Recovery;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

@@ -1,7 +1,7 @@
 // A shard of the model: a store that executes what is forwarded to it in order, a log that can be cut back to a boundary, and
 // the process that owns it for now.
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

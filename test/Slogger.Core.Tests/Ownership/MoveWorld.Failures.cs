@@ -1,6 +1,5 @@
 // What goes wrong in the model, and how the processes perform what the machine hands out.
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.Tests.Model;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

@@ -4,8 +4,8 @@
 // a recovery finds at the owner all that was committed and nothing above the cut; in the end every move is done and no shard
 // has keys of others.
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.Tests.Model;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

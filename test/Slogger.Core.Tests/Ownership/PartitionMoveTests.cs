@@ -3,8 +3,8 @@
 // the metadata store; the key is temporarily without an owner during transfer"; "we defer ownership transfer to checkpoint
 // boundaries, such that ownership is static within versions".
 using System.Collections.Immutable;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,7 +1,6 @@
 // The map: every slot has one owner, rows are read back as they were written, and rows that are no map are told of.
 using System.Collections.Immutable;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 
 namespace Slogger.Core.Tests.Ownership;
 

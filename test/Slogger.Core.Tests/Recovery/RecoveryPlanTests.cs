@@ -1,6 +1,5 @@
 // Issue section "Recovery" and design, sections 5 and 7: what is decided from what is known.
 using Slogger.Core.Recovery;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,7 +1,7 @@
 // What a session makes of a shard's word that it has executed batches whose replies are lost; and what it has yet to see committed.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,8 +1,8 @@
 // Operations that a session's application executes by itself, on a shard in its own process (DPR, section 5: co-location); sentences in quotes
 // are DPR's.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,7 +1,7 @@
 // The client's half of libDPR, rule by rule; sentences in quotes are DPR's. The property test is in SessionWorldTests.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,4 +1,5 @@
 // DPR, section 5.4 and figure 7: relaxed against strict DPR, and figure 5: sessions during a recovery.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

@@ -1,5 +1,6 @@
 // Property tests of libDPR's two halves: many seeded worlds (invariants I1, I2, I3, I5, I8), and mutants that prove that the
 // properties would notice a wrong line.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Tests.Model;

@@ -1,4 +1,5 @@
 // Every outcome of the gate, at its borders. The grid: version 1 opens at second 1, then one each millisecond.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;

@@ -1,8 +1,8 @@
 // A failover as its manager performs it (the paper, section 5.6), and what the site's SQL says of it, each rule by itself.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
-using Slogger.Core.WorldLines;
-using static Slogger.Core.Tests.Shipping.ShipKit;
+using static Slogger.Core.Tests.Replication.ShipKit;
 
 namespace Slogger.Core.Tests.Sites;
 

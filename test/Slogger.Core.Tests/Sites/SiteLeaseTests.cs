@@ -1,4 +1,4 @@
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 

@@ -1,4 +1,5 @@
 // Which streams there are between sites of different numbers of shards.
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sites;
 

@@ -1,8 +1,9 @@
 // A planned change of sites: two SQLs, a manager that dies at any step, messages that come late.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
-using static Slogger.Core.Tests.Shipping.ShipKit;
+using static Slogger.Core.Tests.Replication.ShipKit;
 
 namespace Slogger.Core.Tests.Sites;
 

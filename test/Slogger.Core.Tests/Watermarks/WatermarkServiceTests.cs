@@ -1,8 +1,9 @@
 // The paper's rules about the watermark service (section 5.4), each by the sentence that it checks.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
-using static Slogger.Core.Tests.Shipping.ShipKit;
+using static Slogger.Core.Tests.Replication.ShipKit;
 
 namespace Slogger.Core.Tests.Watermarks;
 

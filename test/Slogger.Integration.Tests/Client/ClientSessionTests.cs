@@ -5,6 +5,7 @@ using Slogger.Client;
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
+using Slogger.Resp;
 
 namespace Slogger.Integration.Tests.Client;
 

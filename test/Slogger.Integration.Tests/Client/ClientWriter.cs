@@ -8,7 +8,8 @@ using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Wire;
-using RespValue = Slogger.Client.RespValue;
+using Slogger.Resp;
+using RespValue = Slogger.Resp.RespValue;
 
 namespace Slogger.Integration.Tests.Client;
 

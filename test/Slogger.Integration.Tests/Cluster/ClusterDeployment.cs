@@ -6,6 +6,7 @@ using Slogger.Core.Ownership;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Integration.Tests.Cluster;
 

@@ -1,7 +1,7 @@
 // A session over all shards of a cluster, for a writer under the exact or the hybrid finder, whose cuts keep the order of sessions only:
 // Core's ClientSession with a connection to each shard, one batch at a time.
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Sessions;
 using Slogger.Integration.Tests.Wire;

@@ -1,7 +1,7 @@
 // The exact and the hybrid finder, the coordinator's role, leases, and recovery from a dead shard: with real processes.
 using System.Globalization;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Sessions;
 using Slogger.Integration.Tests.Wire;

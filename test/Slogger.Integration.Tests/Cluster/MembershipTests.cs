@@ -8,6 +8,7 @@ using Slogger.Integration.Tests.Client;
 using Slogger.Integration.Tests.Moves;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Resp;
 using RespValue = Slogger.Integration.Tests.Wire.RespValue;
 
 namespace Slogger.Integration.Tests.Cluster;

@@ -3,6 +3,7 @@ using System.Globalization;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Integration.Tests.Cluster;
 

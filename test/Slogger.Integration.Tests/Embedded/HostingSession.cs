@@ -2,6 +2,7 @@
 // counters. Ends when its shard is gone.
 using System.Globalization;
 using Slogger.Client;
+using Slogger.Resp;
 
 namespace Slogger.Integration.Tests.Embedded;
 

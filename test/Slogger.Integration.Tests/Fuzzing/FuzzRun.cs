@@ -3,9 +3,9 @@
 using System.Globalization;
 using System.Net.Sockets;
 using Slogger.Integration.Tests.Cluster;
-using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Integration.Tests.Fuzzing;
 

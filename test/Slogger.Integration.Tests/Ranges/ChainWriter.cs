@@ -3,7 +3,8 @@
 // the session was told of its operations must be what is there.
 using Slogger.Client;
 using Slogger.Core.Sessions;
-using RespValue = Slogger.Client.RespValue;
+using Slogger.Resp;
+using RespValue = Slogger.Resp.RespValue;
 
 namespace Slogger.Integration.Tests.Ranges;
 

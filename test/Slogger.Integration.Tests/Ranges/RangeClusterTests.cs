@@ -1,11 +1,11 @@
 // A cluster whose keys are cut into ranges, on real processes: what clients are told, what slogger move says, what is refused.
 using System.Globalization;
 using Slogger.Client;
-using Slogger.Core.Ownership;
 using Slogger.Integration.Tests.Client;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Resp;
 using RespValue = Slogger.Integration.Tests.Wire.RespValue;
 
 namespace Slogger.Integration.Tests.Ranges;
@@ -121,7 +121,7 @@ public sealed class RangeClusterTests(RangeCluster cluster) : IClassFixture<Rang
         {
             string key = Shards.KeyIn(partition, "straight");
             Assert.Equal(shards[partition], (await session.SetAsync(key, partition)).Shard.Number);
-            Result<Slogger.Client.RespValue> both = await session.TransactionAsync([["SET", key + ":1", "a"], ["GET", key]]);
+            Result<Slogger.Resp.RespValue> both = await session.TransactionAsync([["SET", key + ":1", "a"], ["GET", key]]);
             Assert.Equal($"[OK, {partition}]", both.Value.ToString());
             Assert.Equal(shards[partition], both.Shard.Number);
         }

@@ -1,8 +1,8 @@
 // A session over a Redis that is killed: what Core's ClientSession says survived, from nothing but the versions of the batches'
 // replies and the branch in the refusal, is what is in the restored store.
 using System.Globalization;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;

@@ -1,13 +1,12 @@
 // DPR.HELLO and DPR.BATCH against the running program: what is let through, in which order replies come, and in which
 // versions operations are said to be executed; what is refused; what cannot be part of a batch.
 using System.Globalization;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Functional;
 using Slogger.Integration.Tests.Processes;
-using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Sessions;
 

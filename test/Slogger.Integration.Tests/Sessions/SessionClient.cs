@@ -4,7 +4,6 @@ using System.Buffers;
 using System.Globalization;
 using System.Net;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Integration.Tests.Wire;
 using Version = Slogger.Core.Versions.Version;

@@ -5,6 +5,7 @@ using Microsoft.Extensions.Logging;
 using Slogger.Client;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
+using Slogger.Resp;
 using RespValue = Slogger.Integration.Tests.Wire.RespValue;
 
 namespace Slogger.Integration.Tests.Sites;

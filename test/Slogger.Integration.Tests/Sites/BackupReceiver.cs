@@ -3,20 +3,21 @@ using System.Globalization;
 using System.Net;
 using System.Text;
 using Microsoft.Extensions.Logging.Abstractions;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
-using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Server;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
-using Slogger.Sites.Backup;
 using Slogger.Sites.Seeding;
 using Slogger.Sites.Shipping;
+using Slogger.Sites.Streams;
 
 namespace Slogger.Integration.Tests.Sites;
 

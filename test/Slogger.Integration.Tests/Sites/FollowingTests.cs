@@ -2,17 +2,13 @@
 // take writes.
 using System.Globalization;
 using Slogger.Core.Sites;
-using Slogger.Core.WorldLines;
 using Slogger.Grpc.Client;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
-using Slogger.Log;
-using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Redis.Connections;
-using Slogger.Redis.Replication;
-using Slogger.Sites.Backup;
+using Slogger.Sites;
 using Slogger.Sites.Failovers;
 using Version = Slogger.Core.Versions.Version;
 

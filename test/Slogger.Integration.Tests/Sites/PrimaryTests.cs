@@ -9,6 +9,7 @@ using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Integration.Tests.Sites;

@@ -4,6 +4,7 @@ using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 
 namespace Slogger.Integration.Tests.Sites;
 

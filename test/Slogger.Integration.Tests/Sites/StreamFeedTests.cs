@@ -1,7 +1,7 @@
 // What an embedded store makes of a copy of a real Redis, and of a stream that Redis gets, too: all strings as Redis packs them, commands at random, cut anywhere; and what it refuses, by name.
 using System.Buffers;
 using System.Globalization;
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;

@@ -3,9 +3,8 @@
 using System.Buffers;
 using System.Globalization;
 using Microsoft.Extensions.Logging;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Client;

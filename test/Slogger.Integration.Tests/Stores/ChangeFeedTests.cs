@@ -5,7 +5,6 @@ using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Sessions;
-using Slogger.Integration.Tests.Wire;
 
 namespace Slogger.Integration.Tests.Stores;
 

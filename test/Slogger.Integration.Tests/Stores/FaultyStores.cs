@@ -4,13 +4,14 @@
 using System.Text;
 using Microsoft.Extensions.Logging;
 using Slogger.Cli;
+using Slogger.Cli.Terminal;
 using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
+using Slogger.FrontEnd;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Version = Slogger.Core.Versions.Version;
 

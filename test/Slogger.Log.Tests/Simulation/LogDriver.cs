@@ -1,9 +1,10 @@
 // Drives a log through random work on a simulated disk, life after life of the process, and compares what each life recovers with
 // the model. All randomness comes from the seed.
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests.Simulation;

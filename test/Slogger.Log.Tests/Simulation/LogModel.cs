@@ -1,6 +1,7 @@
 // What the log should hold, kept in memory: every item appended in order, and how many of them must survive a crash.
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
+using Slogger.Log.Format;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Log.Tests.Simulation;

@@ -1,7 +1,7 @@
 // Short forms that the tests share.
 using System.Globalization;
 using Slogger.Core.Cuts;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

@@ -1,8 +1,8 @@
 using System.Text;
 using Slogger.Faster;
 using Slogger.Faster.Commands;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.Transports;
 
 namespace Slogger.Proxy.Tests.Embedded;
 

@@ -1,9 +1,10 @@
 // What clients can find out of each other, and do to each other: as at Redis, though most of them have no connection there.
 using System.Globalization;
 using System.Net;
+using Slogger.FrontEnd;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

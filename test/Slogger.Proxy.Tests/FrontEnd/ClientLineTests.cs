@@ -1,5 +1,5 @@
 using System.Text;
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

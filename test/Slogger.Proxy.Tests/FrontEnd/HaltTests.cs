@@ -3,11 +3,12 @@ using System.Net;
 using System.Net.Sockets;
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Shards;
+using Slogger.FrontEnd;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.FrontEnd;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Tests.Harness;
-using Slogger.Proxy.Transports;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

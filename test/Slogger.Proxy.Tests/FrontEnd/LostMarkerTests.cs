@@ -3,6 +3,7 @@
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

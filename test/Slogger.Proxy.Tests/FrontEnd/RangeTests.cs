@@ -1,5 +1,6 @@
 // Keys of several shards that are cut into ranges: what becomes of each request is what a slow reference says, however its bytes come.
 using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;

@@ -3,8 +3,10 @@ using System.Net.Security;
 using System.Text;
 using System.Text.RegularExpressions;
 using Slogger.Core.Shards;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

@@ -1,5 +1,5 @@
 // The end of a version, as the gate awaits it where other shards close the same versions.
-using Slogger.Proxy.FrontEnd;
+using Slogger.FrontEnd;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 

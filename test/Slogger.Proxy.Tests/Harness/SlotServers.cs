@@ -1,6 +1,7 @@
 // Two nodes of Redis Cluster, and two proxies that are two shards, each with half of the slots: what the one says the other has
 // to say.
 using Microsoft.Data.Sqlite;
+using Slogger.Core.Identities;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
 using Slogger.TestSupport;

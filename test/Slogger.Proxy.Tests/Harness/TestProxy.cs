@@ -5,6 +5,7 @@ using System.Net;
 using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Proxy.Configuration;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.Harness;
 

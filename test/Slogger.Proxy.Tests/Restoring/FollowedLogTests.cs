@@ -1,9 +1,10 @@
 // A Redis that follows a version log which grows, begins a world-line, and is opened again.
 using System.Globalization;
 using System.Text;
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Tests.Harness;
 using Slogger.Redis.Connections;

@@ -3,10 +3,11 @@ using System.Text;
 using Microsoft.Extensions.Logging;
 using Slogger.Core.Shards;
 using Slogger.Faster;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shards;
 using Slogger.Proxy.Tests.Harness;
-using Slogger.Proxy.Transports;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.Shards;
 
@@ -95,7 +96,7 @@ public sealed class FasterShardEndTests : IDisposable
         await run.WaitAsync(Generous);
         Assert.False(_log.IsLeft);
         // Somebody else can open it.
-        FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, FasterShard.DirectoryName), MemoryBytes = MemoryBytes, PageBits = PageBits }).Dispose();
+        FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, DataDirectory.FasterDirectory), MemoryBytes = MemoryBytes, PageBits = PageBits }).Dispose();
     }
 
     // What is rehearsed in a process is not to end that.

@@ -1,10 +1,11 @@
 // What is known of sessions after a start: the log's end is looked through when one asks, and what has come since counts as well.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
-using Slogger.Core.Shards;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
+using Slogger.Log.Format;
 using Slogger.Proxy.Shards;
 using Slogger.Redis.Replication;
 using Version = Slogger.Core.Versions.Version;

@@ -1,5 +1,5 @@
 // How the loop's thread waits for events.
-using Slogger.Proxy.Transports;
+using Slogger.FrontEnd.Transports;
 
 namespace Slogger.Proxy.Tests.Transports;
 

@@ -5,9 +5,10 @@ using System.Net;
 using System.Net.Security;
 using System.Net.Sockets;
 using System.Security.Cryptography.X509Certificates;
+using Slogger.FrontEnd.Transports;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Tests.Harness;
-using Slogger.Proxy.Transports;
+using Slogger.Resp;
 
 namespace Slogger.Proxy.Tests.Transports;
 

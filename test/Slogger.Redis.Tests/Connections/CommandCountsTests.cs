@@ -2,6 +2,7 @@
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 using Slogger.Redis.Tests.Support;
+using Slogger.Resp;
 
 namespace Slogger.Redis.Tests.Connections;
 

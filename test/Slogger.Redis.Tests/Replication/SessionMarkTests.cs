@@ -1,6 +1,6 @@
 // The payload of session marks: what is written is read, and nothing else is taken for one.
 using System.Text;
-using Slogger.Redis.Replication;
+using Slogger.Core.Sessions;
 
 namespace Slogger.Redis.Tests.Replication;
 

@@ -1,7 +1,6 @@
 // What of a stream is kept for some slots: command by command, however it is cut; and against a real redis-server, whose stream is divided among others that together hold what it holds.
 using System.Text;
 using Slogger.Core.Ownership;
-using Slogger.Core.Sites;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
 using Slogger.Redis.Slots;

@@ -1,8 +1,9 @@
 // The invariants of disaster recovery, by name, on what is really in the backup's logs and stores: I4, the watermark is never above the recorded cut, nor is what is applied ever taken
 // back; I6, who was deposed ships nothing; I7, at each watermark the store is what the primary's was at that version; and after a failover: all that any watermark held is
 // there, and the state is a prefix of the primary's history over all shards, real time included.
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
-using Slogger.Core.Shipping;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;
 using Slogger.Simulation.Sites;

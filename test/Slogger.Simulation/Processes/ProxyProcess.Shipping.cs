@@ -1,5 +1,6 @@
 // A proxy's part in disaster recovery: the real Shipper over its shard's log, and the seeds that it makes for the backup.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Sites;

@@ -1,6 +1,6 @@
 // An oracle of the version log: records in order, of which a prefix is durable. A process that crashes keeps all, a power
 // cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs. A backup's log is one, too: it has notes of cuts besides.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

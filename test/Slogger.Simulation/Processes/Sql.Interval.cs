@@ -1,5 +1,6 @@
 // The clock grid in the oracle of SQL, and the change of its interval that is proposed: by the machine that the product's store drives
 // (IntervalProposal), each method one transaction.
+using Slogger.Core.Membership;
 using Slogger.Core.Versions;
 
 namespace Slogger.Simulation.Processes;

@@ -2,7 +2,6 @@
 // change takes a new epoch, as if a shard had changed hands.
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 
 namespace Slogger.Simulation.Processes;

@@ -3,7 +3,6 @@
 using System.Collections.Immutable;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
-using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Processes;
 

@@ -1,4 +1,5 @@
 // What the oracle of SQL says of the site: by the rules that the product's store will apply (SiteState), each method one transaction.
+using Slogger.Core.Identities;
 using Slogger.Core.Membership;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;

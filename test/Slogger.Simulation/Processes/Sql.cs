@@ -5,7 +5,6 @@ using Slogger.Core.Leases;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Recovery;
-using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;

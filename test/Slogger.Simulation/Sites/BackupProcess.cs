@@ -1,5 +1,6 @@
 // A process of the backup: the real Receiver and SeedSink of some streams, driven as the product drives them.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;

@@ -1,6 +1,7 @@
 // A backup site: its SQL, its streams with their disks and stores, the processes that receive, the watermark services, and the command that has it take over. What happens
 // here is chosen by dice of its own, so that a case's primary does the same with and without it, as long as it is not concerned.
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Checks;

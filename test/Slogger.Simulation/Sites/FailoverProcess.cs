@@ -1,5 +1,6 @@
 // The command that has the backup take over: the real machine. It may die at any step; then somebody gives the command again, or there are two.
-using Slogger.Core.Shards;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Simulation.Processes;
 

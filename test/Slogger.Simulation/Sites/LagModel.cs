@@ -2,9 +2,9 @@
 // checked; each shard has a machine to itself, the watermark service one of its own, which does one thing at a time (the paper, section 7.3).
 using System.Collections.Immutable;
 using System.Globalization;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

@@ -1,7 +1,6 @@
 // An oracle of the backup's own SQL: the site's row, changed by the rules that the product's store will apply (SiteState), each method one transaction.
 using System.Collections.Immutable;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 

@@ -1,5 +1,6 @@
 // A watermark service: the real machine. There may be none, one, or two at once.
 using System.Collections.Immutable;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;

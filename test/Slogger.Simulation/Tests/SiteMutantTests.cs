@@ -1,7 +1,7 @@
 // Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs coincidences that few seeds show has a story
 // (SiteScenarioTests: the final report of a receiver that was deposed), or a test of its own in Slogger.Core.Tests (chunks of two seeds, a lease that is counted from a reply that was
 // late, a switch-over that is called off without asking the backup).
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 
 namespace Slogger.Simulation.Tests;
 

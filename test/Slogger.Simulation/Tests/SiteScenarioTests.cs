@@ -1,5 +1,5 @@
 // Stories of disaster recovery, each told twice: with the rule that it is about, and without. For what the dice hardly ever bring about.
-using Slogger.Core.Shipping;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Simulation.Sites;
 

@@ -1,7 +1,7 @@
 // The same over gRPC: real connections, cut in the middle and let go silent, and peers that are not who they should be.
 using System.Net;
-using Slogger.Core.Shipping;
-using Slogger.Core.Sites;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;

@@ -1,18 +1,20 @@
 // A stream that is seeded over a bad link, while either process ends at any moment, copies are lost or damaged, the primary recovers behind what was copied, and its log begins anew: in the
 // end the backup has a whole copy and the log from there on, byte for byte, and never anything else.
 using Microsoft.Extensions.Logging.Abstractions;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Following;
 using Slogger.Proxy.Shipping;
-using Slogger.Sites.Backup;
 using Slogger.Sites.Seeding;
+using Slogger.Sites.Streams;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;

@@ -1,14 +1,14 @@
 // The logs of a primary's shard and of its backup, real ones, with real SQL; who writes, recovers and ends, and how what is shipped is compared.
 using System.Buffers;
 using Microsoft.Extensions.Logging.Abstractions;
-using Slogger.Core.Shards;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.Time;
-using Slogger.Core.Watermarks;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Metadata;
+using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Shipping;
 using Slogger.Sites.Seeding;

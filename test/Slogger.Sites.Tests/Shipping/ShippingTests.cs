@@ -1,12 +1,12 @@
 // A log that is shipped while it is written, over a bad link, from processes and to processes that end at any moment and forget what they had not synced: what the
 // backup's log holds is at any time a beginning of the primary's, and the cuts that it notes are those that were recorded.
 using System.Buffers;
-using Slogger.Core.Shipping;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Proxy.Shipping;
-using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;

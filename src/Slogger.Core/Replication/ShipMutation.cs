@@ -1,0 +1,98 @@
+// Deliberate faults, each one line of the machines of disaster recovery switched. Only tests can select one: they prove that the checks would
+// notice if the line were wrong. Production always runs with None.
+namespace Slogger.Core.Replication;
+
+internal enum ShipMutation
+{
+    None,
+
+    /// <summary>Shipper: what the log has received counts as durable there.</summary>
+    EndIsDurable,
+
+    /// <summary>Shipper: what the shard has durable goes along as if it were the recorded cut.</summary>
+    OwnDurableIsCut,
+
+    /// <summary>Receiver: what was received goes into the log before the primary has it durable.</summary>
+    AppendsUnconfirmed,
+
+    /// <summary>Receiver: what an earlier process of the primary has sent, and never had durable, stays beside what a later one sends.</summary>
+    StagedOutlivesSender,
+
+    /// <summary>Receiver: older senders are listened to.</summary>
+    OlderSenderAccepted,
+
+    /// <summary>Receiver: the newest sender is not written down before it is answered.</summary>
+    SenderNotRecorded,
+
+    /// <summary>Receiver: what was appended counts as durable.</summary>
+    AckBeforeSync,
+
+    /// <summary>Receiver: a cut counts as held when it was received.</summary>
+    HeldByReceipt,
+
+    /// <summary>Receiver: a cut counts as held although the log lacks the world-line's beginning.</summary>
+    HeldWithoutWorldLine,
+
+    /// <summary>Receiver: the store follows what this stream holds, not the watermark.</summary>
+    AppliesBeforeWatermark,
+
+    /// <summary>Receiver: a seeded store counts although the cut does not cover the seed yet.</summary>
+    SeedCountsAtOnce,
+
+    /// <summary>Receiver: pieces out of order are taken.</summary>
+    GapsAccepted,
+
+    /// <summary>Receiver: after its final report it goes on.</summary>
+    FrozenGoesOn,
+
+    /// <summary>Receiver: a process that starts does not look whether a failover is under way.</summary>
+    FreezeForgotten,
+
+    /// <summary>Receiver: nothing above the final watermark is made void.</summary>
+    NothingVoided,
+
+    /// <summary>Watermarks: the least of those that have reported, whoever is missing.</summary>
+    WatermarkBeforeAll,
+
+    /// <summary>Watermarks: by versions alone.</summary>
+    WatermarkByVersion,
+
+    /// <summary>Watermarks: by what is held by most.</summary>
+    WatermarkIsMax,
+
+    /// <summary>Watermarks: a stream that was seeded can be brought anywhere.</summary>
+    FloorsNotCompared,
+
+    /// <summary>Watermarks: what a stream held before it was seeded anew still counts.</summary>
+    OldGenerationCounts,
+
+    /// <summary>Failover: any report counts as the final one.</summary>
+    StaleFinalCounts,
+
+    /// <summary>Failover: the final report of a receiver that was deposed counts.</summary>
+    DeposedFinalCounts,
+
+    /// <summary>Failover: decided by those who have answered.</summary>
+    FinalBeforeAll,
+
+    /// <summary>Failover: does not wait until the site lease has run out.</summary>
+    LeaseNotAwaited,
+
+    /// <summary>Failover: begins although a stream is being seeded.</summary>
+    SeedingIgnored,
+
+    /// <summary>Switch-over: the primary goes on without asking the backup whether that has taken over.</summary>
+    ResumesUnasked,
+
+    /// <summary>Switch-over: the backup is offered to take over before it holds everything.</summary>
+    OffersEarly,
+
+    /// <summary>Lease: counted from when the grant arrives.</summary>
+    LeaseFromArrival,
+
+    /// <summary>Lease: what could be told once is told from then on.</summary>
+    ToldForEver,
+
+    /// <summary>Seeds: a chunk of another seed is taken for one of this.</summary>
+    SeedsMixed,
+}

@@ -1,0 +1,407 @@
+// The primary's half of shipping (the paper's PSA, section 5.2): which piece of a shard's log goes to the backup next, and with what. It holds
+// nothing that has to survive: all of it is built anew from the receiver's answer.
+//
+// The log is sent as soon as it has arrived from the store, before it is durable here, so that the way to the backup hides the sync. Each message
+// says how far it *is* durable here, and the receiver takes nothing into its own log before that: a crash of this shard may have it go on with
+// other versions than were sent. So what the backup's log holds never has to be taken back but by a world-line that begins.
+//
+// Contract with the caller
+// - Calls are serialised; the log is told of in order: Appended and Branched as it goes on, Synced when it is durable.
+// - Effects are performed in order. Tick comes at least every few milliseconds, and after Appended, Synced and CutRecorded.
+using Slogger.Core.Identities;
+using Slogger.Core.WorldLines;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.Core.Replication;
+
+/// <summary>What a shipper is doing.</summary>
+public enum ShipperState : byte
+{
+    /// <summary>It has no connection.</summary>
+    Away,
+
+    /// <summary>It awaits the receiver's answer to its hello.</summary>
+    Greeting,
+
+    /// <summary>It ships.</summary>
+    Shipping,
+
+    /// <summary>The backup has to be seeded first; it asks now and then whether it has been.</summary>
+    AwaitsSeed,
+
+    /// <summary>The backup was given up.</summary>
+    Detached,
+
+    /// <summary>It is not the shard's shipper any more.</summary>
+    Deposed,
+}
+
+/// <summary>Ships one shard's log. Not thread-safe. Source: the paper, sections 5.2 and 5.5; design, section 10.</summary>
+public sealed class Shipper
+{
+    private readonly ShardId _stream;
+    private readonly Sender _self;
+    private readonly StreamHistory _history;
+    private readonly ShipperOptions _options;
+    private readonly ShipMutation _mutation;
+    private readonly List<LogBranch> _branches;
+    private long _start;               // what lies below is not kept for the backup
+    private readonly long _began;      // where the log ended when this began
+    private bool _hasAnswered;         // the receiver has said where it is
+    private readonly Queue<(LogIndex To, long Bytes)> _inFlight = new();
+    private long _inFlightBytes;
+    private LogIndex _end;             // of the log: what has arrived
+    private LogIndex _durable;         // here
+    private LogIndex _sent;            // the paper's sent-spec
+    private LogIndex _received;        // the paper's sent-acked
+    private LogIndex _backedUp;        // the paper's b-commit
+    private WorldPoint _cut;
+    private WorldPoint _cutSent;
+    private readonly Queue<LogIndex> _unconfirmed = new();   // ends of pieces that were sent, and are not durable here
+    private Version _confirmed;        // the last version that the receiver can take in: with the piece that ends it, or a later one, durable here
+    private bool _owesDurable;         // a cut was sent, and what it covers could not be taken in yet
+    private LogIndex _backTo;          // where a nack has had it go back to, and when
+    private long _backUs = long.MinValue / 2;
+    private long _sentUs;
+    private long _progressUs;
+    private bool _isConnected;
+    private bool _isHeld;
+    private bool _isWarned;
+
+    /// <summary>Begins, without a connection.</summary>
+    /// <param name="stream">The shard.</param>
+    /// <param name="self">This process of it, under this site's epoch.</param>
+    /// <param name="history">The history of its log.</param>
+    /// <param name="branches">The world-lines that have begun in it, in order.</param>
+    /// <param name="start">The first offset that it still holds.</param>
+    /// <param name="end">Up to where the log goes; all of it is durable.</param>
+    /// <param name="cut">The recorded cut.</param>
+    /// <param name="options">Bounds.</param>
+    public Shipper(ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options)
+        : this(stream, self, history, branches, start, end, cut, options, ShipMutation.None)
+    {
+    }
+
+    internal Shipper(
+        ShardId stream, Sender self, StreamHistory history, IEnumerable<LogBranch> branches, long start, LogIndex end, WorldPoint cut, ShipperOptions options, ShipMutation mutation)
+    {
+        (_stream, _self, _history, _options, _mutation) = (stream, self, history, options, mutation);
+        _branches = [.. branches];
+        (_start, _end, _durable, _cut, _began) = (start, end, end, cut, end.Offset);
+    }
+
+    /// <summary>What it is doing.</summary>
+    public ShipperState State { get; private set; }
+
+    /// <summary>Which life of the stream it ships to.</summary>
+    public long Generation { get; private set; }
+
+    /// <summary>Up to where the receiver has the log, as far as is known here; from here on it is sent again after a loss.</summary>
+    public LogIndex Received => _received;
+
+    /// <summary>Up to where the backup has the log durable.</summary>
+    public LogIndex BackedUp => _backedUp;
+
+    /// <summary>Bytes that are on their way to the receiver.</summary>
+    public long WindowUsed => _inFlightBytes;
+
+    /// <summary>Bytes of the log that are kept for the backup, as far as they count. Before it has answered nobody knows what it needs of what there was: that does not.</summary>
+    public long Kept => KeepFrom is { } from ? _end.Offset - (_hasAnswered ? from : Math.Max(from, _began)) : 0;
+
+    /// <summary>What the backup as a whole has durable, and will never lose: what a commit of scope `backup` waits for.</summary>
+    public WorldPoint Watermark { get; private set; }
+
+    /// <summary>The log is needed from this offset on; null: nothing of it is. What is not durable at the backup may not be trimmed, nor what a seed
+    /// that is being sent begins at (the driver's business).</summary>
+    public long? KeepFrom => State switch
+    {
+        ShipperState.Detached or ShipperState.Deposed or ShipperState.AwaitsSeed => null,
+        // Before the first answer: all that there is.
+        _ => Math.Max(_start, _backedUp.WorldLine < _end.WorldLine && BranchAfter(_backedUp.WorldLine) is { } branch ? Math.Min(branch.Offset, _backedUp.Offset) : _backedUp.Offset),
+    };
+
+    /// <summary>The log goes up to here now, durable or not.</summary>
+    public void Appended(LogIndex end) => _end = LogIndex.Max(_end, end);
+
+    /// <summary>The log is durable up to here.</summary>
+    public void Synced(LogIndex durable) => _durable = LogIndex.Max(_durable, durable);
+
+    /// <summary>A world-line has begun in the log, durably: what it held above is void.</summary>
+    public void Branched(LogBranch branch)
+    {
+        if (_branches.Count > 0 && _branches[^1].WorldLine >= branch.WorldLine) return;
+        _branches.Add(branch);
+        _start = Math.Min(_start, branch.Offset);
+        Appended(branch.Index);
+        Synced(branch.Index);
+    }
+
+    /// <summary>The cut in SQL has moved on.</summary>
+    public void CutRecorded(WorldPoint cut)
+    {
+        if (cut > _cut) _cut = cut;
+    }
+
+    /// <summary>There is a connection to the receiver, a new one.</summary>
+    public void Connected(long nowUs, List<ShipperEffect> effects)
+    {
+        _isConnected = true;
+        if (State is not (ShipperState.Deposed or ShipperState.Detached)) Greet(nowUs, effects);
+    }
+
+    /// <summary>The connection is gone. What was sent may have arrived.</summary>
+    public void Disconnected()
+    {
+        _isConnected = false;
+        if (State is ShipperState.Greeting or ShipperState.Shipping) State = ShipperState.Away;
+    }
+
+    /// <summary>The backup, given up before, is wanted again.</summary>
+    public void Attach(long nowUs, List<ShipperEffect> effects)
+    {
+        if (State != ShipperState.Detached) return;
+        State = ShipperState.Away;
+        // What has come since was not kept for it either.
+        _start = _durable.Offset;
+        if (_isConnected) Greet(nowUs, effects);
+    }
+
+    /// <summary>Time passes, or there is more to send.</summary>
+    public void Tick(long nowUs, IShippedLog log, List<ShipperEffect> effects)
+    {
+        WatchBudget(effects);
+        switch (State)
+        {
+            case ShipperState.Greeting or ShipperState.AwaitsSeed when _isConnected && nowUs - _sentUs >= _options.ResendUs:
+                Greet(nowUs, effects);
+                break;
+            case ShipperState.Shipping:
+                if (_inFlight.Count > 0 && nowUs - _progressUs >= _options.ResendUs) GoBack(_received, nowUs);
+                Ship(nowUs, log, effects);
+                break;
+        }
+    }
+
+    /// <summary>The receiver says something.</summary>
+    public void Replied(ShipReply reply, long nowUs, List<ShipperEffect> effects)
+    {
+        if (State is ShipperState.Deposed or ShipperState.Detached) return;
+        if (reply.Newest > _self)
+        {
+            Depose(reply.Newest, effects);
+            return;
+        }
+
+        bool isGreeting = State is ShipperState.Greeting or ShipperState.AwaitsSeed;
+        switch (reply.Kind)
+        {
+            case ShipReplyKind.NeedsSeed:
+                if (!isGreeting && (State != ShipperState.Shipping || reply.Generation != Generation)) break;
+                Generation = reply.Generation;
+                AwaitSeed(reply.Ask is { } ask ? new ShipperEffect.Copy(ask) : SeedFor("the backup has no log of this shard's history, or of what it was seeded with none that counts"), effects);
+                break;
+            case ShipReplyKind.WhoAreYou:
+                if (State == ShipperState.Shipping) Greet(nowUs, effects);
+                break;
+            case ShipReplyKind.Welcome when isGreeting:
+                Welcome(reply, nowUs, effects);
+                break;
+            case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
+                Learn(reply);
+                Acknowledged(reply.Received, nowUs);
+                if (reply.Kind == ShipReplyKind.Nack && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
+                break;
+        }
+    }
+
+    private void Greet(long nowUs, List<ShipperEffect> effects)
+    {
+        if (State != ShipperState.AwaitsSeed) State = ShipperState.Greeting;
+        _sentUs = nowUs;
+        effects.Add(new ShipperEffect.Send(new ShipRequest.Hello(_stream, _self, _history)));
+    }
+
+    private void Welcome(ShipReply reply, long nowUs, List<ShipperEffect> effects)
+    {
+        LogIndex at = reply.Received;
+        // A log that goes further than this one, in its own world-line or in one that this log does not know, is of another history.
+        bool isKnown = at.WorldLine == _end.WorldLine ? at <= _end : at.WorldLine < _end.WorldLine && BranchAfter(at.WorldLine) is not null;
+        Generation = reply.Generation;
+        if (!isKnown)
+        {
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, where this shard's never was ({_end})"), effects);
+            return;
+        }
+
+        if (_branches.Count >= LogBranch.KeptMax && at.WorldLine < _branches[0].WorldLine)
+        {
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, more than {LogBranch.KeptMax} world-lines ago"), effects);
+            return;
+        }
+
+        if (at.Offset < _start)
+        {
+            AwaitSeed(SeedFor($"the log is kept from offset {_start} on, and the backup's ends at {at}"), effects);
+            return;
+        }
+
+        if (_options.AtBudget == BudgetChoice.Detach && _end.Offset - at.Offset >= _options.BudgetBytes)
+        {
+            AwaitSeed(SeedFor($"the backup's log ends at {at}, further behind {_end} than the log is kept for it"), effects);
+            return;
+        }
+
+        (State, _hasAnswered) = (ShipperState.Shipping, true);
+        (_cutSent, _backTo) = (default, default);
+        _backedUp = reply.Durable;
+        Learn(reply);
+        GoBack(at, nowUs);
+    }
+
+    private void AwaitSeed(ShipperEffect by, List<ShipperEffect> effects)
+    {
+        State = ShipperState.AwaitsSeed;
+        if (_isHeld) effects.Add(new ShipperEffect.HoldWrites(_isHeld = false));
+        effects.Add(by);
+    }
+
+    private ShipperEffect.Seed SeedFor(string why) => new(Generation, why);
+
+    private void Depose(Sender by, List<ShipperEffect> effects)
+    {
+        State = ShipperState.Deposed;
+        effects.Add(by.Site > _self.Site ? new ShipperEffect.SiteDeposed(by) : new ShipperEffect.ShardTaken(by));
+    }
+
+    private void Learn(ShipReply reply)
+    {
+        _backedUp = LogIndex.Max(_backedUp, reply.Durable);
+        if (reply.Watermark > Watermark) Watermark = reply.Watermark;
+    }
+
+    private void Acknowledged(LogIndex received, long nowUs)
+    {
+        if (received <= _received) return;
+        (_received, _progressUs) = (received, nowUs);
+        while (_inFlight.TryPeek(out (LogIndex To, long Bytes) first) && first.To <= received)
+        {
+            _inFlightBytes -= first.Bytes;
+            _inFlight.Dequeue();
+        }
+
+        // What an earlier connection had sent has arrived after all.
+        if (received > _sent) GoBack(received, nowUs);
+    }
+
+    /// <summary>All beyond is sent again. What the receiver has already it passes over.</summary>
+    private void GoBack(LogIndex to, long nowUs)
+    {
+        (_sent, _received, _backTo) = (to, to, to);
+        (_progressUs, _backUs) = (nowUs, nowUs);
+        // What it has remains to be confirmed.
+        LogIndex[] has = [.. _unconfirmed.Where(end => end <= to)];
+        _unconfirmed.Clear();
+        foreach (LogIndex end in has) _unconfirmed.Enqueue(end);
+        if (has.Length == 0) _confirmed = to.Closed;
+        _inFlight.Clear();
+        _inFlightBytes = 0;
+    }
+
+    private void Ship(long nowUs, IShippedLog log, List<ShipperEffect> effects)
+    {
+        bool isSaid = false;
+        while (_inFlight.Count < _options.PiecesMax && _inFlightBytes < _options.WindowBytes)
+        {
+            LogIndex from = _sent;
+            if (EndOfNext(log) is not { } to)
+            {
+                AwaitSeed(SeedFor($"the log no longer reaches back to {from}, where the backup's ends"), effects);
+                return;
+            }
+
+            if (to == from || MayWait(from, to, nowUs)) break;
+            if (_inFlight.Count == 0) _progressUs = nowUs;
+            Send(from, to, nowUs, effects);
+            isSaid = true;
+            long bytes = to.WorldLine == from.WorldLine ? to.Offset - from.Offset : 0;
+            _inFlight.Enqueue((to, bytes));
+            _inFlightBytes += bytes;
+            _sent = to;
+        }
+
+        // Idle shards speak too: the watermark is the least of what is known of all streams. What is durable here is news only with a cut: until then the receiver could not
+        // count it, and it takes in both at once.
+        bool isNews = Cut > _cutSent || (_owesDurable && Confirm() >= _cutSent.Version);
+        if (!isSaid && (isNews || nowUs - _sentUs >= _options.HeartbeatUs)) Send(_sent, _sent, nowUs, effects);
+    }
+
+    // Ends of versions behind nothing new are of no use before there is a cut; they go with that.
+    private bool MayWait(in LogIndex from, in LogIndex to, long nowUs) => to.Offset == from.Offset && to.WorldLine == from.WorldLine && Cut <= _cutSent && nowUs - _sentUs < _options.HeartbeatUs;
+
+    private LogIndex Durable => _mutation == ShipMutation.EndIsDurable ? _end : _durable;
+
+    private WorldPoint Cut => _mutation == ShipMutation.OwnDurableIsCut ? _durable.Point : _cut;
+
+    private void Send(LogIndex from, LogIndex to, long nowUs, List<ShipperEffect> effects)
+    {
+        (_sentUs, _cutSent) = (nowUs, Cut);
+        if (to != from) _unconfirmed.Enqueue(to);
+        _owesDurable = Confirm() < _cutSent.Version;
+        effects.Add(new ShipperEffect.Send(new ShipRequest.Piece(_stream, _self, from, to, Durable, Cut, nowUs)));
+    }
+
+    private Version Confirm()
+    {
+        while (_unconfirmed.TryPeek(out LogIndex to) && to <= Durable)
+        {
+            _confirmed = to.Closed;
+            _unconfirmed.Dequeue();
+        }
+
+        return _confirmed;
+    }
+
+    /// <summary>The end of the piece that follows what was sent; that itself if there is none, null if the log has been trimmed.</summary>
+    private LogIndex? EndOfNext(IShippedLog log)
+    {
+        // What is durable here the receiver takes in at once; together with what is not it would wait for that.
+        if (_sent.WorldLine == _end.WorldLine) return _sent < _end ? log.EndOfPiece(_sent, _sent < _durable ? _durable : _end, _options.PieceBytesMax) : _sent;
+        // Nothing that a later world-line has made void is sent any more; what it keeps of this one is, and then its beginning.
+        if (BranchAfter(_sent.WorldLine) is not { } branch) return null;
+        if (_sent.Offset <= branch.Offset && _sent.Closed < branch.Version)
+        {
+            LogIndex limit = new(_sent.WorldLine, branch.Offset, branch.Version);
+            if (log.EndOfPiece(_sent, limit, _options.PieceBytesMax) is not { } kept) return null;
+            if (kept != _sent) return kept;
+        }
+
+        return branch.Index;
+    }
+
+    private LogBranch? BranchAfter(WorldLine line)
+    {
+        foreach (LogBranch b in _branches)
+            if (b.WorldLine > line) return b;
+        return null;
+    }
+
+    private void WatchBudget(List<ShipperEffect> effects)
+    {
+        if (KeepFrom is null) return;
+        long kept = Kept;
+        bool isNear = kept >= _options.BudgetBytes * _options.WarnPercent / 100, isOver = kept >= _options.BudgetBytes;
+        if (isNear && !_isWarned) effects.Add(new ShipperEffect.Warn(kept));
+        _isWarned = isNear;
+        if (isOver && _options.AtBudget == BudgetChoice.Detach)
+        {
+            State = ShipperState.Detached;
+            _start = _durable.Offset;
+            effects.Add(new ShipperEffect.Detached());
+        }
+        else if (isOver ? !_isHeld : _isHeld && !isNear)
+        {
+            // Once held they are let go on only well below: else each message would let a few through.
+            effects.Add(new ShipperEffect.HoldWrites(_isHeld = isOver));
+        }
+    }
+}

@@ -1,5 +1,0 @@
-namespace Slogger.Core.Sessions;
-
-/// <summary>An invariant of the design does not hold: something that was promised is not true any more. Not to be
-/// handled: nothing that this machine says afterwards can be trusted. The text names the invariant.</summary>
-public sealed class BrokenInvariantException(string message) : Exception(message);

@@ -1,0 +1,147 @@
+// How a client's connection ends: by its own doing, by Redis's, or by the proxy's. What it is owed it still gets.
+using Slogger.FrontEnd.Transports;
+
+namespace Slogger.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private const int ReadAheadBytes = 1 << 20;
+    private const long EndedBlockedMicroseconds = 100_000;
+
+    // QUIT is on its way to Redis: what the client sends from here on is dropped.
+    private bool _quits;
+
+    // Its connection to Redis has ended with its own: when Redis hangs up, all has come.
+    private bool _endsWithUpstream;
+
+    // A client that has ended its stream still gets what it is owed.
+    private void CloseIfDone()
+    {
+        if (!(_ended || _quits) || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || !IsDrained) { return; }
+        if (_endsWithUpstream && Dedicated is not null) { return; }
+        if (_output.Count == 0) { Close(); } else { _closeWhenSent = true; }
+    }
+
+    private void OnEnd(bool broken)
+    {
+        _ended = true;
+        if (broken)
+        {
+            Close();
+            return;
+        }
+        UpdateWatch();
+        EndUpstream();
+        CloseIfDone();
+    }
+
+    // What is under way on a connection of its own Redis answers or not, as it would if the client had ended that one:
+    // what blocks is given up, what came before is told. So are messages.
+    private void EndUpstream()
+    {
+        // What is to be resumed may still forward requests that came before the end.
+        if (!_ended || IsClosed || _waiting != Waiting.Nothing || IsResumeScheduled || Dedicated is not { } dedicated) { return; }
+        if (dedicated.InFlight == 0 && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Tracking)) == 0) { return; }
+        _endsWithUpstream = true;
+        dedicated.EndInput();
+    }
+
+    // Behind a request that blocks others may wait that are not forwarded before it is answered: the end must be seen
+    // all the same, or Redis gives an element to a client that has gone.
+    private bool ReadsAhead => _waiting is Waiting.Drain or Waiting.Reply or Waiting.Room && Dedicated is { BlockingInFlight: > 0 } && _input.Count < ReadAheadBytes;
+
+    private void ReadAhead()
+    {
+        _input.Reserve(ReadBytes);
+        int got = _channel.Receive(_input.Tail, ReadBytes);
+        if (got > 0)
+        {
+            _input.Commit(got);
+            if (!IsInputTaken()) { return; }
+        }
+        else if (got == Channel.Broken)
+        {
+            Close();
+            return;
+        }
+        else if (got != Channel.WouldBlock)
+        {
+            _ended = true;
+        }
+        UpdateWatch();
+    }
+
+    // It has ended its stream, and the request before those that are here still blocks: Redis would not do them any more.
+    private void GiveUpBlocked(long now)
+    {
+        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated && now - _lastActive > EndedBlockedMicroseconds)
+        {
+            dedicated.EndInput();
+        }
+    }
+
+    private void CloseWhenSent()
+    {
+        _closeWhenSent = true;
+        _input.Free();
+        if (_output.Count == 0) { Close(); } else { UpdateWatch(); }
+    }
+
+    public void Close()
+    {
+        if (IsClosed) { return; }
+        IsClosed = true;
+        GiveUpReset();
+        _loop.OutputBytes -= _output.Count;
+        _output.Free();
+        _input.Free();
+        _loop.Poller.Close(_channel);
+        if (Shared is not null) { Shared.ClientCount--; }
+        // A change that the log does not hold may still be on its way to Redis: its end must be seen. Among several shards so must that of
+        // anything: its slot may be given away, and be another's before it is executed.
+        if (!_changesUnlogged)
+        {
+            if (_loop.Slots is not null && Dedicated is { InFlight: > 0 } dedicated) { dedicated.Linger(); }
+            else { Dedicated?.Close("the client has gone"); }
+        }
+        _loop.Forget(this);
+    }
+
+    public void OnDedicatedClosed(Upstream upstream)
+    {
+        if (upstream != Dedicated || IsClosed) { return; }
+        Dedicated = null;
+        _transactionsUnanswered = 0;
+        GiveUpReset();
+        // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
+        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
+        if (wasIdle || _waiting == Waiting.Verdict || IsKept)
+        {
+            _losesTransaction |= (_pins & Pins.Multi) != 0;
+            _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
+            if (_user is not null)
+            {
+                _lostLogin = true;
+                _verdictDue = _loop.Now + VerdictMicroseconds;
+            }
+            if (_waiting is Waiting.Reply or Waiting.View or Waiting.Drain or Waiting.Room) { EndWait(); }
+            CloseIfDone();
+            return;
+        }
+        LoseReplies();
+    }
+
+    /// <summary>Redis has refused the connection that this client needs, as it would have refused the client.</summary>
+    public void OnRefused(ReadOnlySpan<byte> error)
+    {
+        if (IsClosed) { return; }
+        Deliver(error);
+        if (!IsClosed) { LoseReplies(); }
+    }
+
+    private void LoseReplies()
+    {
+        _closeWhenSent = true;
+        if (_output.Count == 0 || IsOutputHeld) { Close(); } else { UpdateWatch(); }
+    }
+}

@@ -1,0 +1,100 @@
+// WAIT, ROLE and INFO about replicas. The proxy's own replication link is none that could serve or that anybody counts on, so
+// clients are told what Redis would tell without it.
+using System.Globalization;
+using System.Text;
+using Slogger.Resp;
+
+namespace Slogger.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private bool HasReplicaLink => _loop.Shard.MarkerChannel.Length > 0;
+
+    // Redis waits for what was written up to the last command of the connection that WAIT comes on, and what this client has
+    // written may have gone over another: so another command goes first.
+    private bool HandleWait()
+    {
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.Write(InternalRequest.Nothing, inexact: true);
+        upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
+        _loop.CountInternal("hello");
+        if (!HasReplicaLink || ArgumentCount != 3 || !ArgumentNumber(1, out long replicas) || replicas is <= 0 or long.MaxValue)
+        {
+            bool counted = HasReplicaLink && ArgumentCount == 3;
+            return Forward(needsDedicated: true, counted ? ReplyKind.WaitCount : ReplyKind.Plain, blocking: true);
+        }
+        var bytes = new List<byte>();
+        AppendHeader(bytes, '*', 3);
+        AppendBulk(bytes, Argument(0));
+        AppendBulk(bytes, Encoding.ASCII.GetBytes((replicas + 1).ToString(CultureInfo.InvariantCulture)));
+        AppendBulk(bytes, Argument(2));
+        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
+        ForwardWritten(upstream, ReplyKind.WaitCount, blocking: true);
+        return true;
+    }
+
+    // Which replicas have acknowledged is not told: should the link be the one that has not, a replica is counted too few.
+    private static byte[] WithoutOwnAcknowledgement(ReadOnlySpan<byte> reply)
+    {
+        long count = long.Parse(reply[1..^2], CultureInfo.InvariantCulture);
+        return Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $":{Math.Max(0, count - 1)}\r\n"));
+    }
+
+    // ["master", offset, [[address, port, offset]...]]
+    private static byte[] WithoutOwnReplica(ReadOnlySpan<byte> reply)
+    {
+        var shown = new List<byte>();
+        long count = 0;
+        fixed (byte* start = reply)
+        {
+            byte* end = start + reply.Length, p = start + reply.IndexOf((byte)'\n') + 1;
+            byte* list = Skip(Skip(p, end), end);
+            if (list == end || *list != (byte)'*' || !reply.StartsWith("*3\r\n$6\r\nmaster\r\n"u8)) { return reply.ToArray(); }
+            p = list + new ReadOnlySpan<byte>(list, (int)(end - list)).IndexOf((byte)'\n') + 1;
+            while (p < end)
+            {
+                byte* next = Skip(p, end);
+                var replica = new ReadOnlySpan<byte>(p, (int)(next - p));
+                if (!replica.StartsWith(s_ownRole))
+                {
+                    shown.AddRange(replica);
+                    count++;
+                }
+                p = next;
+            }
+            var head = new List<byte>();
+            head.AddRange(new ReadOnlySpan<byte>(start, (int)(list - start)));
+            AppendHeader(head, '*', count);
+            return [.. head, .. shown];
+        }
+    }
+
+    private static readonly byte[] s_ownRole =
+        Encoding.ASCII.GetBytes($"*3\r\n${ReplicaAddress.Text.Length}\r\n{ReplicaAddress.Text}\r\n");
+
+    // "connected_slaves:2", "slave0:ip=...,port=...", "slave1:...": the others move up.
+    private static string WithoutOwnReplica(string text)
+    {
+        const string Count = "connected_slaves:", Own = $":ip={ReplicaAddress.Text},";
+        if (!text.Contains(Own, StringComparison.Ordinal)) { return text; }
+        string[] lines = text.Split(NewLine);
+        var shown = new List<string>(lines.Length);
+        int counted = -1, hidden = 0, next = 0;
+        foreach (string line in lines)
+        {
+            bool replica = line.StartsWith("slave", StringComparison.Ordinal) && line.Length > 5 && char.IsAsciiDigit(line[5]);
+            int colon = line.IndexOf(':', StringComparison.Ordinal);
+            if (line.StartsWith(Count, StringComparison.Ordinal)) { counted = shown.Count; }
+            if (!replica) { shown.Add(line); }
+            else if (string.CompareOrdinal(line, colon, Own, 0, Own.Length) == 0) { hidden++; }
+            else { shown.Add(string.Create(CultureInfo.InvariantCulture, $"slave{next++}{line.AsSpan(colon)}")); }
+        }
+        if (counted >= 0)
+        {
+            long count = long.Parse(shown[counted].AsSpan(Count.Length), CultureInfo.InvariantCulture);
+            shown[counted] = string.Create(CultureInfo.InvariantCulture, $"{Count}{count - hidden}");
+        }
+        return string.Join(NewLine, shown);
+    }
+}

@@ -1,0 +1,479 @@
+// The way there: bytes of a client are cut into requests, and each run of ordinary ones goes on in one piece.
+using System.Globalization;
+using System.Text;
+using Slogger.FrontEnd.Transports;
+using Slogger.Resp;
+
+namespace Slogger.FrontEnd;
+
+internal sealed unsafe partial class Client
+{
+    private const int LargeRequestBytes = 256 << 10;
+    private const int SpecialRequestBytes = 64 << 20;
+    private const int DedicatedOutLimitBytes = 1 << 20;
+    private const int SmallInputBytes = 1 << 10;
+    private bool _streaming;
+    private long _streamArguments;
+    private long _streamBytes;
+
+    // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
+    private bool TakesShared =>
+        Shared is not null && (_pins & ~Pins.Auth) == 0 && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+
+    // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
+    private bool MayGoOnWithoutPassword(byte* p)
+    {
+        if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
+        if (_undecided && !_loop.IsSharingKnown)
+        {
+            Wait(Waiting.Store);
+            return false;
+        }
+        Decide();
+        if (Shared is not null || !_loop.NeedsPassword) { return true; }
+        Refuse(tooMuch, thenClose: true);
+        return false;
+    }
+
+    // The hot path: bytes are received where they will be sent from, right behind those of other clients.
+    private void ReadForShared(Upstream shared)
+    {
+        if (_loop.IsSharedFull || shared.HasLargeReplies)
+        {
+            // How much it has to send is known when there is room, and how much of it may be sent is counted.
+            ReadForDedicated();
+            return;
+        }
+        int kept = (int)_input.Count;
+        byte* start = shared.ReserveOut(kept + ReadBytes);
+        if (kept > 0) { Buffer.MemoryCopy(_input.Head, start, kept, kept); }
+        int got = _channel.Receive(start + kept, ReadBytes);
+        if (got <= 0)
+        {
+            if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
+            return;
+        }
+        if (_loop.Gate.IsDue)
+        {
+            // The marker will be written where this was received.
+            _input.Append(start + kept, got);
+            ProcessInput();
+            return;
+        }
+        byte* end = start + kept + got;
+        int count = -_batchLeft;
+        byte* next = Scan(start, end, ref count, out ScanStop stop, out _);
+        count += _batchLeft;
+        if (kept > 0) { _input.Clear(ReadBytes); }
+        if (next < end) { _input.Append(next, (nint)(end - next)); }
+        if (count > 0)
+        {
+            KeepLast(start);
+            shared.CommitOut((nint)(next - start));
+            shared.Expect(this, count, ReplyKind.Plain);
+            _loop.SharedDirty = true;
+            _loop.FlushSharedIfFull(shared);
+        }
+        if (stop != ScanStop.NeedMore) { ProcessInput(); }
+        if (_loop.IsSharedFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
+    }
+
+    private void ReadForDedicated()
+    {
+        _input.Reserve(ReadBytes);
+        int got = _channel.Receive(_input.Tail, ReadBytes);
+        if (got <= 0)
+        {
+            if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
+            return;
+        }
+        _input.Commit(got);
+        if (IsInputTaken()) { ProcessInput(); }
+    }
+
+    // Everything but the hot path: looks at what is in the input until it is used up or something must be waited for.
+    private void ProcessInput()
+    {
+        Gather();
+        IsForwarding = true;
+        ProcessRequests();
+        IsForwarding = false;
+        Dedicated?.FlushForwarded();
+        EndGathering();
+    }
+
+    /// <summary>What was received is being forwarded: its upstream may wait for the rest of it, and send all as one piece.</summary>
+    public bool IsForwarding { get; private set; }
+
+    private void ProcessRequests()
+    {
+        if (_quits) { _input.Free(); }
+        if (IsStillIncomplete()) { return; }
+        while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
+        {
+            if (_streaming)
+            {
+                if (!Stream()) { return; }
+                continue;
+            }
+            if ((_pins & Pins.Raw) != 0)
+            {
+                Dedicated!.Write(_input.Head, _input.Count);
+                _input.Clear(ReadBytes);
+                return;
+            }
+            byte* p = _input.Head;
+            // In a transaction the last request of its batch is looked at by itself.
+            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft;
+            if (IsHeldUp) { limit = 1; }
+            if (_loop.Shard.Hold != Hold.None)
+            {
+                if (IsHeld(p, _input.Tail))
+                {
+                    Wait(Waiting.Held);
+                    return;
+                }
+                limit = 1;
+            }
+            if (Shared is { HasLargeReplies: true } large && (limit == 0 || limit > large.RoomForReplies)) { limit = large.RoomForReplies; }
+            int count = -limit;
+            if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
+            byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
+            count += limit;
+            if (next > p)
+            {
+                if (count > 0)
+                {
+                    if (LeavesTransactionOpen)
+                    {
+                        _requestBytes = next - p;
+                        if (!DiscardTransaction()) { return; }
+                        continue;
+                    }
+                    if (AnswerWithNotice((nint)(next - p), CommandKind.Ordinary)) { continue; }
+                    Upstream? upstream = Route(needsDedicated: false);
+                    if (upstream is null) { return; }
+                    KeepLast(p, next - p);
+                    upstream.Write(p, (nint)(next - p));
+                    upstream.Expect(this, count, ReplyKind.Plain);
+                }
+                _input.Consume((nint)(next - p));
+                if (Dedicated is { OutBytes: > DedicatedOutLimitBytes })
+                {
+                    Wait(Waiting.Room);
+                    return;
+                }
+                continue;
+            }
+            switch (stop)
+            {
+                case ScanStop.NeedMore:
+                    return;
+                case ScanStop.Inline:
+                    if (!ConvertInline()) { return; }
+                    break;
+                case ScanStop.Large:
+                    if (!(StartDropping() ?? HandleLargeKeys() ?? StartStream())) { return; }
+                    break;
+                case ScanStop.Slot:
+                    if (!HandleKeys()) { return; }
+                    break;
+                case ScanStop.Malformed:
+                    Refuse(CommandScanner.Classify(p, _input.Tail), thenClose: true);
+                    return;
+                case ScanStop.Special:
+                    if (!HandleSpecial((CommandKind)value)) { return; }
+                    break;
+            }
+        }
+    }
+
+    // Finds the upstream for the next request, or begins to wait and returns null.
+    private Upstream? Route(bool needsDedicated, bool viewMatters = true)
+    {
+        if (_lostLogin)
+        {
+            Wait(Waiting.Verdict);
+            return null;
+        }
+        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.IsSharingKnown))
+        {
+            Wait(Waiting.Store);
+            return null;
+        }
+        if (_undecided && _loop.IsSharingKnown) { Decide(); }
+        bool mayForward = _loop.Gate.MayForward();
+        // On no upstream: what is given to one counts as under way.
+        if (_loop.Gate.IsShut)
+        {
+            Wait(Waiting.Room);
+            return null;
+        }
+        if (!needsDedicated && TakesShared && !Shared!.IsClosed)
+        {
+            if (_loop.IsSharedFull || !mayForward)
+            {
+                Wait(Waiting.Room);
+                return null;
+            }
+            if (Shared.ViewsInFlight > 0 || Shared.Db != Db || Shared.Protocol != Protocol)
+            {
+                Wait(Waiting.View);
+                return null;
+            }
+            return Shared;
+        }
+        if (_sharedInFlight > 0)
+        {
+            Wait(Waiting.Drain);
+            return null;
+        }
+        if (Dedicated is null)
+        {
+            try
+            {
+                Dedicated = _user is null ? _loop.TakeSpare(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+            }
+            catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
+            {
+                _loop.WarnOfFullQueue();
+                OnRefused("-ERR SLOGGER Redis has too many new connections to accept (tcp-backlog): try again\r\n"u8);
+                return null;
+            }
+            catch (System.Net.Sockets.SocketException e)
+            {
+                _loop.Shard.Warn($"cannot connect to {_loop.Store}: {e.Message}");
+                if (!IsKept && !HasDoneNothing)
+                {
+                    CloseWhenSent();
+                    return null;
+                }
+                // The shard may not know yet that the store is lost: it finds out, and opens again when it knows.
+                _loop.Shard.StoreUnreachable(e.Message);
+                Wait(Waiting.Store);
+                return null;
+            }
+            if (Dedicated is { Channel.HasSocket: true } own && Descriptors.AreScarce(own.Channel.Socket))
+            {
+                OnRefused(TooMany);
+                return null;
+            }
+        }
+        Upstream dedicated = Dedicated;
+        dedicated.LastUsedMicroseconds = _loop.Now;
+        if (dedicated.ViewsInFlight > 0)
+        {
+            Wait(Waiting.View);
+            return null;
+        }
+        // In a transaction, or subscribed, the connection has this client's view, and would not take another.
+        if (viewMatters && (_pins & (Pins.Multi | Pins.Raw)) == 0 && !dedicated.IsSubscribed)
+        {
+            if (dedicated.ViewError is { } error)
+            {
+                dedicated.ViewError = null;
+                if (Refuse(Encoding.Latin1.GetString(error.AsSpan(1).TrimEnd("\r\n"u8)))) { _input.Consume((nint)ScanOne()); }
+                return null;
+            }
+            if (dedicated.ChangeView(Db, Protocol))
+            {
+                Wait(Waiting.View);
+                return null;
+            }
+        }
+        EnsureName(dedicated);
+        return dedicated;
+    }
+
+    // The length of the one whole request at the head of the input.
+    private long ScanOne() => Math.Max(1, CommandScanner.ReadArguments(_input.Head, _input.Tail, _loop.Arguments));
+
+    // Gives an upstream this client's name, if it is the client's own.
+    private void EnsureName(Upstream upstream)
+    {
+        if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
+        {
+            _loop.CountInternal("client|setname");
+            WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            // No effect on data: no version boundary waits for it, nor it for one.
+            upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
+            upstream.Name = Name;
+        }
+    }
+
+    private static void WriteRequest(Upstream upstream, ReadOnlySpan<byte> name, params byte[][] arguments)
+    {
+        var bytes = new List<byte>(64);
+        AppendHeader(bytes, '*', arguments.Length + 1);
+        AppendBulk(bytes, name);
+        foreach (byte[] argument in arguments) { AppendBulk(bytes, argument); }
+        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
+    }
+
+    private static void AppendHeader(List<byte> bytes, char kind, long number) =>
+        bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
+
+    private static void AppendBulk(List<byte> bytes, ReadOnlySpan<byte> content)
+    {
+        AppendHeader(bytes, '$', content.Length);
+        bytes.AddRange(content);
+        bytes.AddRange("\r\n"u8);
+    }
+
+    // Rewrites the lines at the head of the input as arrays of bulk strings.
+    private bool ConvertInline()
+    {
+        var converted = new List<byte>();
+        byte* p = _input.Head, end = _input.Tail;
+        bool unbalanced = false;
+        while (p < end && *p != (byte)'*')
+        {
+            var rest = new ReadOnlySpan<byte>(p, (int)(end - p));
+            int newline = rest.IndexOfAny((byte)'\n', (byte)0);
+            if (newline < 0 || rest[newline] == 0)
+            {
+                if (rest.Length <= CommandScanner.MaxLineBytes) { break; }
+                if (converted.Count > 0) { break; }
+                Refuse("ERR Protocol error: too big inline request", thenClose: true);
+                return false;
+            }
+            ReadOnlySpan<byte> line = rest[..newline];
+            if (line.Length > 0 && line[^1] == (byte)'\r') { line = line[..^1]; }
+            List<byte[]>? arguments = InlineRequest.Split(line);
+            if (arguments is null)
+            {
+                unbalanced = true;
+                break;
+            }
+            p += newline + 1;
+            if (arguments.Count == 0) { continue; }
+            AppendHeader(converted, '*', arguments.Count);
+            foreach (byte[] argument in arguments) { AppendBulk(converted, argument); }
+        }
+        nint consumed = (nint)(p - _input.Head);
+        if (consumed == 0)
+        {
+            if (unbalanced) { Refuse("ERR Protocol error: unbalanced quotes in request", thenClose: true); }
+            return false;
+        }
+        var old = new ReadOnlySpan<byte>(p, (int)(end - p)).ToArray();
+        _input.Clear(ReadBytes);
+        _input.Append(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(converted));
+        _input.Append(old);
+        return true;
+    }
+
+    // ---- Large requests go on as they come, on an upstream of the client's own ----
+
+    private bool StartStream()
+    {
+        if (LeavesTransactionOpen) { return Refuse("ERR SLOGGER a transaction must end in the batch that it begins in", thenClose: true); }
+        Upstream? upstream = Route(needsDedicated: true);
+        if (upstream is null) { return false; }
+        upstream.ExpectStreaming(this);
+        BeginStream(upstream);
+        return true;
+    }
+
+    private void BeginStream(Upstream? upstream = null)
+    {
+        byte* p = _input.Head;
+        byte* q = p + 1;
+        while (*q != (byte)'\r') { q++; }
+        _streamArguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
+        q += 2;
+        _streaming = true;
+        _streamBytes = 0;
+        upstream?.Write(p, (nint)(q - p));
+        _input.Consume((nint)(q - p));
+    }
+
+    private bool Stream()
+    {
+        Upstream? upstream = _dropsStream ? null : Dedicated!;
+        if (upstream is { OutBytes: > DedicatedOutLimitBytes })
+        {
+            Wait(Waiting.Room);
+            return false;
+        }
+        // Its end may be among what has come: if its version is over, that is held back.
+        if (upstream is not null) { _ = _loop.Gate.MayForward(); }
+        if (upstream is not null && _loop.Gate.IsShut)
+        {
+            Wait(Waiting.Room);
+            return false;
+        }
+        byte* p = _input.Head, end = _input.Tail;
+        while (p < end)
+        {
+            if (_streamBytes > 0)
+            {
+                long take = Math.Min(_streamBytes, end - p);
+                p += take;
+                _streamBytes -= take;
+                if (_streamBytes > 0) { break; }
+                if (--_streamArguments == 0) { break; }
+                continue;
+            }
+            byte* q = p;
+            // Behind a zero byte Redis sees no line end. It says what is wrong with a line only when that has ended, or is too long: before, nothing may be sent
+            // on as if it were all, for the version would wait for an answer.
+            while (q < end && *q is not ((byte)'\r' or 0)) { q++; }
+            if (end - q < 2 || *q == 0)
+            {
+                if (end - p > CommandScanner.MaxLineBytes) { return BreakStream(upstream, end); }
+                break;
+            }
+            if (*p != (byte)'$' ||
+                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
+            {
+                return BreakStream(upstream, end);
+            }
+            p = q + 2;
+            _streamBytes = length + 2;
+        }
+        nint count = (nint)(p - _input.Head);
+        if (count > 0)
+        {
+            upstream?.Write(_input.Head, count);
+            _input.Consume(count);
+        }
+        if (_streamArguments == 0)
+        {
+            _streaming = false;
+            if (upstream is null) { return EndDropping(); }
+            upstream.FinishStreaming();
+            return true;
+        }
+        return count > 0;
+    }
+
+    // Redis says what is wrong with it, and closes.
+    private bool BreakStream(Upstream? upstream, byte* end)
+    {
+        if (upstream is null) { return Refuse("ERR Protocol error: expected '$' and a length", thenClose: true); }
+        upstream.Write(_input.Head, (nint)(end - _input.Head));
+        _input.Free();
+        _ended = true;
+        _streaming = false;
+        upstream.FinishStreaming();
+        UpdateWatch();
+        return false;
+    }
+
+    // ---- Replies of the proxy's own ----
+
+    // Answers with an error, in order: false while replies are owed that come first.
+    private bool Refuse(string error, bool thenClose = false)
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        Deliver(Encoding.Latin1.GetBytes($"-{error}\r\n"));
+        CountLocal();
+        if (thenClose && !IsClosed) { CloseWhenSent(); }
+        return true;
+    }
+}

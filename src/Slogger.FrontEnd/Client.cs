@@ -1,0 +1,518 @@
+// A client's connection: what it sends, what waits for it, and which upstream its requests take. The contract that all
+// of it serves: replies come in the order of requests, and what this client does, or fails to do, harms no other.
+using Slogger.Core.Sessions;
+using Slogger.Core.WorldLines;
+using Slogger.FrontEnd.Transports;
+
+namespace Slogger.FrontEnd;
+
+/// <summary>Why a client needs a dedicated upstream until the reason ends.</summary>
+[Flags]
+internal enum Pins
+{
+    None = 0,
+    Multi = 1,
+    Watch = 2,
+    PubSub = 4,
+    Monitor = 8,
+    Auth = 16,
+    Tracking = 32,
+
+    /// <summary>It knows, or has changed, something of the connection itself: its id, its eviction.</summary>
+    Identity = 64,
+    Raw = 128,
+}
+
+/// <summary>What a client waits for before its next request is looked at.</summary>
+internal enum Waiting : byte
+{
+    Nothing,
+
+    /// <summary>All replies that are owed to it.</summary>
+    Drain,
+
+    /// <summary>The reply to a request that changes how the next ones go.</summary>
+    Reply,
+
+    /// <summary>Room on the way to Redis.</summary>
+    Room,
+
+    /// <summary>That the upstream has this client's database and protocol.</summary>
+    View,
+
+    /// <summary>That the store is there.</summary>
+    Store,
+
+    /// <summary>A commit.</summary>
+    Commit,
+
+    /// <summary>What came of requests whose connection to Redis died.</summary>
+    Verdict,
+
+    /// <summary>That nothing is in flight on the shared upstream.</summary>
+    Quiet,
+
+    /// <summary>A checkpoint of what it has changed.</summary>
+    Checkpoint,
+
+    /// <summary>The version, or the world-line, that a batch needs.</summary>
+    Batch,
+
+    /// <summary>A slot that moves: who serves it is about to be known.</summary>
+    Slot,
+
+    /// <summary>That its next request is not held any more.</summary>
+    Held,
+
+    /// <summary>What Redis says of itself, by which it is judged whether a change would cut the proxy off.</summary>
+    Facts,
+}
+
+/// <summary>What becomes of replies, as CLIENT REPLY says.</summary>
+internal enum ReplyMode : byte { On, Off, SkipNext }
+
+internal sealed unsafe partial class Client : IChannelOwner
+{
+    private const int ReadBytes = 64 << 10;
+    private const long OutputPauseBytes = 64 << 20;
+    private const long DedicatedOutputPauseBytes = 1 << 20;
+    private const long DedicatedIdleMicroseconds = 10_000_000;
+
+    private readonly FrontEndLoop _loop;
+    private readonly Channel _channel;
+    private NativeBuffer _input;
+    private NativeBuffer _output;
+    private Pins _pins;
+    private Waiting _waiting;
+    private ReplyMode _replyMode;
+    private bool _ended;
+    private bool _closeWhenSent;
+    private int _sharedInFlight;
+
+    public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided, ToldCommits? told)
+    {
+        _told = told;
+        _undecided = !isDecided;
+        if (loop.Gate.IsVersioned) { _progress = new SessionProgress(new WorldLine(loop.Shard.WorldLine)); }
+        _loop = loop;
+        _channel = channel;
+        Id = id;
+        _connectedAt = _lastActive = loop.Now;
+        Shared = shared;
+        if (shared is not null) { shared.ClientCount++; }
+    }
+
+    /// <summary>Serial number of the connection at this proxy.</summary>
+    public long Id { get; }
+
+    public int Db { get; private set; }
+
+    public int Protocol { get; private set; } = 2;
+
+    public byte[]? Name { get; private set; }
+
+    /// <summary>The shared upstream; <c>null</c> when this client has none.</summary>
+    public Upstream? Shared { get; private set; }
+
+    public Upstream? Dedicated { get; private set; }
+
+    public bool IsClosed { get; private set; }
+
+    public bool IsResumeScheduled { get; set; }
+
+    public nint OutputBytes => _output.Count;
+
+    /// <summary>A dedicated upstream should not be read while this holds.</summary>
+    public bool IsOutputFull => _output.Count > DedicatedOutputPauseBytes;
+
+    private static ReadOnlySpan<byte> TooMany => "-ERR max number of clients reached\r\n"u8;
+
+    /// <summary>Begins service. A client too many is told so and closed.</summary>
+    public void Start(bool refused)
+    {
+        if (refused)
+        {
+            Deliver(TooMany);
+            CloseWhenSent();
+            return;
+        }
+        UpdateWatch();
+    }
+
+    public void OnReadable(Channel channel)
+    {
+        _lastActive = _loop.Now;
+        if (_lingerUntil != 0)
+        {
+            DropInput();
+            return;
+        }
+        if (_closeWhenSent || _ended || (_waiting != Waiting.Nothing && !ReadsAhead))
+        {
+            // Not waited for, so this is an error or a hang-up.
+            if (!_channel.WantsRead) { Close(); }
+            return;
+        }
+        if (_waiting != Waiting.Nothing)
+        {
+            ReadAhead();
+            return;
+        }
+        bool special = IsHeldUp || _quits || IsInputLong;
+        if (_streaming || Shared is null || Dedicated is not null || special)
+        {
+            if (!TakesShared || special) { ReadForDedicated(); return; }
+        }
+        Upstream? shared = Shared;
+        if (shared is null || shared.IsClosed || _loop.IsPaused || !_loop.Shard.IsOpen || _loop.Shard.Hold != Hold.None)
+        {
+            ReadForDedicated();
+            return;
+        }
+        if (shared.Db != Db || shared.Protocol != Protocol || shared.ViewsInFlight > 0)
+        {
+            Wait(Waiting.View);
+            return;
+        }
+        ReadForShared(shared);
+    }
+
+    public void OnWritable(Channel channel) => FlushOutput();
+
+    // ---- To the client ----
+
+    public void Deliver(ReadOnlySpan<byte> bytes)
+    {
+        fixed (byte* p = bytes) { Deliver(p, bytes.Length); }
+    }
+
+    /// <summary>Passes bytes of replies on, at once when the client takes them, else later.</summary>
+    public void Deliver(byte* p, nint count)
+    {
+        if (_replyMode != ReplyMode.On) { return; }
+        // The last reply that the next request waits for: its answer may follow at once.
+        if (_waiting == Waiting.Drain && _input.Count > 0 && IsDrained) { GatherUntilResumed(); }
+        if (IsInBatch) { BeforeReply(count); }
+        DeliverPush(p, count);
+    }
+
+    /// <summary>Passes bytes on that are no reply.</summary>
+    public void DeliverPush(ReadOnlySpan<byte> bytes)
+    {
+        fixed (byte* p = bytes) { DeliverPush(p, bytes.Length); }
+    }
+
+    /// <summary>Passes bytes on that are no reply, so that CLIENT REPLY OFF does not matter.</summary>
+    public void DeliverPush(byte* p, nint count)
+    {
+        if (IsClosed || count == 0) { return; }
+        if (_output.Count == 0 && !_corked && (!_gathers || count > CorkBytesMax))
+        {
+            int sent = Send(p, count);
+            if (sent == count)
+            {
+                _tells = false;
+                return;
+            }
+            if (sent == Channel.Broken)
+            {
+                Close();
+                return;
+            }
+            if (sent > 0)
+            {
+                p += sent;
+                count -= sent;
+            }
+        }
+        bool wasFull = IsOutputFull;
+        _output.Append(p, count);
+        _loop.OutputBytes += count;
+        if (_output.Count > _loop.Limits.ClientOutputBytes)
+        {
+            _loop.Shard.Warn($"client {Id} is closed: {_output.Count >> 20} MB of replies wait for it (see --client-output-limit)");
+            Close();
+            return;
+        }
+        if (_loop.OutputBytes > _loop.Limits.TotalOutputBytes)
+        {
+            _loop.Shard.Warn($"{_loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see --output-memory-limit)");
+            _loop.CloseSlowest();
+            if (IsClosed) { return; }
+        }
+        UpdateWatch();
+        if (!wasFull && IsOutputFull) { Dedicated?.UpdateReading(); }
+    }
+
+    // What is about to be given out tells commits, or what has survived.
+    private bool _tells;
+
+    private bool MayTell => _loop.Shard.MayTell;
+
+    private void Tells() => _tells |= _replyMode == ReplyMode.On;
+
+    // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
+    // connection ends instead. Nothing comes between the question and the system call.
+    private int Send(byte* p, nint count)
+    {
+        if (_tells) { _told?.Announce(count); }
+        if (_loop.IsHalted || (_tells && !MayTell)) { return Channel.Broken; }
+        int sent = _channel.Send(p, (int)count);
+        if (sent > 0) { _told?.Advance(sent); }
+        return sent;
+    }
+
+    // Of TLS under a lease: what is given out here waits again before it leaves.
+    private readonly ToldCommits? _told;
+
+    private void FlushOutput()
+    {
+        if (IsOutputHeld) { return; }
+        bool wasFull = IsOutputFull;
+        while (_output.Count > 0)
+        {
+            int sent = Send(_output.Head, Math.Min(_output.Count, 1 << 20));
+            if (sent == Channel.WouldBlock) { break; }
+            if (sent < 0)
+            {
+                Close();
+                return;
+            }
+            _output.Consume(sent);
+            _loop.OutputBytes -= sent;
+        }
+        if (_output.Count == 0)
+        {
+            _tells = false;
+            _output.Free();
+            if (_closeWhenSent)
+            {
+                Close();
+                return;
+            }
+            if (_lingerUntil != 0) { EndSending(); }
+        }
+        UpdateWatch();
+        if (wasFull && !IsOutputFull) { Dedicated?.UpdateReading(); }
+    }
+
+    private void UpdateWatch()
+    {
+        if (IsClosed) { return; }
+        bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
+        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !_gathers && !IsOutputHeld);
+    }
+
+    // ---- Gathering: what is given out at once leaves at once, as one write ----
+
+    // Small answers wait for those that follow in the same turn. Whoever begins it ends it, or a scheduled resume does.
+    private bool _gathers;
+
+    /// <summary>More is about to be given out; <see cref="EndGathering"/> must follow before the caller returns.</summary>
+    public void Gather() => _gathers = true;
+
+    private void GatherUntilResumed()
+    {
+        _gathers = true;
+        _loop.ScheduleResume(this);
+    }
+
+    /// <summary>Nothing follows at once: what was gathered is sent, unless a resume in this turn may add to it.</summary>
+    public void EndGathering()
+    {
+        if (!_gathers || (IsResumeScheduled && !IsClosed)) { return; }
+        _gathers = false;
+        if (!IsClosed && !_corked && _output.Count > 0) { FlushOutput(); }
+    }
+
+    // ---- Waiting ----
+
+    private void Wait(Waiting reason)
+    {
+        _waiting = reason;
+        UpdateWatch();
+        switch (reason)
+        {
+            case Waiting.Drain when IsDrained:
+                _loop.ScheduleResume(this);
+                break;
+            case Waiting.Room:
+                _loop.WaitForRoom(this);
+                break;
+            case Waiting.Store:
+                _loop.WaitForShared(this);
+                break;
+            case Waiting.Quiet:
+                _loop.WaitForQuiet(this);
+                break;
+            case Waiting.Slot:
+                _loop.WaitForSlot(this);
+                break;
+            case Waiting.Held:
+                _loop.WaitForHold(this);
+                break;
+            case Waiting.Facts:
+                _loop.WaitForFacts(this);
+                break;
+            case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
+                _loop.WaitForView(this);
+                break;
+        }
+    }
+
+    /// <summary>Goes on with the requests that are already here, if what was waited for has come.</summary>
+    public void Resume()
+    {
+        GoOn();
+        EndGathering();
+    }
+
+    private void GoOn()
+    {
+        if (IsClosed) { return; }
+        switch (_waiting)
+        {
+            case Waiting.Drain when !IsDrained:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held or Waiting.Facts:
+                return;
+            case Waiting.Room when Shared is not null && _loop.IsSharedFull:
+                _loop.WaitForRoom(this);
+                return;
+            case Waiting.Room when Dedicated is { OutBytes: > DedicatedOutLimitBytes }:
+                return;
+            case Waiting.Quiet when _loop.IsSharedBusy && _loop.Now < _quietDeadline:
+                _loop.WaitForQuiet(this);
+                return;
+        }
+        _waiting = Waiting.Nothing;
+        if (_input.Count > 0) { ProcessInput(); } else if (!_ended) { UpdateWatch(); }
+        if (IsClosed) { return; }
+        UpdateWatch();
+        EndUpstream();
+        CloseIfDone();
+    }
+
+    /// <summary>What it has sent and is not forwarded is little.</summary>
+    public bool IsInputSmall => _input.Count < SmallInputBytes;
+
+    /// <summary>It stopped being read until there is room on its upstream.</summary>
+    public bool WaitsForRoom => _waiting == Waiting.Room;
+
+    private void EndWait()
+    {
+        _waiting = Waiting.Nothing;
+        if (IsInBatch) { AfterBatchReply(); }
+        _loop.ScheduleResume(this);
+    }
+
+    /// <summary>The upstream has the wanted view now, or was refused it: a dedicated one then, where the error will show.</summary>
+    public void OnView(bool refused)
+    {
+        if (IsClosed || _waiting != Waiting.View) { return; }
+        if (refused) { _avoidSharedUntil = _loop.Now + AvoidSharedMicroseconds; }
+        EndWait();
+    }
+
+    /// <summary>The shared upstream has this client's view, now: what is here goes on before that changes.</summary>
+    public void ReadGranted()
+    {
+        if (IsClosed || _waiting != Waiting.Nothing) { return; }
+        if (_input.Count > 0) { ProcessInput(); }
+        if (IsClosed || _ended || _closeWhenSent || _waiting != Waiting.Nothing) { return; }
+        UpdateWatch();
+        OnReadable(_channel);
+    }
+
+    private const long AvoidSharedMicroseconds = 100_000;
+    private long _avoidSharedUntil;
+
+    private bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
+
+    /// <summary>A reply has been given out.</summary>
+    public void AfterReply(Upstream upstream)
+    {
+        if (IsInBatch) { AfterBatchReply(); }
+        if (IsClosed) { return; }
+        _lastActive = _loop.Now;
+        if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)
+        {
+            _pins &= ~Pins.PubSub;
+        }
+        AfterOwnReply();
+    }
+
+    /// <summary>A reply has come, the client's or one of the proxy's own requests: it may have been the last that was waited for.</summary>
+    public void AfterOwnReply()
+    {
+        if (IsClosed) { return; }
+        if (_waiting == Waiting.Drain && IsDrained) { _loop.ScheduleResume(this); }
+        CloseIfDone();
+    }
+
+    // ---- Sharing ----
+
+    /// <summary>It is known whether new connections may share.</summary>
+    public void OnSharingKnown()
+    {
+        if (IsClosed || _waiting != Waiting.Store) { return; }
+        Decide();
+        EndWait();
+    }
+
+    // Whether this client may share is decided once for each shared upstream, and whenever it has become another user.
+    private void Decide()
+    {
+        if (!_undecided) { return; }
+        _undecided = false;
+        Shared = _loop.SharedFor(_user);
+        if (Shared is not null) { Shared.ClientCount++; }
+    }
+
+    // Nothing of it is under way on the shared upstream.
+    private void BecomeUser(string? user)
+    {
+        _user = user;
+        if (Shared is not null) { Shared.ClientCount--; }
+        Shared = null;
+        _undecided = true;
+    }
+
+    // As whom it has logged in. The connection on which it did stays its own; ordinary requests may be shared all the same.
+    private string? _user;
+
+    /// <summary>The shared upstream is gone; the client may share the next one if a new connection may.</summary>
+    public void OnSharedClosed()
+    {
+        Shared = null;
+        _undecided = true;
+        _sharedInFlight = 0;
+    }
+
+    /// <summary>Nobody shares any more: from the next request on this client has an upstream of its own.</summary>
+    public void LeaveShared() => Shared = null;
+
+    private bool _undecided;
+
+    public void Housekeeping(long now)
+    {
+        if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil + (_output.Count == 0 ? 0 : UnreadMicroseconds)))
+        {
+            Close();
+            return;
+        }
+        GiveUpBlocked(now);
+        if ((_waiting == Waiting.Verdict || _lostLogin) && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
+        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
+            now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
+        {
+            dedicated.WasIdle = true;
+            dedicated.Close("idle");
+        }
+        if (_pins == Pins.Auth && Shared is not null && Dedicated is { InFlight: 0 } own && _loop.IdleTimeoutSeconds > 0 &&
+            now - own.LastUsedMicroseconds > _loop.IdleTimeoutSeconds * 500_000)
+        {
+            _loop.KeepAlive(own);
+        }
+        if (_input.Count == 0 && _input.Capacity > 0) { _input.Free(); }
+    }
+}

@@ -1,0 +1,92 @@
+// Which of the keys are this shard's, in a cluster of several; a shard alone has no slots, and pays nothing for them.
+using Slogger.Core.Identities;
+using Slogger.Core.Ownership;
+using Slogger.Resp;
+
+namespace Slogger.FrontEnd;
+
+internal sealed unsafe partial class FrontEndLoop
+{
+    /// <summary>The slots; <c>null</c> for a shard alone.</summary>
+    public ShardSlots? Slots { get; private set; }
+
+    /// <summary>Takes what the metadata says. The loop's thread, first before the store is opened.</summary>
+    /// <param name="view">The slots and the shards.</param>
+    /// <param name="commands">The store's, where none have been given before.</param>
+    public void UseSlots(ClusterSlots view, StoreCommands commands)
+    {
+        Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
+        OnSlotsChanged();
+    }
+}
+
+/// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
+/// <param name="Self">This shard.</param>
+/// <param name="Partitions">Which slot a key is in. Never changes.</param>
+/// <param name="Map">The owners.</param>
+/// <param name="Replies">What clients are told.</param>
+internal sealed record ClusterSlots(ShardId Self, Partitioning Partitions, SlotMap Map, ClusterReplies Replies)
+{
+    /// <summary>For each slot whether it is this shard's and not served for a moment, since it moves; null: none is.</summary>
+    public bool[]? Withheld { get; init; }
+
+    /// <summary>Whether this shard serves a slot.</summary>
+    public bool Serves(HashSlot slot) => Map.Owner(slot) == Self && Withheld?[slot.Number] != true;
+}
+
+/// <summary>What the front end knows of slots: the metadata's part, and where the store's commands have their keys. Immutable.</summary>
+internal sealed class ShardSlots
+{
+    private readonly ClusterSlots _view;
+    private readonly StoreCommands _commands;
+
+    private ShardSlots(ClusterSlots view, StoreCommands commands, SlotTable table)
+    {
+        _view = view;
+        _commands = commands;
+        Table = table;
+    }
+
+    /// <summary>Finds the keys of any request.</summary>
+    public KeyFinder Keys => _commands.Keys;
+
+    /// <summary>For scans.</summary>
+    public SlotTable Table { get; }
+
+    /// <summary>Which slot a key is in.</summary>
+    public Partitioning Partitions => _view.Partitions;
+
+    /// <summary>What clients are told.</summary>
+    public ClusterReplies Replies => _view.Replies;
+
+    /// <summary>Puts both parts together.</summary>
+    /// <param name="view">The metadata's.</param>
+    /// <param name="commands">The store's.</param>
+    public static ShardSlots Of(ClusterSlots view, StoreCommands commands)
+    {
+        List<KeyValuePair<string, CommandKind>> unknown = commands.Unknown();
+        // As many are not told apart; then nobody shares.
+        if (unknown.Count > FrontEndLoop.UnknownCommandsMax) { unknown.Clear(); }
+        return new(view, commands, SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled, view.Partitions, Owned(view)));
+    }
+
+    /// <summary>The store has other commands now.</summary>
+    public ShardSlots WithCommands(StoreCommands commands) => commands == _commands ? this : Of(_view, commands);
+
+    /// <summary>The metadata says something new.</summary>
+    public ShardSlots WithView(ClusterSlots view) => new(view, _commands, Table.With(Owned(view)));
+
+    /// <summary>The error with which a client is sent to a slot's owner, without line end.</summary>
+    public string Redirection(HashSlot slot)
+    {
+        Span<byte> bytes = stackalloc byte[ClusterReplies.RedirectionBytesMax];
+        int length = Replies.WriteMoved(bytes, slot, _view.Map.Owner(slot));
+        return System.Text.Encoding.Latin1.GetString(bytes[1..(length - 2)]);
+    }
+
+    /// <summary>Whether a slot that is not served here is this shard's all the same: it moves, and requests for it wait.</summary>
+    public bool IsWithheld(HashSlot slot) => _view.Map.Owner(slot) == _view.Self && !_view.Serves(slot);
+
+    private static bool[] Owned(ClusterSlots view) =>
+        [.. Enumerable.Range(0, view.Map.Count).Select(slot => view.Serves(new HashSlot(slot)))];
+}

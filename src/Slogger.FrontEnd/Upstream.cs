@@ -1,0 +1,473 @@
+// A connection from the front end to Redis: either the shared one, which carries the ordinary commands of all clients, or
+// a dedicated one, which carries everything of one client that needs a connection of its own. Replies are matched to
+// requests first in, first out. Used by the loop's thread only.
+using System.Globalization;
+using System.Net.Sockets;
+using System.Runtime.CompilerServices;
+using System.Text;
+using Slogger.FrontEnd.Transports;
+
+namespace Slogger.FrontEnd;
+
+internal sealed unsafe partial class Upstream : IChannelOwner
+{
+    private const int OutKeepBytes = 1 << 16;
+    private readonly FrontEndLoop _loop;
+    private Expected[] _expected = new Expected[8];
+    private int _head, _tail;
+    private NativeBuffer _out;
+
+    // What was written while a version boundary is on its way: sent after it.
+    private NativeBuffer _held;
+    private bool _connected;
+
+    public Upstream(FrontEndLoop loop, Client? exclusive, bool isSpare = false, bool isControl = false)
+    {
+        IsControl = isControl;
+        _loop = loop;
+        IsSpare = isSpare;
+        Exclusive = exclusive;
+        Channel = loop.Store.Connect(loop.Poller, mayMark: exclusive is null && !isSpare);
+        Channel.Owner = this;
+        _connected = false;
+        loop.Poller.Watch(Channel, read: false, write: true);
+        LastUsedMicroseconds = loop.Now;
+        if (loop.Shard.IsFenced) { Expect(null, 1, ReplyKind.Answers, inexact: true); }
+        loop.Register(this);
+    }
+
+    public Channel Channel { get; }
+
+    /// <summary>Whose this is; <c>null</c> for the shared upstream.</summary>
+    public Client? Exclusive { get; private set; }
+
+    /// <summary>Connected ahead of need, for the next client that needs one of its own.</summary>
+    public bool IsSpare { get; private set; }
+
+    /// <summary>Carries markers where nobody shares; see FrontEndLoop.Carrier.</summary>
+    public bool IsControl { get; }
+
+    public bool IsClosed { get; private set; }
+
+    public bool IsConnected => _connected;
+
+    /// <summary>Where Redis sees it come from; <c>null</c> when that is not known, or tells nothing.</summary>
+    public string? Address { get; set; }
+
+    /// <summary>Redis's id of it; 0 when not asked for.</summary>
+    public long RedisId { get; set; }
+
+    /// <summary>The id was asked for and has not come yet.</summary>
+    public bool IsIdAwaited { get; set; }
+
+    /// <summary>Who it is to Redis; <c>null</c> when not asked for, or not told.</summary>
+    public ClientLine? Line { get; set; }
+
+    /// <summary>Redis has told who it is, or never will.</summary>
+    public bool IsIdentified { get; set; }
+
+    /// <summary>The database that the next command sent would run in; -1 when only a reply will tell.</summary>
+    public int Db { get; set; }
+
+    /// <summary>The protocol that the next command sent would be answered in; 0 when only a reply will tell.</summary>
+    public int Protocol { get; set; } = 2;
+
+    /// <summary>The name that Redis knows this connection by.</summary>
+    public byte[]? Name { get; set; }
+
+    /// <summary>Entries not yet answered.</summary>
+    public int InFlight => _tail - _head;
+
+    /// <summary>A place behind all that has been given to it; see <see cref="HasAnswered"/>.</summary>
+    public long Mark => _answered + InFlight;
+
+    /// <summary>Whether all before a place has been answered.</summary>
+    public bool HasAnswered(long mark) => IsClosed || _answered >= mark;
+
+    private long _answered;
+
+    /// <summary>Exact entries not yet answered: what a version boundary waits for.</summary>
+    public int ExactInFlight { get; private set; }
+
+    /// <summary>Blocking commands not yet answered.</summary>
+    public int BlockingInFlight { get; private set; }
+
+    public nint OutBytes => _out.Count + _held.Count;
+
+    /// <summary>Bytes pass both ways without being matched.</summary>
+    public bool IsRaw { get; set; }
+
+    public long LastUsedMicroseconds { get; set; }
+
+    /// <summary>It is being closed because nothing needs it.</summary>
+    public bool WasIdle { get; set; }
+
+    /// <summary>How many clients use this shared upstream.</summary>
+    public int ClientCount { get; set; }
+
+    /// <summary>Replies to changes of view that have not come yet.</summary>
+    public int ViewsInFlight { get; private set; }
+
+    /// <summary>The error with which the last change of view was refused, until somebody has dealt with it.</summary>
+    public byte[]? ViewError { get; set; }
+
+    /// <summary>Connected, and owes nothing.</summary>
+    public bool IsReady => _connected && !IsClosed && InFlight == 0;
+
+    /// <summary>Gives a spare to its client.</summary>
+    public void Assign(Client client)
+    {
+        Exclusive = client;
+        IsSpare = false;
+    }
+
+    /// <summary>Changes database and protocol. Until the replies have come nothing else may be sent: were the change
+    /// refused, because a script is busy for example, what follows would run in the wrong place.</summary>
+    /// <returns>Whether there was anything to change.</returns>
+    public bool ChangeView(int db, int protocol)
+    {
+        bool changes = false;
+        if (Protocol != protocol)
+        {
+            Write(InternalRequest.Hello(protocol), inexact: true);
+            _loop.CountInternal("hello");
+            Protocol = protocol;
+            ExpectView();
+            changes = true;
+        }
+        if (Db != db)
+        {
+            Write(InternalRequest.Select(db), inexact: true);
+            _loop.CountInternal("select");
+            Db = db;
+            ExpectView();
+            changes = true;
+        }
+        return changes;
+    }
+
+    private void ExpectView()
+    {
+        ViewsInFlight++;
+        // It has no effect on data: no version boundary waits for it.
+        Expect(null, 1, ReplyKind.View, inexact: true);
+    }
+
+    /// <summary>Room at the end of the send buffer for so many bytes, to receive into.</summary>
+    public byte* ReserveOut(int bytes)
+    {
+        _out.Reserve(bytes);
+        return _out.Tail;
+    }
+
+    /// <summary>Bytes written at the reserved place are to be sent.</summary>
+    public void CommitOut(nint bytes) => _out.Commit(bytes);
+
+    /// <summary>Adds bytes to be sent; on a dedicated upstream at once when possible. What <see cref="Expect"/> will be
+    /// told to be inexact, or blocking, runs at a time that nobody knows anyway: it need not wait for a version boundary,
+    /// unless something before it does. So what a client sends next on another connection does not overtake it.</summary>
+    public void Write(byte* bytes, nint count, bool inexact = false)
+    {
+        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact || BlockingInFlight > 0)))
+        {
+            if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
+            _held.Append(bytes, count);
+            return;
+        }
+        if (Exclusive is not null && _connected && _out.Count == 0 && !(Exclusive.IsForwarding && count <= CopyBytesMax))
+        {
+            int sent = Channel.Send(bytes, (int)Math.Min(count, int.MaxValue));
+            if (sent == count) { return; }
+            if (sent > 0)
+            {
+                bytes += sent;
+                count -= sent;
+            }
+        }
+        _out.Append(bytes, count);
+        if (Exclusive is not { IsForwarding: true }) { ScheduleFlush(); }
+    }
+
+    /// <summary>All that its client has sent so far was written.</summary>
+    public void FlushForwarded()
+    {
+        if (_out.Count > 0) { Flush(); }
+    }
+
+    // Copying so much would cost more than sending it apart.
+    private const int CopyBytesMax = 16 << 10;
+
+    public void Write(ReadOnlySpan<byte> bytes, bool inexact = false)
+    {
+        fixed (byte* p = bytes) { Write(p, bytes.Length, inexact); }
+    }
+
+    /// <summary>Expects replies for what was just written.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public void Expect(Client? client, int count, ReplyKind kind, bool blocking = false, bool inexact = false)
+    {
+        if (_tail - _head == _expected.Length) { Grow(); }
+        ref Expected e = ref _expected[_tail++ & (_expected.Length - 1)];
+        e.Client = client;
+        e.Count = count;
+        e.Kind = kind;
+        e.Version = Exclusive is null && !IsSpare ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
+        if (Exclusive is not null || IsSpare)
+        {
+            if (blocking)
+            {
+                BlockingInFlight++;
+                _loop.Gate.OnBlockingSent();
+            }
+            inexact |= BlockingInFlight > 0;
+            if (!inexact)
+            {
+                ExactInFlight++;
+                _loop.Gate.DedicatedExactInFlight++;
+            }
+        }
+        e.Inexact = inexact;
+        e.Blocking = blocking;
+        _unanswered += count;
+        client?.OnForwarded(this, count, kind, e.Version, inexact);
+    }
+
+    /// <summary>The request expected last, sent piece by piece, is now sent to its end: only from here on can it run.</summary>
+    public void FinishStreaming()
+    {
+        // Refused, and answered, before its end.
+        if (InFlight == 0) { return; }
+        ref Expected e = ref _expected[(_tail - 1) & (_expected.Length - 1)];
+        e.Version = _loop.Gate.OpenForDedicated;
+        if (BlockingInFlight == 0)
+        {
+            e.Inexact = false;
+            ExactInFlight++;
+            _loop.Gate.DedicatedExactInFlight++;
+        }
+        Exclusive!.OnForwarded(this, 1, e.Kind, e.Version, e.Inexact);
+    }
+
+    /// <summary>Expects the reply of a request that will be sent piece by piece; see <see cref="FinishStreaming"/>.</summary>
+    public void ExpectStreaming(Client client)
+    {
+        Expect(null, 1, ReplyKind.Plain, inexact: true);
+        _expected[(_tail - 1) & (_expected.Length - 1)].Client = client;
+    }
+
+    /// <summary>What was in flight exactly, and has not come back in time, is known by two bounds only.</summary>
+    public void GiveUpExactness()
+    {
+        for (int i = _head; i < _tail; i++)
+        {
+            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            if (!e.Inexact)
+            {
+                e.Inexact = true;
+                _loop.Gate.DedicatedExactInFlight--;
+                Exclusive?.OnExactnessLost();
+            }
+        }
+        ExactInFlight = 0;
+    }
+
+    public void ScheduleFlush()
+    {
+        if (!_connected || IsClosed) { return; }
+        if (Exclusive is null && !IsSpare && !IsControl)
+        {
+            _loop.SharedDirty = true;
+        }
+        else
+        {
+            Flush();
+        }
+    }
+
+    /// <summary>The version boundary has passed: what was held is sent.</summary>
+    public void ReleaseHeld()
+    {
+        if (IsClosed) { return; }
+        nint count = _held.Count;
+        Write(_held.Head, count);
+        _held.Clear(OutKeepBytes);
+        if (IsClosed) { return; }
+        EndIfSent();
+        _loop.OnUpstreamDrained(this);
+    }
+
+    /// <summary>Sends what is waiting to be sent.</summary>
+    public void Flush()
+    {
+        if (!_connected || IsClosed) { return; }
+        while (_out.Count > 0)
+        {
+            int sent = Channel.Send(_out.Head, (int)Math.Min(_out.Count, 1 << 20));
+            if (sent == Channel.WouldBlock)
+            {
+                _loop.Poller.Watch(Channel, read: true, write: true);
+                return;
+            }
+            if (sent < 0)
+            {
+                // What Redis had answered before is still to be read: the end of the stream will tell.
+                _loop.Poller.Watch(Channel, read: true, write: false);
+                return;
+            }
+            _out.Consume(sent);
+        }
+        if (Exclusive is not null && _out.Capacity > 0) { _out.Clear(OutKeepBytes); }
+        if (Channel.WantsWrite)
+        {
+            _loop.Poller.Watch(Channel, read: WantsRead, write: false);
+        }
+        EndIfSent();
+        _loop.OnUpstreamDrained(this);
+    }
+
+    /// <summary>The client has ended its stream: so is this one, when all has been sent. Redis answers what it can, and
+    /// hangs up.</summary>
+    public void EndInput()
+    {
+        _endsInput = true;
+        EndIfSent();
+    }
+
+    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs up.</summary>
+    public void Linger()
+    {
+        if (IsClosed || !_connected)
+        {
+            Close("the client has gone");
+            return;
+        }
+        _out.Clear(OutKeepBytes);
+        _held.Clear(OutKeepBytes);
+        _loop.Lingering.Add(this);
+        EndInput();
+        UpdateReading();
+    }
+
+    private bool _endsInput;
+
+    private void EndIfSent()
+    {
+        if (!_endsInput || !_connected || _out.Count > 0 || _held.Count > 0) { return; }
+        _endsInput = false;
+        if (Channel is LocalChannel local)
+        {
+            local.EndInput();
+            return;
+        }
+        try
+        {
+            Channel.Socket.Shutdown(SocketShutdown.Send);
+        }
+        catch (SocketException)
+        {
+            // It is gone already: the end of its stream will tell.
+        }
+    }
+
+    private bool WantsRead => !_isReadingHeld && !IsClientFull;
+
+    // What is published to a subscriber of the embedded store comes whether it is read or not: it waits at the client, whose bounds end it.
+    private bool IsClientFull => Exclusive is { IsOutputFull: true } && !(IsSubscribed && Channel is LocalChannel);
+
+    private bool _isReadingHeld;
+
+    /// <summary>Has replies wait at the socket, or no longer.</summary>
+    public void HoldReading(bool hold)
+    {
+        _isReadingHeld = hold;
+        UpdateReading();
+    }
+
+    /// <summary>The client's output has room again, or no longer.</summary>
+    public void UpdateReading()
+    {
+        if (_connected && !IsClosed) { _loop.Poller.Watch(Channel, WantsRead, Channel.WantsWrite); }
+    }
+
+    public void OnWritable(Channel channel)
+    {
+        if (!_connected)
+        {
+            if (!FinishConnect()) { return; }
+        }
+        Flush();
+    }
+
+    private bool FinishConnect()
+    {
+        if (Channel.HasSocket)
+        {
+            var error = (int)Channel.Socket.GetSocketOption(SocketOptionLevel.Socket, SocketOptionName.Error)!;
+            if (error != 0)
+            {
+                Close($"cannot connect to {_loop.Store}: {new SocketException(error).Message}");
+                return false;
+            }
+            _loop.Store.Connected(Channel.Socket);
+        }
+        _loop.Poller.Watch(Channel, read: true, write: false);
+        if (!_loop.Shard.IsFenced)
+        {
+            Admit();
+            return !IsClosed;
+        }
+        _loop.CountInternal("hello");
+        ReadOnlySpan<byte> greeting = InternalRequest.Nothing;
+        fixed (byte* bytes = greeting)
+        {
+            if (Channel.Send(bytes, greeting.Length) != greeting.Length) { Close("Redis took nothing on a new connection"); }
+        }
+        return false;
+    }
+
+    /// <summary>May be used from now on; see FrontEndLoop.Admission.</summary>
+    public void Admit()
+    {
+        if (IsClosed) { return; }
+        _connected = true;
+        _loop.OnUpstreamConnected(this);
+        if (!IsClosed) { Flush(); }
+    }
+
+    /// <summary>Ends the connection. Clients that wait for replies on it are closed: nobody can tell what came of their
+    /// commands.</summary>
+    public void Close(string reason)
+    {
+        if (IsClosed) { return; }
+        IsClosed = true;
+        _loop.Poller.Close(Channel);
+        _loop.Gate.DedicatedExactInFlight -= ExactInFlight;
+        ExactInFlight = 0;
+        _out.Free();
+        _held.Free();
+        _capture.Free();
+        _rest.Free();
+        _loop.OnUpstreamClosed(this, reason);
+        int head = _head, tail = _tail;
+        for (int i = head; i < tail; i++)
+        {
+            ref Expected e = ref _expected[i & (_expected.Length - 1)];
+            Client? client = e.Client;
+            e.Client = null;
+            if (e.Kind == ReplyKind.Unlogged) { client?.OnUnloggedLost(); }
+            client?.OnReplyLost(Math.Max(1, e.Kind == ReplyKind.Plain ? e.Count : 1), e.Kind);
+        }
+        _head = _tail;
+        Exclusive?.OnDedicatedClosed(this);
+    }
+
+    private void Grow()
+    {
+        var larger = new Expected[_expected.Length * 2];
+        for (int i = _head; i < _tail; i++)
+        {
+            larger[i & (larger.Length - 1)] = _expected[i & (_expected.Length - 1)];
+        }
+        _expected = larger;
+    }
+}

@@ -1,0 +1,181 @@
+// Makes segment files: reserves their space, so that a full disk shows here and not in the middle of a block, and writes
+// zeros ahead, so that later syncs carry data only. The next file is prepared while the current one fills.
+using System.Diagnostics;
+using Slogger.Log.Files;
+using Slogger.Log.Segments;
+
+namespace Slogger.Log;
+
+internal sealed class SegmentFactory(VersionLogOptions options) : IDisposable
+{
+    // 2 ms here; a file that is needed at once gets no more.
+    private const int HurriedFillBytes = 4 << 20;
+    private const int FillChunkBytes = 256 << 10;
+
+    // The disk is for the syncs of the current file: filling the next takes a quarter of its time.
+    private const int RestPerFill = 3;
+
+    // A file that nobody will need for long is begun so much later: another one has just begun, maybe since a world-line has, and disk and processors are wanted elsewhere.
+    private static readonly TimeSpan LeisurePause = TimeSpan.FromSeconds(1);
+
+    private readonly Lock _lock = new();
+    private readonly ManualResetEventSlim _wanted = new();
+    private Task<ILogFile>? _spare;
+    private long _spareSequence;
+    private volatile bool _isHurried;
+
+    public string PathOf(long sequence) => Path.Combine(options.Directory, SegmentName.Format(options.Epoch, sequence));
+
+    /// <summary>Starts to prepare a file. A failure shows when it is taken.</summary>
+    /// <param name="sequence">Its number.</param>
+    /// <param name="isWanted">Whether the current one fills; else there is time.</param>
+    public void Prepare(long sequence, bool isWanted)
+    {
+        lock (_lock)
+        {
+            if (isWanted)
+            {
+                _wanted.Set();
+            }
+            if (_spare is not null)
+            {
+                return;
+            }
+            if (!isWanted)
+            {
+                _wanted.Reset();
+            }
+            _spareSequence = sequence;
+            _isHurried = false;
+            // It sleeps and writes: not for a thread of the pool, of which there may be one.
+            _spare = options.PrepareInBackground
+                ? Task.Factory.StartNew(() => CreateAtLeisure(sequence), CancellationToken.None, TaskCreationOptions.LongRunning, TaskScheduler.Default)
+                : PrepareNow(sequence);
+        }
+    }
+
+    private ILogFile CreateAtLeisure(long sequence)
+    {
+        _wanted.Wait(LeisurePause);
+        return Create(sequence);
+    }
+
+    /// <summary>A file of zeros, open for writing; its name is durable.</summary>
+    /// <exception cref="IOException">There is no space, or the disk failed.</exception>
+    public ILogFile Take(long sequence)
+    {
+        Task<ILogFile>? spare;
+        lock (_lock)
+        {
+            (spare, _spare) = (_spare, null);
+        }
+        Hurry();
+        if (spare is not null)
+        {
+            try
+            {
+                ILogFile file = spare.GetAwaiter().GetResult();
+                if (_spareSequence == sequence)
+                {
+                    return file;
+                }
+                file.Dispose();
+                options.Files.Delete(PathOf(_spareSequence));
+            }
+            catch (IOException)
+            {
+                // Tried again below: the cause may be gone.
+            }
+        }
+        return Create(sequence);
+    }
+
+    /// <summary>Closes and deletes a prepared file.</summary>
+    public void Dispose()
+    {
+        Hurry();
+        try
+        {
+            _spare?.GetAwaiter().GetResult().Dispose();
+            if (_spare is not null)
+            {
+                options.Files.Delete(PathOf(_spareSequence));
+            }
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // A leftover is deleted when the log is opened.
+        }
+        _spare = null;
+        _wanted.Dispose();
+    }
+
+    private void Hurry()
+    {
+        _isHurried = true;
+        _wanted.Set();
+    }
+
+    private Task<ILogFile> PrepareNow(long sequence)
+    {
+        try
+        {
+            return Task.FromResult(Create(sequence));
+        }
+        catch (IOException e)
+        {
+            return Task.FromException<ILogFile>(e);
+        }
+    }
+
+    private ILogFile Create(long sequence)
+    {
+        string path = PathOf(sequence);
+        ILogFile file = options.Files.Create(path);
+        try
+        {
+            file.Allocate(options.SegmentBytes);
+            if (options.ZeroFill)
+            {
+                FillWithZeros(file);
+            }
+            // For speed alone: the sync of the header would carry the zeros, too.
+            file.SyncData();
+            options.Files.SyncDirectory(options.Directory);
+            return file;
+        }
+        catch (IOException)
+        {
+            file.Dispose();
+            TryDelete(path);
+            throw;
+        }
+    }
+
+    private void FillWithZeros(ILogFile file)
+    {
+        ArraySegment<byte> zeros = AlignedBuffer.Allocate(Math.Min(FillChunkBytes, options.SegmentBytes));
+        zeros.AsSpan().Clear();
+        for (int at = 0; at < options.SegmentBytes && !(_isHurried && at >= HurriedFillBytes); at += zeros.Count)
+        {
+            long began = Stopwatch.GetTimestamp();
+            file.Write(zeros.AsSpan(0, Math.Min(zeros.Count, options.SegmentBytes - at)), at);
+            if (options.PrepareInBackground && !_isHurried)
+            {
+                Thread.Sleep(RestPerFill * Stopwatch.GetElapsedTime(began));
+            }
+        }
+    }
+
+    private void TryDelete(string path)
+    {
+        try
+        {
+            options.Files.Delete(path);
+        }
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException)
+        {
+            // A leftover is deleted when the log is opened.
+        }
+    }
+}

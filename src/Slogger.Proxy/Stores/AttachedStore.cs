@@ -1,0 +1,19 @@
+// A Redis that others run: the proxy waits for it, never starts or stops it.
+using Slogger.Redis.Connections;
+
+namespace Slogger.Proxy.Stores;
+
+internal sealed class AttachedStore(RedisEndpoint endpoint) : IRedisStore
+{
+    public bool IsSupervised => false;
+
+    public RedisEndpoint Endpoint => endpoint;
+
+    public string Name => $"Redis at {endpoint}";
+
+    public bool HasEnded => false;
+
+    public Task EnsureRunningAsync(CancellationToken stop) => Task.CompletedTask;
+
+    public Task StopAsync() => Task.CompletedTask;
+}

@@ -1,0 +1,320 @@
+// One life of a stream in a backup process: its receiver, and the store that follows what that says. What the receiver asks for is done here, one after the other, on a task of its own.
+using System.Diagnostics;
+using System.Threading.Channels;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.Sites;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Format;
+using Slogger.Metadata;
+using Slogger.Proxy.Cluster;
+using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Following;
+using Slogger.Sites.Seeding;
+using Slogger.Sites.Shipping;
+
+namespace Slogger.Sites.Streams;
+
+/// <summary>How a life has ended.</summary>
+internal enum LifeEndKind
+{
+    /// <summary>The copy is here: its log can begin.</summary>
+    Copied,
+
+    /// <summary>It has to be seeded anew.</summary>
+    Reseed,
+
+    /// <summary>It cannot go on in this process.</summary>
+    Failed,
+
+    /// <summary>SQL has another by now.</summary>
+    Other,
+}
+
+/// <summary>How a life has ended.</summary>
+/// <param name="Kind">What comes next.</param>
+/// <param name="Why">For people.</param>
+internal readonly record struct LifeEnd(LifeEndKind Kind, string Why);
+
+/// <summary>One life.</summary>
+internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
+{
+    private static readonly TimeSpan RetryDelay = TimeSpan.FromMilliseconds(100), LookPause = TimeSpan.FromMilliseconds(50);
+
+    // The manager opens all shards at once. If it does not, since it has died, each is opened by its own process.
+    private static readonly TimeSpan ManagerLimit = TimeSpan.FromMilliseconds(250);
+
+    private readonly VersionLog _log;
+    private readonly ShardId _stream;
+    private readonly long _owned;
+    private readonly IFollowingStore _store;
+    private readonly IMetadataStore _metadata;
+    private readonly string _cluster;
+    private readonly ILogger _report;
+    private readonly Action<WatermarkReport> _onHeld;
+    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+    private readonly TaskCompletionSource<LifeEnd> _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Lock _lock = new();
+    private readonly Task _applying;
+    private TaskCompletionSource<FinalReport> _final = NewFinal();
+    private readonly TaskCompletionSource _ready = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly TaskCompletionSource<SiteState> _primary = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private Task _opening = Task.CompletedTask;
+    private WorldPoint _applied;
+    private TimeSpan _applyTime;
+    private volatile bool _isFrozen;
+    private string? _told;
+
+    /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
+    public LivingStream(
+        StreamDisk disk, ShardId stream, IFollowingStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report)
+    {
+        (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) = (disk.Log, stream, store, metadata, cluster, onHeld, report, applied, site.Role != SiteRole.Backup);
+        _owned = site.Streams[stream.Number].Owner;
+        Receiver = new(disk, stream, badCopy, applied, site, metadata, cluster, this, report);
+        _applying = Task.Run(ApplyAsync);
+    }
+
+    /// <summary>Its receiver.</summary>
+    public StreamReceiver Receiver { get; }
+
+    /// <summary>Completes when it cannot go on.</summary>
+    public Task<LifeEnd> Ended => _ended.Task;
+
+    /// <summary>Whether it knows of a failover.</summary>
+    public bool IsFrozen => _isFrozen;
+
+    /// <summary>Where the store is, and how long it took to come there.</summary>
+    public (WorldPoint At, TimeSpan Took) Applied
+    {
+        get
+        {
+            lock (_lock) { return (_applied, _applyTime); }
+        }
+    }
+
+    /// <summary>The watermark service says how far the backup may go.</summary>
+    public void WatermarkTold(WorldPoint watermark) => _ = TellAsync(() => Receiver.WatermarkToldAsync(watermark));
+
+    /// <summary>The failover has taken its epoch: accepts nothing any more, and says for good what it holds.</summary>
+    public async Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
+    {
+        Task<FinalReport> final;
+        lock (_lock)
+        {
+            if (_final.Task is { IsCompletedSuccessfully: true, Result.Number: var said } && said != number) { _final = NewFinal(); }
+            final = _final.Task;
+        }
+        _isFrozen = true;
+        await Receiver.FreezeAsync(number).ConfigureAwait(false);
+        return await final.WaitAsync(stop).ConfigureAwait(false);
+    }
+
+    /// <summary>Completes when store and log are at the final watermark: the shard can be opened.</summary>
+    public Task Ready => _ready.Task;
+
+    /// <summary>Every shard is open, in SQL: the site is the primary.</summary>
+    public void SiteServes(SiteState site) => _primary.TrySetResult(site);
+
+    /// <summary>Stops.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await Receiver.DisposeAsync().ConfigureAwait(false);
+        await _applying.ConfigureAwait(false);
+        await _opening.ConfigureAwait(false);
+        _stop.Dispose();
+    }
+
+    void IStreamOwner.Report(WatermarkReport report) => _onHeld(report);
+
+    void IStreamOwner.Apply(WorldPoint to) => _targets.Writer.TryWrite(to);
+
+    void IStreamOwner.Final(FinalReport report)
+    {
+        lock (_lock)
+        {
+            if (!_final.TrySetResult(report) && _final.Task.Result.Number < report.Number) { (_final = NewFinal()).SetResult(report); }
+        }
+    }
+
+    void IStreamOwner.Open(SiteEpoch number) => _opening = OpenAsync(number);
+
+    void IStreamOwner.OnReseed(string why) => _ended.TrySetResult(new(LifeEndKind.Reseed, why));
+
+    void IStreamOwner.OnCopied() => _ended.TrySetResult(new(LifeEndKind.Copied, ""));
+
+    void IStreamOwner.OnFailed(string why) => _ended.TrySetResult(new(LifeEndKind.Failed, why));
+
+    private static async Task TellAsync(Func<ValueTask> tell)
+    {
+        try
+        {
+            await tell().ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // It has ended.
+        }
+    }
+
+    private async Task ApplyAsync()
+    {
+        try
+        {
+            await foreach (WorldPoint told in _targets.Reader.ReadAllAsync(_stop.Token).ConfigureAwait(false))
+            {
+                WorldPoint to = told;
+                while (!await BroughtAsync(to).ConfigureAwait(false))
+                {
+                    await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(false);
+                    // Whatever hindered it may not concern a later one.
+                    if (_targets.Reader.TryRead(out WorldPoint later)) { to = later; }
+                }
+                await Receiver.AppliedAsync(to).ConfigureAwait(false);
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+    }
+
+    private async Task<bool> BroughtAsync(WorldPoint to)
+    {
+        try
+        {
+            // Before the first version has ended the log's own beginning is a place to go to.
+            Boundary end = _log.BoundaryAtOrBelow(to.Version)
+                ?? (to.Version == _log.FirstVersion.Previous ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+            long began = Stopwatch.GetTimestamp();
+            await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
+            lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
+            _told = null;
+            return true;
+        }
+        catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)
+        {
+            if (e.Message != _told) { _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
+            _told = e.Message;
+            return false;
+        }
+    }
+
+    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at the store.
+    private async Task OpenAsync(SiteEpoch number)
+    {
+        if (!await EnteredAsync(number.FirstWorldLine).ConfigureAwait(false)) { return; }
+        // Said first: the manager waits for that, and not for the promotion.
+        _ready.TrySetResult();
+        Task promoting = PromoteAsync();
+        SiteState? site = null;
+        try
+        {
+            site = await _primary.Task.WaitAsync(ManagerLimit, _stop.Token).ConfigureAwait(false);
+        }
+        catch (TimeoutException)
+        {
+            site = await OpenedAsync(number).ConfigureAwait(false);
+        }
+        catch (OperationCanceledException)
+        {
+            // Stopping.
+        }
+        await promoting.ConfigureAwait(false);
+        while (site is not null && !_stop.IsCancellationRequested)
+        {
+            if (site.Role is SiteRole.Primary or SiteRole.HandingOver)
+            {
+                _store.TakeOver(site);
+                return;
+            }
+            await Task.WhenAny(_primary.Task, Task.Delay(LookPause, _stop.Token)).ConfigureAwait(false);
+            site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false) : await SiteAsync(site).ConfigureAwait(false);
+        }
+    }
+
+    // What the store holds is found by whoever opens it as a primary's, in the new world-line: only then the shard may be opened. False: stopping.
+    private async Task<bool> EnteredAsync(WorldLine line)
+    {
+        while (true)
+        {
+            try
+            {
+                await _store.EnterAsync(line, _stop.Token).ConfigureAwait(false);
+                return true;
+            }
+            catch (OperationCanceledException) when (_stop.IsCancellationRequested)
+            {
+                return false;
+            }
+            catch (LogIOException e) when (e.IsFatal)
+            {
+                ((IStreamOwner)this).OnFailed(e.Message);
+                return false;
+            }
+            catch (Exception e)
+            {
+                if (e.Message != _told) { _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: {e.Message}"); }
+                _told = e.Message;
+            }
+            await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    private async Task PromoteAsync()
+    {
+        try
+        {
+            await _store.PromoteAsync(_stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e)
+        {
+            if (!_stop.IsCancellationRequested) { _report.Warn($"stream {_stream}: its store could not be made a primary's, and is restored from the log: {e.Message}"); }
+        }
+    }
+
+    private async Task<SiteState?> OpenedAsync(SiteEpoch number)
+    {
+        while (!_stop.IsCancellationRequested)
+        {
+            try
+            {
+                SiteAnswer answer = await _metadata.OpenStreamsAsync(_cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
+                if (answer.Error is not { } error) { return answer.Site; }
+                ((IStreamOwner)this).OnFailed(error);
+                return null;
+            }
+            catch (OperationCanceledException)
+            {
+                return null;
+            }
+            catch (MetadataUnavailableException)
+            {
+                await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            }
+            catch (MetadataException e)
+            {
+                ((IStreamOwner)this).OnFailed(e.Message);
+                return null;
+            }
+        }
+        return null;
+    }
+
+    private async Task<SiteState> SiteAsync(SiteState known)
+    {
+        try
+        {
+            return await _metadata.SiteAsync(_cluster, _stop.Token).ConfigureAwait(false);
+        }
+        catch (Exception e) when (e is MetadataException or OperationCanceledException)
+        {
+            return known;
+        }
+    }
+
+    private static TaskCompletionSource<FinalReport> NewFinal() => new(TaskCreationOptions.RunContinuationsAsynchronously);
+}
