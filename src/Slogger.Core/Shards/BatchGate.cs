@@ -119,6 +119,8 @@ public sealed class BatchGate
         if (header.AtLeast > shard.Grid.VersionAt(furthestUs))
             return new(furthestUs <= shard.GridValidUntilUs ? GateVerdict.RefuseAhead : GateVerdict.WaitForGrid);
         long opensUs = shard.Grid.StartOf(header.AtLeast), aheadUs = opensUs - now.Microseconds;
+        // When it opened elsewhere this grid does not tell: it may have been much sooner. A clock that is set to what this grid says would be ahead of all others.
+        if (opensUs > shard.GridValidUntilUs && _mutation != GateMutation.OldGridTranslates) return new(GateVerdict.WaitForGrid);
         // Due by this clock already: there is nothing to wait for but the shard's own closing.
         return aheadUs > 0 && aheadUs <= _options.ClockErrorUs
             ? new(GateVerdict.WaitUntil, Until: HybridTimestamp.Of(opensUs, 0))
@@ -178,6 +180,9 @@ internal enum GateMutation
 
     /// <summary>A session that is too far ahead is served as if it were not ahead.</summary>
     FarAheadExecutes,
+
+    /// <summary>A version is looked up in a grid that may not hold any more, and the clock set to what it says.</summary>
+    OldGridTranslates,
 
     /// <summary>Where one clock serves all shards, replies of versions that were opened before their time leave at once.</summary>
     OneClockHoldsNothing,

@@ -136,6 +136,18 @@ public sealed class ShardGridTests
         Assert.Equal(GateVerdict.RefuseAhead, gate.Decide(header, shard with { GridValidUntilUs = ShardHarness.Start + 500_000 }, now).Verdict);
     }
 
+    [Fact]
+    public void Batch_OfAVersionThatBeginsWhereTheGridMayHaveChanged_IsKept()
+    {
+        BatchGate gate = new(new BatchGateOptions());
+        long opensUs = Grid.StartOf(new Version(20));
+        BatchHeader header = new(new SessionId(1), new(1), new Version(20), new Sequence(1), 1, default);
+        HybridTimestamp now = HybridTimestamp.Of(ShardHarness.Start, 0);
+        GateShard shard = new(new(1), new(1), Grid, []);
+        Assert.Equal(GateVerdict.FastForward, gate.Decide(header, shard with { GridValidUntilUs = opensUs }, now).Verdict);
+        Assert.Equal(GateVerdict.WaitForGrid, gate.Decide(header, shard with { GridValidUntilUs = opensUs - 1 }, now).Verdict);
+    }
+
     private static void Close(ShardHarness h, long offset)
     {
         Marker marker = h.Marker;

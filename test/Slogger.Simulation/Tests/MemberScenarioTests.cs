@@ -232,6 +232,33 @@ public class MemberScenarioTests
         });
     }
 
+    // Versions are half as long, and it has not heard of it: by its own grid a session that comes from elsewhere is ahead of time, and its clock must
+    // not follow. It would close versions early when it knows the grid again.
+    [Fact]
+    public void Session_AheadOfAShardThatDoesNotKnowTheGrid_DoesNotMoveItsClock()
+    {
+        SimSettings oneClock = Two with { ClockErrorUs = 0 };
+        ScenarioTests.AssertRule("I", oneClock, oneClock with { Gate = GateMutation.OldGridTranslates }, c =>
+        {
+            ScenarioTests.Rounds(c, 20);
+            c.ProposeInterval(Cluster.IntervalUs / 2, c.NowUs + (14 * Cluster.IntervalUs));
+            Until(c, () => c.Sql.Shards[0].AgreedUs > 0);
+            ProcessOf(c, 0).CutOffUntil = long.MaxValue;
+            long change = c.Sql.Proposal.ChangeUs;
+            Exchange(c, () => c.NowUs > change + (3 * Cluster.IntervalUs));
+            for (int i = 0; i < 20; i++)
+            {
+                c.Sessions[0].Begin(1, 1, c.Random);
+                ScenarioTests.Rounds(c, 2);
+                c.Sessions[0].Begin(0, 1, c.Random);
+                ScenarioTests.Rounds(c, 2);
+            }
+            ProcessOf(c, 0).CutOffUntil = 0;
+            Exchange(c, () => false);
+            Assert.Equal(2, c.Sql.ClockGrid.Stretches.Length);
+        });
+    }
+
     // What it holds beyond its time others count to later versions.
     [Fact]
     public void Process_EndsInOrderWhileItDoesNotKnowTheGrid_ClosesNothing()
