@@ -70,6 +70,8 @@ internal sealed record SimSettings
 
     public ClientMutation Client { get; init; }
 
+    public RecorderMutation Recorder { get; init; }
+
     public GateMutation Gate { get; init; }
 
     public SessionMutation Session { get; init; }
@@ -190,9 +192,6 @@ internal enum SimMutation
 
     /// <summary>A joiner begins anew although it may be admitted yet with what it had before.</summary>
     AdmissionForgotten,
-
-    /// <summary>A joiner goes on to record a claim that is older than the one with which it was admitted.</summary>
-    OlderThanAdmitted,
 
     /// <summary>A joiner whose clock stands behind those of the others goes by its clock alone.</summary>
     JoinerNotHurried,

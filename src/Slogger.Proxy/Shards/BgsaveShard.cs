@@ -2,6 +2,7 @@
 // where in mode log the marker is sent: Redis forks at that place, so the file holds exactly what came before it. The version is
 // durable when that file is kept, and committed when the cut is recorded. BgsaveShard.Saving follows the saves: the saving
 // task; BgsaveShard.Recovery restores the store from a kept snapshot.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -34,7 +35,7 @@ internal sealed partial class BgsaveShard(ServeOptions options, ILogger report, 
     {
         Shard = _options.Shard,
         Mode = CommitMode.Bgsave,
-        RecordIntervalUs = CutRecorder.IntervalMicroseconds,
+        RecordIntervalUs = RecorderOptions.IdleUsDefault,
     };
 
     // While a save runs, or would be refused, there is nothing to decide: the saving task ticks.

@@ -6,6 +6,7 @@
 // removes expired keys. Recoveries belong to the control task, and find the front end closed.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
@@ -73,7 +74,7 @@ internal partial class FasterShard(ServeOptions options, ILogger report) : Versi
     {
         Shard = _options.Shard,
         Mode = CommitMode.Faster,
-        RecordIntervalUs = CutRecorder.IntervalMicroseconds,
+        RecordIntervalUs = RecorderOptions.IdleUsDefault,
         StrideMin = _options.FasterStride,
         HasPeers = _seat.HasPeers,
     };

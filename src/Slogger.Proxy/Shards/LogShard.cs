@@ -6,6 +6,7 @@
 // The log is appended to by the replication link's thread (bytes) and under the machine's lock (boundaries), synced by a
 // thread of its own, changed by recoveries. _logLock serialises whoever appends, begins and trims; it may be taken while
 // _machineLock is held, never the other way round.
+using Slogger.Core.Cuts;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.FrontEnd;
@@ -49,7 +50,7 @@ internal sealed partial class LogShard : RedisShard, IStreamSink
     protected override ShardOptions MachineOptions => new()
     {
         Shard = _options.Shard,
-        RecordIntervalUs = CutRecorder.IntervalMicroseconds,
+        RecordIntervalUs = RecorderOptions.IdleUsDefault,
         SyncIntervalUs = SyncIntervalMicroseconds,
         HasPeers = _seat.HasPeers,
     };

@@ -244,6 +244,7 @@ internal sealed partial class ProxyProcess
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
+        if (!Is(SimMutation.DependenciesForgotten)) _trail?.Add(header.Dependencies.Span, _machine.OpenVersion);
         foreach (Op op in batch.Ops)
         {
             if (IsRedirected(op)) continue;

@@ -14,7 +14,6 @@ internal sealed partial class ProxyProcess
     private bool _asksToJoin;
     private Version? _joinsFrom;
     private bool _mayBeAdmitted;
-    private WorldPoint _askedWith;
 
     // Nothing is claimed for what is over while the recovery looks where the shard stands.
     private IEnumerable<bool> SuspendAdmission()
@@ -59,7 +58,7 @@ internal sealed partial class ProxyProcess
         while (!admit.IsDone) yield return true;
         _asksToJoin = false;
         _mayBeAdmitted |= admit.Result is null;
-        if (admit.Result is not false) _askedWith = claim.Point;
+        if (admit.Result is not false) _recorder.AskedToJoin(claim);
         if (admit.Result is true) _isJoining = false;
         else if (Members.CatchesUpAt(cut, claim.Point) is { } version && !Is(SimMutation.JoinerNotHurried)) machine.FastForward(version);
     }

@@ -169,6 +169,7 @@ internal sealed partial class ProxyProcess
                 continue;
             }
 
+            BeginTrail(isAtBranch: _rolledBack?.WorldLine == _machine.WorldLine);
             if (_isJoining)
             {
                 _recorderRuns = true;
@@ -262,8 +263,7 @@ internal sealed partial class ProxyProcess
         if (restore.Begins)
         {
             DurableClaim claim = _machine?.ClaimOf(start.Point) ?? new DurableClaim(start.Point, 1, start.Version);
-            _reported = view.Claims[Shard].Point.Version;
-            PrecedenceRow? row = RowOf(claim);
+            PrecedenceRow? row = RowForBranch(claim, view);
             long epoch = Epoch;
             SqlCall begin;
             do
@@ -335,12 +335,10 @@ internal sealed partial class ProxyProcess
         {
             WorldPoint recorded = view.Line == start.WorldLine ? view.Claims[Shard].Point : start.Point;
             _machine = new(_options, new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _isJoining, GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
-            _reported = recorded.Version;
         }
         else if (start.WorldLine > _machine.WorldLine)
         {
             Do((m, e) => m.WorldLineStarted(start.WorldLine, start, e));
-            _reported = start.Version;
         }
         else if (isRestarted)
         {

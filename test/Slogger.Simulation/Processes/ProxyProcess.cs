@@ -12,6 +12,9 @@ internal sealed partial class ProxyProcess : Process
 {
     private const long RemoteAheadMaxUs = 8 * Cluster.IntervalUs;
 
+    // A case is short: what the recorder does in ten milliseconds it does here in one.
+    private const long RecorderHaste = 10;
+
     private readonly ShardHost _host;
     private readonly SimSettings _settings;
     private readonly ShardOptions _options;
@@ -23,8 +26,10 @@ internal sealed partial class ProxyProcess : Process
     private SqlView? _view;                 // what SQL said last
     private int _syncRequested;
     private DurableClaim? _wanted;
-    private Version _reported;              // up to where SQL has this shard's rows
-    private long _askAt;
+    private readonly ClaimRecorder _recorder;
+    private readonly DependencyTrail? _trail;
+    private WorldLine _trailOf;
+    private (DurableClaim Claim, PrecedenceRow? Row) _recorded;
     private bool _recorderRuns;
     private int _streamed;
     private int _attachedTo;                // the history that the replication link follows; 0 for none
@@ -45,6 +50,8 @@ internal sealed partial class ProxyProcess : Process
         };
         _clock = new(new(cluster.NowUs, WallUs), new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
         _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
+        _recorder = new(new() { Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste }, _settings.Recorder);
+        if (_settings.Finder != FinderKind.Approximate) _trail = new(new(host.Number), cluster.Sql.Cut.ShardCount);
         Start(ControlTask());
         Start(RecorderTask());
     }
@@ -195,53 +202,89 @@ internal sealed partial class ProxyProcess : Process
         Do((machine, e) => machine.LogDurable(point, e));
     }
 
-    // ---- What SQL holds, and says ----
+    // ---- What SQL holds, and says: the real ClaimRecorder and DependencyTrail ----
 
     private IEnumerable<bool> RecorderTask()
     {
         while (true)
         {
-            if (_recorderRuns && _wanted is { } claim)
+            if (!_recorderRuns)
             {
-                _wanted = null;
-                // The shard has asked to be admitted with a newer claim. The metadata may hold that one, and then refuses an older one.
-                if (claim.Point < _askedWith && !Is(SimMutation.OlderThanAdmitted))
-                {
-                    Cluster.Count("member: a claim is older than the one it asked with");
-                    Do((machine, e) => machine.DurableRecorded(claim.Point, machine.Committed, e));
-                    continue;
-                }
+                yield return true;
+                continue;
+            }
 
-                PrecedenceRow? row = RowOf(claim);
-                if (MaySay(claim))
-                {
-                    Say(claim, row);
+            if (_wanted is { } wanted) _recorder.Want(wanted);
+            _wanted = null;
+            // Its connection may be there yet when nobody listens any more, and may not be there although somebody does.
+            bool isConnected = Cluster.HasCoordinators && (Cluster.IsCoordinated ? !Cluster.Dice(16) : Cluster.Dice(4));
+            RecorderStep next = _recorder.Next(new(isConnected, _isStopping, _isJoining, IsCommitAwaited: false, default, _grid.View.Grid), RecorderUs);
+            switch (next.Kind)
+            {
+                case RecorderStepKind.Rest:
+                    long untilUs = Cluster.NowUs + Math.Min(next.WaitUs / RecorderHaste, Cluster.AskPeriodUs);
+                    do yield return true;
+                    while (_wanted is null && Cluster.NowUs < untilUs);
+                    // A coordinator tells the cut that it has recorded.
+                    if (isConnected)
+                        foreach (bool step in LookAtCut()) yield return step;
+                    break;
+                case RecorderStepKind.Record:
+                    foreach (bool step in Record(next)) yield return step;
+                    break;
+                case RecorderStepKind.Say:
+                    Say(next);
                     yield return true;
-                    continue;
-                }
-
-                long epoch = Epoch;
-                SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
-                while (!call.IsDone) yield return true;
-                OnRecorded(claim, row, (RecordResult?)call.Result);
-                if (_isJoining && call.Result is RecordResult { Outcome: RecordOutcome.Recorded } recorded)
-                    foreach (bool step in AskToJoin(claim.Point, CutOf(recorded.View))) yield return step;
+                    break;
+                case RecorderStepKind.TellSaid:
+                    Do((machine, e) => machine.DurableRecorded(next.Claim.Point, machine.Committed, e));
+                    break;
+                case RecorderStepKind.TellFailed:
+                    _machine?.RecordUnavailable(next.Claim.Point);
+                    break;
+                default:
+                    foreach (bool step in LookAtCut()) yield return step;
+                    _recorder.Looked(RecorderUs);
+                    break;
             }
-            else if (_recorderRuns && Cluster.NowUs >= _askAt)
-            {
-                _askAt = Cluster.NowUs + Cluster.AskPeriodUs;
-                SqlCall call = Ask("look", Cluster.Sql.AdvanceCut);
-                while (!call.IsDone) yield return true;
-                if (call.Result is SqlView view) OnView(view);
-            }
-
-            yield return true;
         }
     }
 
-    private void OnRecorded(DurableClaim claim, PrecedenceRow? row, RecordResult? result)
+    private long RecorderUs => Cluster.NowUs * RecorderHaste;
+
+    private IEnumerable<bool> LookAtCut()
     {
-        WorldPoint point = claim.Point;
+        SqlCall call = Ask("look", Cluster.Sql.AdvanceCut);
+        while (!call.IsDone) yield return true;
+        if (call.Result is SqlView view) OnView(view);
+    }
+
+    private IEnumerable<bool> Record(RecorderStep step)
+    {
+        DurableClaim claim = step.IsPart && _trailOf == step.Claim.Point.WorldLine ? _trail!.StepOf(step.Claim) : step.Claim;
+        PrecedenceRow? row = RowOf(claim.Point, step.StartsOver);
+        _recorded = (claim, row);
+        for (long untilUs = Cluster.NowUs + (step.WaitUs / RecorderHaste); Cluster.NowUs < untilUs;) yield return true;
+        long epoch = Epoch;
+        SqlCall call = Ask("record", () => Cluster.Sql.RecordDurable(Shard, claim, epoch, row));
+        while (!call.IsDone) yield return true;
+        RecordResult? result = (RecordResult?)call.Result;
+        _recorder.Recorded(claim.Point, result is null ? null : result.Outcome == RecordOutcome.Recorded, RecorderUs);
+        OnRecorded(claim.Point, result);
+        if (_isJoining && result is { Outcome: RecordOutcome.Recorded })
+            foreach (bool asks in AskToJoin(claim.Point, CutOf(result.View))) yield return asks;
+    }
+
+    private void Say(RecorderStep step)
+    {
+        Cluster.Count("said, not recorded");
+        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded : (step.Claim, RowOf(step.Claim.Point, step.StartsOver));
+        Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty), Epoch);
+        if (step.IsOwed) Do((machine, e) => machine.DurableRecorded(claim.Point, machine.Committed, e));
+    }
+
+    private void OnRecorded(WorldPoint point, RecordResult? result)
+    {
         if (result is null)
         {
             _machine?.RecordUnavailable(point);
@@ -253,8 +296,6 @@ internal sealed partial class ProxyProcess : Process
         switch (result.Outcome)
         {
             case RecordOutcome.Recorded:
-                if (_machine?.WorldLine == point.WorldLine) _reported = Version.Max(_reported, point.Version);
-                if (!_isJoining) Report(claim, row);
                 Learn(result.View);
                 // Cuts say nothing about a shard that has yet to join.
                 WorldPoint cut = _isJoining && _machine is { } joiner ? joiner.Committed : CutOf(result.View);
@@ -301,55 +342,38 @@ internal sealed partial class ProxyProcess : Process
         if (_view is { } known && known.Line >= view.Line && known.Cut.ShardCount >= view.Cut.ShardCount && known.Cut.Versions[Shard] >= view.Cut.Versions[Shard]
             && (_settings.Finder == FinderKind.Approximate || known.Cut.IsAtLeast(view.Cut))) return;
         _view = view;
+        if (_trailOf == view.Line) _trail?.Committed(view.Cut.Versions[Shard]);
     }
 
     private WorldPoint CutOf(SqlView view) => new(view.Line, view.Cut.Versions[Shard]);
 
-    /// <summary>The shard's row of the precedence graph; null where the finder wants none. What the versions depend on is in
-    /// the log: a batch's header is logged with its operations.</summary>
-    private PrecedenceRow? RowOf(in DurableClaim claim)
+    // A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.
+    private void BeginTrail(bool isAtBranch)
     {
-        if (_settings.Finder == FinderKind.Approximate) return null;
-        ShardLog log = _host.Log;
-        if (log.Last.WorldLine != claim.Point.WorldLine || log.AtOrBelow(claim.Point.Version) is not { } to) return null;
-        Version after = Version.Min(_reported, claim.Point.Version);
-        long from = log.AtOrBelow(after)?.Offset ?? 0;
-        List<Dependency> on = [];
-        for (long i = from; i < to.Offset; i++)
-            if (log.Bytes[(int)i].Op?.Dependencies is { } dependencies) on.AddRange(dependencies);
-        if (Is(SimMutation.DependenciesForgotten)) on.Clear();
-        return new(new(Shard), claim.Point, after, DependencySet.Of([.. on]));
+        if (_trail is null || _machine is not { } machine || _trailOf == machine.WorldLine) return;
+        _trailOf = machine.WorldLine;
+        _trail.Begin(machine.Committed.Version, isAtBranch ? machine.Committed.Version : machine.OpenVersion);
     }
 
-    // With the exact finder rows are in SQL before anybody is told; with the others it is mostly enough to tell the coordinator,
-    // while there is one: rows are written now and then.
-    private bool MaySay(in DurableClaim claim) =>
-        Cluster.HasCoordinators && !_isJoining && !_isStopping && _settings.Finder != FinderKind.Exact && claim.Point.WorldLine == _machine?.WorldLine
-        && !Cluster.Dice(_settings.Finder == FinderKind.Approximate ? 16 : 4) && (Cluster.IsCoordinated || Cluster.Dice(4));
-
-    private void Say(in DurableClaim claim, PrecedenceRow? row)
+    /// <summary>The shard's row of the precedence graph; null where the finder wants none.</summary>
+    private PrecedenceRow? RowOf(WorldPoint through, bool startsOver)
     {
-        Cluster.Count("said, not recorded");
-        Report(claim, row);
-        _reported = Version.Max(_reported, claim.Point.Version);
-        WorldPoint point = claim.Point;
-        Do((machine, e) => machine.DurableRecorded(point, machine.Committed, e));
+        if (_trail is null || _trailOf != through.WorldLine) return null;
+        if (startsOver) _trail.StartOver();
+        return _trail.RowFor(through);
     }
 
-    private void Report(in DurableClaim claim, PrecedenceRow? row)
+    // Of what this shard proves when it begins a world-line; null where SQL does not ask.
+    private PrecedenceRow? RowForBranch(in DurableClaim claim, SqlView view)
     {
-        _said = claim;
-        Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty), Epoch);
+        if (_trail is null || _settings.Finder != FinderKind.Exact) return null;
+        if (_trailOf == claim.Point.WorldLine) return _trail.RowFor(claim.Point);
+        // Nobody in this process knows what was executed.
+        DependencyTrail unknown = new(new(Shard), view.Cut.ShardCount);
+        unknown.Begin(view.Cut.Versions[Shard], claim.Point.Version);
+        return unknown.RowFor(claim.Point);
     }
 
-    private DurableClaim? _said;
-
-    /// <summary>A coordinator knows nothing of what was said: all since the cut is said again.</summary>
-    public void AskedAgain()
-    {
-        if (!IsRunning || _machine is null || _isJoining || _said is not { } claim || claim.Point.WorldLine != _machine.WorldLine || _settings.Finder == FinderKind.Exact) return;
-        _reported = _machine.Committed.Version;
-        Report(claim, RowOf(claim));
-        _reported = Version.Max(_reported, claim.Point.Version);
-    }
+    /// <summary>A coordinator knows nothing of what was said.</summary>
+    public void AskedAgain() => _recorder.AskedAgain();
 }

@@ -1,5 +1,6 @@
 // The tests of the tests for shards that come and go, for changes of the interval and for ordered ends: with one rule switched off, some
 // case among the first so many breaks the invariant that the rule is for.
+using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -21,7 +22,7 @@ public class MemberMutantTests
 
     [Fact]
     public void Joiner_RecordsAnOlderClaimThanItWasAdmittedWith_IsCaught() =>
-        MutantTests.AssertCaught("OlderThanAdmitted", "I", 500, Growing with { Mutation = SimMutation.OlderThanAdmitted });
+        MutantTests.AssertCaught("OlderThanAdmitted", "I", 500, Growing with { Recorder = RecorderMutation.OlderThanAdmitted });
 
     // Somebody who never comes holds up everybody.
     [Fact]

@@ -128,7 +128,7 @@ public class MemberScenarioTests
             other.Newest!.IsSyncHeld = false;
             Until(c, () => c.Sql.Members.States[leaver.Number] == MemberState.Left);
             ScenarioTests.Rounds(c, 40);
-        });
+        }, ScenarioTests.SeedsUpTo(100));
     }
 
     [Fact]
