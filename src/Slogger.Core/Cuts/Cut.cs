@@ -55,10 +55,6 @@ public sealed class Cut : IEquatable<Cut>
     /// <exception cref="ArgumentOutOfRangeException">The cut has no such shard.</exception>
     public Version Of(ShardId shard) => _versions[Index(shard)];
 
-    /// <summary>Whether operations of this version of the cut's world-line at a shard are inside.</summary>
-    /// <exception cref="ArgumentOutOfRangeException">The cut has no such shard.</exception>
-    public bool Covers(ShardId shard, Version version) => version <= Of(shard);
-
     /// <summary>The order in which cuts may follow each other (invariant I3): the same or a later world-line, and no shard
     /// below. Two cuts need not be ordered either way.</summary>
     public bool IsAtLeast(Cut other) => WorldLine >= other.WorldLine && IsAtLeast(Versions, other.Versions);

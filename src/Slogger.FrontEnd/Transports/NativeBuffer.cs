@@ -53,9 +53,6 @@ internal unsafe struct NativeBuffer
         if (_head == _tail) { _head = _tail = 0; }
     }
 
-    /// <summary>Takes back bytes that entered last.</summary>
-    public void Retract(nint count) => _tail -= count;
-
     /// <summary>Adds a copy of bytes at the tail.</summary>
     public void Append(byte* bytes, nint count)
     {

@@ -58,15 +58,6 @@ public sealed class RedisReply
     internal static RedisReply OfItems(IReadOnlyList<RedisReply> items) => new(RedisReplyKind.Array, [], items, 0);
     internal static readonly RedisReply Nil = new(RedisReplyKind.Nil, [], [], 0);
 
-    /// <summary>The array's items as pairs (CONFIG GET, ACL GETUSER).</summary>
-    public Dictionary<string, string> ToPairs()
-    {
-        var pairs = new Dictionary<string, string>(StringComparer.OrdinalIgnoreCase);
-        for (int i = 0; i + 1 < Items.Count; i += 2)
-            pairs[Items[i].Text] = Items[i + 1].Text;
-        return pairs;
-    }
-
     /// <inheritdoc />
     public override string ToString() => Kind switch
     {

@@ -10,14 +10,12 @@ public class CutTests
     private static readonly Cut Some = Make(1, 5, 7);
 
     [Fact]
-    public void Covers_VersionsUpToTheCut_AndNoOthers()
+    public void Of_HasAVersionForEachShard_AndNoOthers()
     {
-        Assert.True(Some.Covers(new(0), new(5)));
-        Assert.False(Some.Covers(new(0), new(6)));
-        Assert.True(Some.Covers(new(1), new(6)));
+        Assert.Equal(new Version(5), Some.Of(new(0)));
         Assert.Equal(new Version(7), Some.Of(new(1)));
         Assert.Throws<ArgumentOutOfRangeException>(() => Some.Of(new(2)));
-        Assert.Throws<ArgumentOutOfRangeException>(() => Some.Covers(new(-1), new(1)));
+        Assert.Throws<ArgumentOutOfRangeException>(() => Some.Of(new(-1)));
     }
 
     [Fact]

@@ -208,7 +208,7 @@ public sealed class MemberWorldTests
         // The coordinator looks now and then only, so it may know other members.
         private void Coordinate()
         {
-            if (_finder is null || _random.Next(6) == 0 || _finder.Current.WorldLine != _cut.WorldLine || !_finder.Current.Covers(new(0), _cut.Version))
+            if (_finder is null || _random.Next(6) == 0 || _finder.Current.WorldLine != _cut.WorldLine || _cut.Version > _finder.Current.Of(new(0)))
             {
                 _finder = new(Cut.Uniform(_cut.WorldLine, _shards.Count, _cut.Version), [.. _members.States.Select(x => Members.Counts(x, mutation))]);
                 _seenOwners = _epochs;
