@@ -26,7 +26,8 @@ public class RoomTests
     {
         (IReadOnlyList<Room> projects, IReadOnlyList<Room> folders) = Rooms.Read();
         string[] drawn = [.. projects.Concat(folders).Select(r => r.Name)];
-        IEnumerable<string> missing = s_house.Value.Names.Except(drawn).Select(r => $"{r} is not in the picture"), gone = drawn.Except(s_house.Value.Names).Select(r => $"{r} is in the picture, and not there");
+        IEnumerable<string> missing = s_house.Value.Names.Except(drawn).Select(r => $"{r} is not in the picture");
+        IEnumerable<string> gone = drawn.Except(s_house.Value.Names).Select(r => $"{r} is in the picture, and not there");
         string wrong = string.Join('\n', missing.Concat(gone).Order());
         Assert.True(wrong.Length == 0, wrong);
     }

@@ -176,7 +176,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         bool? isRecorded = result is { } answered ? answered.Outcome == DurableOutcome.Recorded : null;
         _decides.Recorded(claim.Point, isRecorded, NowUs());
         listener.OnRecorded(claim.Point, result);
-        if (isRecorded == true && listener.IsJoining && await listener.AskToJoinAsync(claim.Point, result!.Value.Cut, stop).ConfigureAwait(false) is { } asked) { _decides.AskedToJoin(asked); }
+        if (isRecorded != true || !listener.IsJoining) { return; }
+        if (await listener.AskToJoinAsync(claim.Point, result!.Value.Cut, stop).ConfigureAwait(false) is { } asked) { _decides.AskedToJoin(asked); }
     }
 
     private void Say(RecorderStep step)

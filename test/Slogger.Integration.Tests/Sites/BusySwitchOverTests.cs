@@ -23,15 +23,15 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
         {
             string word = string.Create(CultureInfo.InvariantCulture, $"round {round}");
             await WriteAsync(sites.Primary, word);
-            long began;
             using (new BusyProcesses(busy))
             {
                 await Task.Delay(TimeSpan.FromSeconds(3));
-                began = Stopwatch.GetTimestamp();
+                long began = Stopwatch.GetTimestamp();
                 string text = await sites.SwitchOverAsync();
+                double seconds = Stopwatch.GetElapsedTime(began).TotalSeconds;
+                output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{word}: the other site serves after {seconds:0.0} s beside {busy} busy processes"));
                 Assert.Contains("nothing is lost", text, StringComparison.Ordinal);
             }
-            output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{word}: the other site serves after {Stopwatch.GetElapsedTime(began).TotalSeconds:0.0} s beside {busy} busy processes"));
             await ReadAsync(sites.Primary, word);
             if (round + 1 < rounds) { await sites.SeedBackAsync(); }
         }
@@ -63,16 +63,19 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
     {
         private readonly Process[] _all;
 
-        public BusyProcesses(int count) => _all =
-        [
-            .. Enumerable.Range(0, count).Select(_ => Process.Start(new ProcessStartInfo("/bin/sh") { ArgumentList = { "-c", $"end=$(($(date +%s) + {LoadSeconds})); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; done" } })!),
-        ];
+        public BusyProcesses(int count) => _all = [.. Enumerable.Range(0, count).Select(_ => Start())];
+
+        private static Process Start()
+        {
+            string work = $"end=$(($(date +%s) + {LoadSeconds})); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; done";
+            return Process.Start(new ProcessStartInfo("/bin/sh") { ArgumentList = { "-c", work } })!;
+        }
 
         public void Dispose()
         {
+            foreach (Process one in _all) { one.Kill(); }
             foreach (Process one in _all)
             {
-                one.Kill(entireProcessTree: true);
                 one.WaitForExit();
                 one.Dispose();
             }

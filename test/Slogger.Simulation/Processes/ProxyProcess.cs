@@ -50,7 +50,11 @@ internal sealed partial class ProxyProcess : Process
         };
         _clock = new(new(cluster.NowUs, WallUs), new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
         _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
-        _recorder = new(new() { Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste }, _settings.Recorder);
+        RecorderOptions recorder = new()
+        {
+            Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste,
+        };
+        _recorder = new(recorder, _settings.Recorder);
         if (_settings.Finder != FinderKind.Approximate) _trail = new(new(host.Number), cluster.Sql.Cut.ShardCount);
         Start(ControlTask());
         Start(RecorderTask());
