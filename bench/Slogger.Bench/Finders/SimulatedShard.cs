@@ -41,7 +41,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         _committed = _claimed = _durable = seat.Grid.VersionAt(NowUs()).Previous;
         if (seat.Finder == FinderKind.Approximate) return;
         _trail = new(seat.Shard, seat.ShardCount);
-        _trail.Begin(Version.Zero, _durable);
+        _trail.Begin(new(WorldLine.First, Version.Zero), _durable);
     }
 
     public CutCoordinator Coordinator { get; }
@@ -108,7 +108,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
             long now = NowUs();
             for (Version v = _committed.Next; _measures && v <= version; v = v.Next) _latency.Record(Math.Max(0, now - _seat.Grid.StartOf(v.Next)) * 1000);
             _committed = version;
-            _trail?.Committed(version);
+            _trail?.Committed(new(WorldLine.First, version));
         }
     }
 
@@ -122,11 +122,7 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
     {
-        lock (_lock)
-        {
-            if (startsOver) _trail?.StartOver();
-            return _trail?.RowFor(through);
-        }
+        lock (_lock) return _trail?.RowFor(through, startsOver);
     }
 
     DurableClaim ICutListener.StepOf(in DurableClaim claim)

@@ -33,15 +33,21 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
     private Version _committed;
     private Version _knownAbove;                    // what is executed up to here is not known
 
-    /// <summary>Begins in a world-line: at the start of a process, or when the shard has entered it.</summary>
+    /// <summary>The world-line that it is of; none before it begins.</summary>
+    public WorldLine WorldLine { get; private set; }
+
+    /// <summary>Begins in a world-line: at the start of a process, or when the shard has entered it. In the one that it is of already the same store
+    /// goes on, and so does what is known of it.</summary>
     /// <param name="committed">The recorded cut at this shard: of a new world-line, its branch.</param>
     /// <param name="executed">Versions up to this one were executed by others, and are above the cut.</param>
-    public void Begin(Version committed, Version executed)
+    public void Begin(WorldPoint committed, Version executed)
     {
+        if (committed.WorldLine == WorldLine) return;
+        WorldLine = committed.WorldLine;
         _notes.Clear();
         _ends.Clear();
-        _committed = committed;
-        _knownAbove = Version.Max(committed, executed);
+        _committed = committed.Version;
+        _knownAbove = Version.Max(committed.Version, executed);
     }
 
     /// <summary>A batch is let through.</summary>
@@ -59,8 +65,13 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
 
     /// <summary>The row for versions up to one that is durable. Calling again for the same, or a later one, is allowed: the row given
     /// out last counts.</summary>
-    public PrecedenceRow RowFor(WorldPoint through)
+    /// <param name="through">The version.</param>
+    /// <param name="startsOver">Whether nobody may know the rows given out so far: this one begins at the cut.</param>
+    /// <returns>Null: it is of another world-line.</returns>
+    public PrecedenceRow? RowFor(WorldPoint through, bool startsOver = false)
     {
+        if (through.WorldLine != WorldLine) return null;
+        if (startsOver) _ends.Clear();
         while (_ends.Count > 0 && _ends[^1] >= through.Version) _ends.RemoveAt(_ends.Count - 1);
         if (_ends.Count == RowsMax) _ends.RemoveAt(RowsMax - 1);
         Version after = _ends.Count > 0 ? _ends[^1] : Version.Min(_committed, through.Version);
@@ -68,10 +79,22 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         return new(shard, through, after, DependenciesOf(after, through.Version));
     }
 
+    /// <summary>The row for versions up to where a world-line is to branch off. Of one in which this process has executed nothing, nobody knows more.</summary>
+    /// <param name="at">The branch, in the world-line that ends.</param>
+    /// <param name="committed">The recorded cut at this shard.</param>
+    public PrecedenceRow RowForBranch(WorldPoint at, Version committed)
+    {
+        if (RowFor(at) is { } known) return known;
+        DependencyTrail unknown = new(shard, shardCount);
+        unknown.Begin(new(at.WorldLine, committed), at.Version);
+        return unknown.RowFor(at)!.Value;
+    }
+
     /// <summary>How far the next row should go, of what is durable: to the multiple of the largest power of two behind the last row, of those
     /// that the shard can be restored to; else to the end.</summary>
     public DurableClaim StepOf(in DurableClaim claim)
     {
+        if (claim.Point.WorldLine != WorldLine) return claim;
         Version after = _ends.Count > 0 ? _ends[^1] : _committed;
         long from = Math.Max(after.Number, claim.Floor.Number - 1), to = claim.Point.Version.Number;
         if (to <= from) return claim;
@@ -80,13 +103,11 @@ public sealed class DependencyTrail(ShardId shard, int shardCount)
         return claim.Restores(end) ? claim with { Point = claim.Point with { Version = end }, Floor = Version.Min(claim.Floor, end) } : claim;
     }
 
-    /// <summary>Nobody may know the rows given out so far: the next one begins at the cut.</summary>
-    public void StartOver() => _ends.Clear();
-
-    /// <summary>The cut has passed a version of this shard.</summary>
-    public void Committed(Version version)
+    /// <summary>The recorded cut at this shard. One of another world-line says nothing here.</summary>
+    public void Committed(WorldPoint cut)
     {
-        if (version <= _committed) return;
+        Version version = cut.Version;
+        if (cut.WorldLine != WorldLine || version <= _committed) return;
         _committed = version;
         _ends.RemoveAll(end => end <= version);
         _notes.RemoveAll(note => note.Last <= version);

@@ -22,7 +22,6 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private CutCoordinator? _coordinator;
     private ClusterPulse? _pulse;
     private DependencyTrail? _trail;                 // exact and hybrid; under _trailLock
-    private WorldLine _trailOf;
     private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
     private Task _beating = Task.CompletedTask;
 
@@ -66,44 +65,26 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             cut = _machine!.Committed;
             executed = isAtBranch ? cut.Version : _machine.OpenVersion;
         }
-        lock (_trailLock)
-        {
-            // The same store goes on: so does what is known of it.
-            if (_trailOf == cut.WorldLine) { return; }
-            _trailOf = cut.WorldLine;
-            _trail.Begin(cut.Version, executed);
-        }
+        lock (_trailLock) { _trail.Begin(cut, executed); }
     }
 
     // Of what this shard proves when it begins a world-line; null where SQL does not ask.
     private PrecedenceRow? RowForBranch(in DurableClaim claim)
     {
         if (_trail is null || _seat.Finder != FinderKind.Exact) { return null; }
-        lock (_trailLock)
-        {
-            if (_trailOf == claim.Point.WorldLine) { return _trail.RowFor(claim.Point); }
-            // Nobody in this process knows what was executed.
-            var unknown = new DependencyTrail(_seat.Shard, _seat.ShardCount);
-            unknown.Begin(_cut.Version, claim.Point.Version);
-            return unknown.RowFor(claim.Point);
-        }
+        lock (_trailLock) { return _trail.RowForBranch(claim.Point, _cut.Version); }
     }
 
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
     {
         if (_trail is null) { return null; }
-        lock (_trailLock)
-        {
-            if (_trailOf != through.WorldLine) { return null; }
-            if (startsOver) { _trail.StartOver(); }
-            return _trail.RowFor(through);
-        }
+        lock (_trailLock) { return _trail.RowFor(through, startsOver); }
     }
 
     DurableClaim ICutListener.StepOf(in DurableClaim claim)
     {
         if (_trail is null) { return claim; }
-        lock (_trailLock) { return _trailOf == claim.Point.WorldLine ? _trail.StepOf(claim) : claim; }
+        lock (_trailLock) { return _trail.StepOf(claim); }
     }
 
     FinderKind IBatchPort.Finder => HasGridCuts ? FinderKind.Approximate : _seat.Finder;
@@ -126,7 +107,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         if (_trail is null || dependencies.IsEmpty) { return true; }
         lock (_trailLock)
         {
-            if (_trailOf != line) { return false; }
+            if (_trail.WorldLine != line) { return false; }
             // One that has ended meanwhile may have its row already.
             for (Version now = default; now != open();) { _trail.Add(dependencies, now = open()); }
             return true;
@@ -185,10 +166,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
         NoteClusterCut(cut);
         if (_trail is not null)
         {
-            lock (_trailLock)
-            {
-                if (_trailOf == own.WorldLine) { _trail.Committed(own.Version); }
-            }
+            lock (_trailLock) { _trail.Committed(own); }
         }
         lock (_machineLock)
         {

@@ -14,7 +14,7 @@ public class DependencyTrailTests
     [Fact]
     public void RowFor_BatchesInItsVersions_NamesTheLargestOfEachShard()
     {
-        _trail.Begin(V(10), V(10));
+        _trail.Begin(At(10), V(10));
         _trail.Add([On(0, 9), On(2, 7)], V(11));
         _trail.Add([On(0, 11)], V(12));
         _trail.Add([On(2, 13)], V(14));
@@ -26,7 +26,7 @@ public class DependencyTrailTests
     [Fact]
     public void RowFor_TheSameAgain_IsTheSameRow()
     {
-        _trail.Begin(V(0), V(0));
+        _trail.Begin(At(0), V(0));
         _trail.Add([On(0, 4)], V(5));
         _ = Row(3);
         Assert.Equal("(3, 6] 0:4", Text(Row(6)));
@@ -36,7 +36,7 @@ public class DependencyTrailTests
     [Fact]
     public void RowFor_WhatOthersExecuted_DependsOnEverythingUpToIt()
     {
-        _trail.Begin(V(10), V(15));
+        _trail.Begin(At(10), V(15));
         Assert.Equal("(10, 12] 0:12 2:12", Text(Row(12)));
         _trail.Add([On(0, 16)], V(17));
         Assert.Equal("(12, 18] 0:16 2:15", Text(Row(18)));
@@ -46,7 +46,7 @@ public class DependencyTrailTests
     [Fact]
     public void Add_OwnShard_IsNoDependency()
     {
-        _trail.Begin(V(0), V(0));
+        _trail.Begin(At(0), V(0));
         _trail.Add([On(1, 3)], V(4));
         Assert.Equal("(0, 4]", Text(Row(4)));
     }
@@ -54,23 +54,40 @@ public class DependencyTrailTests
     [Fact]
     public void Committed_AndStartOver_BeginTheNextRowAtTheCut()
     {
-        _trail.Begin(V(0), V(0));
+        _trail.Begin(At(0), V(0));
         _trail.Add([On(0, 1)], V(2));
         _trail.Add([On(2, 5)], V(6));
         _ = Row(3);
         _ = Row(7);
-        _trail.Committed(V(4));
-        _trail.StartOver();
-        Assert.Equal("(4, 7] 2:5", Text(Row(7)));
+        _trail.Committed(At(4));
+        Assert.Equal("(4, 7] 2:5", Text(_trail.RowFor(At(7), startsOver: true)!.Value));
     }
 
     [Fact]
     public void Begin_NewWorldLine_ForgetsTheOldOne()
     {
-        _trail.Begin(V(0), V(0));
+        _trail.Begin(At(0), V(0));
         _trail.Add([On(0, 1)], V(2));
-        _trail.Begin(V(1), V(1));
-        Assert.Equal("(1, 3]", Text(Row(3)));
+        _trail.Begin(new(WorldLine.First.Next, V(1)), V(1));
+        Assert.Equal("(1, 3]", Text(_trail.RowFor(new(WorldLine.First.Next, V(3)))!.Value));
+        Assert.Null(_trail.RowFor(At(3)));
+    }
+
+    [Fact]
+    public void Begin_SameWorldLine_GoesOn()
+    {
+        _trail.Begin(At(0), V(0));
+        _trail.Add([On(0, 1)], V(2));
+        _trail.Begin(At(1), V(1));
+        Assert.Equal("(0, 3] 0:1", Text(Row(3)));
+    }
+
+    [Fact]
+    public void RowForBranch_OfAWorldLineThatThisProcessHasNotEntered_DependsOnEverything()
+    {
+        Assert.Equal("(2, 5] 0:5 2:5", Text(_trail.RowForBranch(At(5), V(2))));
+        _trail.Begin(At(2), V(2));
+        Assert.Equal("(2, 5]", Text(_trail.RowForBranch(At(5), V(2))));
     }
 
     // Whatever is merged, the rows given out last are a chain without a gap that says of each version at least what it depends on.
@@ -78,7 +95,7 @@ public class DependencyTrailTests
     public void RowFor_CutStandsStill_StaysBoundedAndSaysNoLess()
     {
         Random random = new(3);
-        _trail.Begin(V(0), V(0));
+        _trail.Begin(At(0), V(0));
         Dictionary<long, PrecedenceRow> rows = [];
         List<(long Version, Dependency On)> added = [];
         for (long v = 1; v <= 1000; v++)
@@ -115,7 +132,7 @@ public class DependencyTrailTests
     [InlineData(40, 40, 1, 0, 40)]
     public void StepOf_SeveralVersions_GoesToTheLargestPowerOfTwo(long after, long durable, long stride, long floor, long step)
     {
-        _trail.Begin(V(after), V(after));
+        _trail.Begin(At(after), V(after));
         DurableClaim claim = new(new(WorldLine.First, V(durable)), stride, V(floor));
         DurableClaim taken = _trail.StepOf(claim);
         Assert.Equal(step, taken.Point.Version.Number);
@@ -131,7 +148,7 @@ public class DependencyTrailTests
     {
         Random random = new(5);
         DependencyTrail[] trails = [new(new(0), 3), new(new(1), 3), new(new(2), 3)];
-        foreach (DependencyTrail trail in trails) trail.Begin(V(0), V(0));
+        foreach (DependencyTrail trail in trails) trail.Begin(At(0), V(0));
         ExactFinder finder = new(Cut.Uniform(WorldLine.First, 3, V(0)), []);
         for (long v = 1; v <= 600; v++)
         {
@@ -141,12 +158,12 @@ public class DependencyTrailTests
                 if (random.Next(4 + (3 * s)) != 0) continue;
                 DurableClaim claim = DurableClaim.Of(new(WorldLine.First, V(v)));
                 if (steps) claim = trails[s].StepOf(claim);
-                PrecedenceRow row = trails[s].RowFor(claim.Point);
+                PrecedenceRow row = trails[s].RowFor(claim.Point)!.Value;
                 finder.Report(VersionReport.Of(new(s), claim, row.After, row.Dependencies));
             }
 
             finder.Advance();
-            for (int s = 0; s < 3; s++) trails[s].Committed(finder.Current.Versions[s]);
+            for (int s = 0; s < 3; s++) trails[s].Committed(new(WorldLine.First, finder.Current.Versions[s]));
         }
 
         long lowest = finder.Current.Versions.ToArray().Min().Number;
@@ -154,7 +171,9 @@ public class DependencyTrailTests
         else Assert.InRange(lowest, 0, 300); // by chance alone they end together
     }
 
-    private PrecedenceRow Row(long through) => _trail.RowFor(new(WorldLine.First, V(through)));
+    private PrecedenceRow Row(long through) => _trail.RowFor(At(through))!.Value;
+
+    private static WorldPoint At(long version) => new(WorldLine.First, V(version));
 
     private static Version V(long number) => new(number);
 

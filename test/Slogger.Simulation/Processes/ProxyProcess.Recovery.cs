@@ -169,7 +169,7 @@ internal sealed partial class ProxyProcess
                 continue;
             }
 
-            BeginTrail(isAtBranch: _rolledBack?.WorldLine == _machine.WorldLine);
+            BeginTrail(_machine, isAtBranch: _rolledBack?.WorldLine == _machine.WorldLine);
             if (_isJoining)
             {
                 _recorderRuns = true;
@@ -263,7 +263,7 @@ internal sealed partial class ProxyProcess
         if (restore.Begins)
         {
             DurableClaim claim = _machine?.ClaimOf(start.Point) ?? new DurableClaim(start.Point, 1, start.Version);
-            PrecedenceRow? row = RowForBranch(claim, view);
+            PrecedenceRow? row = _settings.Finder == FinderKind.Exact ? _trail!.RowForBranch(claim.Point, view.Cut.Versions[Shard]) : null;
             long epoch = Epoch;
             SqlCall begin;
             do

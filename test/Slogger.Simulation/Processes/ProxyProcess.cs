@@ -28,7 +28,6 @@ internal sealed partial class ProxyProcess : Process
     private DurableClaim? _wanted;
     private readonly ClaimRecorder _recorder;
     private readonly DependencyTrail? _trail;
-    private WorldLine _trailOf;
     private (DurableClaim Claim, PrecedenceRow? Row) _recorded;
     private bool _recorderRuns;
     private int _streamed;
@@ -265,8 +264,8 @@ internal sealed partial class ProxyProcess : Process
 
     private IEnumerable<bool> Record(RecorderStep step)
     {
-        DurableClaim claim = step.IsPart && _trailOf == step.Claim.Point.WorldLine ? _trail!.StepOf(step.Claim) : step.Claim;
-        PrecedenceRow? row = RowOf(claim.Point, step.StartsOver);
+        DurableClaim claim = step.IsPart ? _trail!.StepOf(step.Claim) : step.Claim;
+        PrecedenceRow? row = _trail?.RowFor(claim.Point, step.StartsOver);
         _recorded = (claim, row);
         for (long untilUs = Cluster.NowUs + (step.WaitUs / RecorderHaste); Cluster.NowUs < untilUs;) yield return true;
         long epoch = Epoch;
@@ -282,7 +281,7 @@ internal sealed partial class ProxyProcess : Process
     private void Say(RecorderStep step)
     {
         Cluster.Count("said, not recorded");
-        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded : (step.Claim, RowOf(step.Claim.Point, step.StartsOver));
+        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded : (step.Claim, _trail?.RowFor(step.Claim.Point, step.StartsOver));
         Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty), Epoch);
         if (step.IsOwed) Do((machine, e) => machine.DurableRecorded(claim.Point, machine.Committed, e));
     }
@@ -346,37 +345,13 @@ internal sealed partial class ProxyProcess : Process
         if (_view is { } known && known.Line >= view.Line && known.Cut.ShardCount >= view.Cut.ShardCount && known.Cut.Versions[Shard] >= view.Cut.Versions[Shard]
             && (_settings.Finder == FinderKind.Approximate || known.Cut.IsAtLeast(view.Cut))) return;
         _view = view;
-        if (_trailOf == view.Line) _trail?.Committed(view.Cut.Versions[Shard]);
+        _trail?.Committed(CutOf(view));
     }
 
     private WorldPoint CutOf(SqlView view) => new(view.Line, view.Cut.Versions[Shard]);
 
     // A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.
-    private void BeginTrail(bool isAtBranch)
-    {
-        if (_trail is null || _machine is not { } machine || _trailOf == machine.WorldLine) return;
-        _trailOf = machine.WorldLine;
-        _trail.Begin(machine.Committed.Version, isAtBranch ? machine.Committed.Version : machine.OpenVersion);
-    }
-
-    /// <summary>The shard's row of the precedence graph; null where the finder wants none.</summary>
-    private PrecedenceRow? RowOf(WorldPoint through, bool startsOver)
-    {
-        if (_trail is null || _trailOf != through.WorldLine) return null;
-        if (startsOver) _trail.StartOver();
-        return _trail.RowFor(through);
-    }
-
-    // Of what this shard proves when it begins a world-line; null where SQL does not ask.
-    private PrecedenceRow? RowForBranch(in DurableClaim claim, SqlView view)
-    {
-        if (_trail is null || _settings.Finder != FinderKind.Exact) return null;
-        if (_trailOf == claim.Point.WorldLine) return _trail.RowFor(claim.Point);
-        // Nobody in this process knows what was executed.
-        DependencyTrail unknown = new(new(Shard), view.Cut.ShardCount);
-        unknown.Begin(view.Cut.Versions[Shard], claim.Point.Version);
-        return unknown.RowFor(claim.Point);
-    }
+    private void BeginTrail(ShardMachine machine, bool isAtBranch) => _trail?.Begin(machine.Committed, isAtBranch ? machine.Committed.Version : machine.OpenVersion);
 
     /// <summary>A coordinator knows nothing of what was said.</summary>
     public void AskedAgain() => _recorder.AskedAgain();
