@@ -76,6 +76,7 @@ internal static class StatusReport
     {
         Dictionary<string, string> values = new(fields);
         string Get(string name) => values.GetValueOrDefault(name, "?");
+        string Size(string name) => ConsoleText.Bytes(Get(name));
         Table table = new Table { Border = TableBorder.Rounded, Title = new TableTitle(Markup.Escape($"shard {Get("shard")} of cluster {Get("cluster")} at {address}")) }
             .HideHeaders().AddColumn("").AddColumn("");
         void Row(string name, string value, Color? colour = null)
@@ -91,13 +92,14 @@ internal static class StatusReport
         Row("lag", $"marker {Get("lag_marker_ms")} ms, log {Get("lag_log_ms")} ms, sync {Get("lag_sync_ms")} ms, record {Get("lag_record_ms")} ms");
         if (values.ContainsKey("memory_bytes"))
         {
-            Row("memory", $"{ConsoleText.Bytes(Get("memory_bytes"))} of {ConsoleText.Bytes(Get("memory_limit_bytes"))}, {ConsoleText.Bytes(Get("memory_live_bytes"))} in use, {Count(Get("keys"))} keys");
-            Row("disk", $"{ConsoleText.Bytes(Get("disk_bytes"))}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
+            Row("memory", $"{Size("memory_bytes")} of {Size("memory_limit_bytes")}, {Size("memory_live_bytes")} in use, {Count(Get("keys"))} keys");
+            Row("disk", $"{Size("disk_bytes")}, {Count(Get("commits_kept"))} commits, the last in {Get("commit_last_ms")} ms");
         }
         else
         {
-            Row("log", ConsoleText.Bytes(Get("log_bytes")));
-            Row("last checkpoint", Join(Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now), values.TryGetValue("log_tail_bytes", out string? tail) ? ConsoleText.Bytes(tail) + " of log since" : ""));
+            Row("log", Size("log_bytes"));
+            string checkpoint = Checkpoint(Get("checkpoint_last_unix"), Get("checkpoint_last_bytes"), now);
+            Row("last checkpoint", Join(checkpoint, values.ContainsKey("log_tail_bytes") ? Size("log_tail_bytes") + " of log since" : ""));
         }
         if (values.TryGetValue("backup", out string? backup))
         {
@@ -106,10 +108,10 @@ internal static class StatusReport
             if (values.ContainsKey("backup_watermark"))
             {
                 Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, {Get("backup_lag_ms")} ms behind the cut");
-                Row("shipping", $"{ConsoleText.Bytes(Get("backup_bytes_per_sec"))} per second, {ConsoleText.Bytes(Get("backup_window_used_bytes"))} on the way, {ConsoleText.Bytes(Get("backup_sent_bytes"))} sent");
-                Row(
-                    "kept for the backup", Join($"{ConsoleText.Bytes(Get("backup_kept_bytes"))} of {ConsoleText.Bytes(Get("backup_budget_bytes"))}", Get("writes_held") == "1" ? "writes of clients wait" : ""),
-                    Get("writes_held") == "1" ? Color.Yellow : null);
+                Row("shipping", $"{Size("backup_bytes_per_sec")} per second, {Size("backup_window_used_bytes")} on the way, {Size("backup_sent_bytes")} sent");
+                bool holds = Get("writes_held") == "1";
+                string kept = Join($"{Size("backup_kept_bytes")} of {Size("backup_budget_bytes")}", holds ? "writes of clients wait" : "");
+                Row("kept for the backup", kept, holds ? Color.Yellow : null);
             }
         }
         Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
@@ -126,7 +128,7 @@ internal static class StatusReport
 
     private static string Checkpoint(string unix, string bytes, DateTimeOffset now)
         => long.TryParse(unix, NumberStyles.None, CultureInfo.InvariantCulture, out long seconds) && seconds > 0
-            ? $"{ConsoleText.Age((now.ToUnixTimeSeconds() - seconds).ToString(CultureInfo.InvariantCulture))} ago, {ConsoleText.Bytes(bytes)}"
+            ? $"{ConsoleText.Age(now.ToUnixTimeSeconds() - seconds)} ago, {ConsoleText.Bytes(bytes)}"
             : "none";
 
     private static string Behind(Dictionary<string, string> values, string ahead, string name)

@@ -112,7 +112,7 @@ internal sealed class CommitWatch(SloggerClient client)
         if (_channel is null)
         {
             IReadOnlyList<Address> addresses = client.Addresses();
-            _channel = await RespChannel.ConnectAsync(addresses[(int)((uint)_next % addresses.Count)], client.Options.Tls, client.Options.User, client.Options.Password, limit.Token).ConfigureAwait(false);
+            _channel = await client.OpenAsync(addresses[(int)((uint)_next % addresses.Count)], limit.Token).ConfigureAwait(false);
             _probed = default;
         }
 

@@ -209,7 +209,7 @@ internal sealed partial class Link
         RespChannel? channel = null;
         try
         {
-            channel = await RespChannel.ConnectAsync(_address, _client.Options.Tls, _client.Options.User, _client.Options.Password, limit.Token).ConfigureAwait(false);
+            channel = await _client.OpenAsync(_address, limit.Token).ConfigureAwait(false);
             Hello hello = await _client.AskAsync(channel, limit.Token).ConfigureAwait(false);
             _client.CheckCluster(hello, Name);
             WorldLine line = _client.WorldLine;

@@ -112,6 +112,10 @@ public sealed partial class SloggerClient
     private static bool IsNoProxy(Exception e) =>
         e is IOException or System.Net.Sockets.SocketException or SloggerException or InvalidDataException or FormatException or System.Security.Authentication.AuthenticationException;
 
+    /// <summary>A connection to a process, logged in.</summary>
+    internal Task<RespChannel> OpenAsync(Address address, CancellationToken cancellation) =>
+        RespChannel.ConnectAsync(address, Options.Tls, Options.User, Options.Password, cancellation);
+
     // A connection to a proxy that serves sessions: that of a backup does not.
     private async Task<RespChannel> AskAsync(Address address, CancellationToken cancellation)
     {
@@ -120,7 +124,7 @@ public sealed partial class SloggerClient
         RespChannel? channel = null;
         try
         {
-            channel = await RespChannel.ConnectAsync(address, Options.Tls, Options.User, Options.Password, limit.Token).ConfigureAwait(false);
+            channel = await OpenAsync(address, limit.Token).ConfigureAwait(false);
             _ = await AskAsync(channel, limit.Token).ConfigureAwait(false);
             return channel;
         }

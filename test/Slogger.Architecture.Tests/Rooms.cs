@@ -31,5 +31,6 @@ internal static class Rooms
         return projects.Count > 0 ? (projects, folders) : throw new InvalidDataException($"{PictureFile()} has no block that begins with {Begin}");
     }
 
-    private static string PictureFile([CallerFilePath] string here = "") => Path.Combine(Path.GetDirectoryName(here)!, "..", "..", "docs", "internals", "ARCHITECTURE.md");
+    private static string PictureFile([CallerFilePath] string here = "") =>
+        Path.Combine(Path.GetDirectoryName(here)!, "..", "..", "docs", "internals", "ARCHITECTURE.md");
 }

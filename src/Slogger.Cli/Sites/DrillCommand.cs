@@ -176,10 +176,12 @@ internal static class DrillCommand
         || answers.All(a => a.Silence is not (Silence.Slow or Silence.LocksOut or Silence.Refuses)) || answers.Any(a => a.Silence is Silence.NotRunning);
 
     private static string Whole(string shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
-        $"shard {shard}: whole up to {final}: {ConsoleText.Bytes(reply.Bytes.ToString(CultureInfo.InvariantCulture))} of log behind offset {reply.FromOffset}, and the checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
+        $"shard {shard}: whole up to {final}: {ConsoleText.Bytes(reply.Bytes)} of log behind offset {reply.FromOffset}, and the checkpoint there, "
+        + $"read with every checksum right in {reply.TookUs / 1000.0:0} ms");
 
     private static string Restored(int shard, V1.TryRestoreReply reply) => string.Create(CultureInfo.InvariantCulture,
-        $"shard {shard}: restored to {SiteText.Of(reply.At)} in {reply.RestoreUs / 1000.0:0} ms, from a checkpoint of {ConsoleText.Bytes(reply.BaseBytes.ToString(CultureInfo.InvariantCulture))} and {ConsoleText.Bytes(reply.LogBytes.ToString(CultureInfo.InvariantCulture))} of log: {reply.Keys} keys, the same as the store holds");
+        $"shard {shard}: restored to {SiteText.Of(reply.At)} in {reply.RestoreUs / 1000.0:0} ms, from a checkpoint of {ConsoleText.Bytes(reply.BaseBytes)} "
+        + $"and {ConsoleText.Bytes(reply.LogBytes)} of log: {reply.Keys} keys, the same as the store holds");
 
     private static async Task<TimeSpan> MedianAsync<T>(Func<Task<T>> call)
     {

@@ -214,7 +214,7 @@ internal static class SeedCommand
         if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
         if (row.Phase == StreamPhase.Follows) { return new(shard, false, 1, "the copy is here; the watermark has yet to come to it"); }
         if (s.SeedBytes == 0) { return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store" : "waits for the primary"); }
-        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{ConsoleText.Bytes(Number(s.SeedHasBytes))} of {ConsoleText.Bytes(Number(s.SeedBytes))}");
+        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}");
     }
 
     private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);

@@ -169,7 +169,7 @@ internal static class SiteStatus
     private static string Missing(Answered<V1.StatusReply>? of, string process) => of is not { } known ? $"no process has ever said that it has it: start its {process}"
         : known.Reply is null ? $"{known.Process.Address} does not answer: {known.Problem}: {known.Remedy}" : $"{known.Process.Address} answers, and does not have it: start its {process}";
 
-    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {ConsoleText.Bytes(Number(s.SeedHasBytes))} of {ConsoleText.Bytes(Number(s.SeedBytes))}";
+    private static string Seed(V1.StreamStatus s) => s.SeedBytes == 0 ? "" : $", {ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}";
 
     private static string Version(WorldPoint point) => point == default ? "none" : $"{point}";
 

@@ -17,7 +17,7 @@ internal static class SiteText
 
     public static string Age(TimeSpan age) => age < TimeSpan.Zero ? "0 ms"
         : age.TotalSeconds < 10 ? string.Create(CultureInfo.InvariantCulture, $"{age.TotalMilliseconds:0} ms")
-        : ConsoleText.Age(((long)age.TotalSeconds).ToString(CultureInfo.InvariantCulture));
+        : ConsoleText.Age((long)age.TotalSeconds);
 
     /// <summary>What lies between the last that is kept and the last that is known of the primary: as much would be lost.</summary>
     /// <param name="kept">When the last version that is kept ended at the primary.</param>

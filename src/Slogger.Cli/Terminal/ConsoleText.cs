@@ -22,14 +22,13 @@ internal static class ConsoleText
         return console;
     }
 
-    /// <summary>Bytes in the largest fitting unit, with one decimal.</summary>
-    internal static string Bytes(string text)
-    {
-        if (!long.TryParse(text, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long bytes) || bytes < 0)
-        {
-            return text;
-        }
+    /// <summary>Bytes in the largest fitting unit, with one decimal. What is no such number stays as it is.</summary>
+    internal static string Bytes(string text) =>
+        long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out long bytes) ? Bytes(bytes) : text;
 
+    /// <inheritdoc cref="Bytes(string)" />
+    internal static string Bytes(long bytes)
+    {
         string[] units = ["bytes", "KB", "MB", "GB", "TB", "PB"];
         double value = bytes;
         int unit = 0;
@@ -41,21 +40,17 @@ internal static class ConsoleText
         return value.ToString(unit == 0 ? "0" : "0.0", CultureInfo.InvariantCulture) + " " + units[unit];
     }
 
-    /// <summary>Seconds as 5 s, 3 min 10 s, 2 h 5 min, 4 d 3 h.</summary>
-    internal static string Age(string secondsText)
-    {
-        if (!decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number))
-        {
-            return secondsText;
-        }
+    /// <summary>Seconds as 5 s, 3 min 10 s, 2 h 5 min, 4 d 3 h. What is no number stays as it is.</summary>
+    internal static string Age(string secondsText) =>
+        decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number)
+            ? Age((long)Math.Clamp(number, 0, long.MaxValue / 2)) : secondsText;
 
-        long seconds = (long)Math.Clamp(number, 0, long.MaxValue / 2);
-        return seconds switch
-        {
-            < 60 => string.Create(CultureInfo.InvariantCulture, $"{seconds} s"),
-            < 3600 => string.Create(CultureInfo.InvariantCulture, $"{seconds / 60} min {seconds % 60} s"),
-            < 86_400 => string.Create(CultureInfo.InvariantCulture, $"{seconds / 3600} h {seconds % 3600 / 60} min"),
-            _ => string.Create(CultureInfo.InvariantCulture, $"{seconds / 86_400} d {seconds % 86_400 / 3600} h"),
-        };
-    }
+    /// <inheritdoc cref="Age(string)" />
+    internal static string Age(long seconds) => Math.Max(0, seconds) switch
+    {
+        < 60 and var s => FormattableString.Invariant($"{s} s"),
+        < 3600 and var s => FormattableString.Invariant($"{s / 60} min {s % 60} s"),
+        < 86_400 and var s => FormattableString.Invariant($"{s / 3600} h {s % 3600 / 60} min"),
+        var s => FormattableString.Invariant($"{s / 86_400} d {s % 86_400 / 3600} h"),
+    };
 }

@@ -25,7 +25,10 @@ internal static class BackupWire
     {
         await channel.Write("DPR.REACH", 0, 0).Write("DPR.INFO").Write("DPR.PARTITIONS").SendAsync(cancellation).ConfigureAwait(false);
         RespValue stands = await channel.ReadAsync(cancellation).ConfigureAwait(false);
-        if (stands.Kind != RespKind.Array || stands.Items.Length < 2) { throw new HandshakeException($"{channel.Address} is no process of a backup: {stands}"); }
+        if (stands.Kind != RespKind.Array || stands.Items.Length < 2)
+        {
+            throw new HandshakeException($"{channel.Address} is no process of a backup: {stands}");
+        }
         RespValue info = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         RespValue partitions = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         var fields = new Dictionary<string, string>(StringComparer.Ordinal);

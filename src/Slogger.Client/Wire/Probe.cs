@@ -57,7 +57,10 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
         try
         {
             int shard = checked((int)fields["shard"].AsInteger());
-            if (shard is < 0 or >= ClientSession.ShardsMax) { throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}"); }
+            if (shard is < 0 or >= ClientSession.ShardsMax)
+            {
+                throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}");
+            }
             Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
             return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()),
                 fields.TryGetValue("partitions", out RespValue? partitions) && partitions.ToString() == "range", executed);

@@ -39,8 +39,12 @@ internal sealed class RespChannel : IDisposable
             var channel = new RespChannel(address, stream);
             if (password is not null)
             {
-                RespValue login = await (user is not null ? channel.CallAsync(cancellation, "AUTH", user, password) : channel.CallAsync(cancellation, "AUTH", password)).ConfigureAwait(false);
-                if (login.Kind == RespKind.Error) { throw new HandshakeException($"The proxy at {address} refused the login: {login}. Check User and Password."); }
+                Argument[] request = user is not null ? ["AUTH", user, password] : ["AUTH", password];
+                RespValue login = await channel.CallAsync(cancellation, request).ConfigureAwait(false);
+                if (login.Kind == RespKind.Error)
+                {
+                    throw new HandshakeException($"The proxy at {address} refused the login: {login}. Check User and Password.");
+                }
             }
 
             return channel;

@@ -51,7 +51,8 @@ public readonly record struct RecorderStep(RecorderStepKind Kind)
     /// <summary>Say: with the row that was just recorded. Otherwise with one of its own.</summary>
     public bool HasRow { get; init; }
 
-    /// <summary>Say: the shard waits to hear of it: <see cref="RecorderStepKind.TellSaid"/> if it could be said, else <see cref="RecorderStepKind.TellFailed"/>.</summary>
+    /// <summary>Say: the shard waits to hear whether it was said, as of <see cref="RecorderStepKind.TellSaid"/> and
+    /// <see cref="RecorderStepKind.TellFailed"/>.</summary>
     public bool IsOwed { get; init; }
 
     /// <summary>Hurry: the version to hurry to.</summary>
@@ -209,7 +210,11 @@ public sealed class ClaimRecorder
     {
         DurableClaim? claim = _wanted;
         _wanted = null;
-        if (claim is { } older && older.Point < _askedWith && _mutation != RecorderMutation.OlderThanAdmitted) { return new(RecorderStepKind.TellSaid) { Claim = older }; }
+        // The shard has asked to join with a newer claim. The metadata may hold that one, and then refuses an older one.
+        if (claim is { } older && older.Point < _askedWith && _mutation != RecorderMutation.OlderThanAdmitted)
+        {
+            return new(RecorderStepKind.TellSaid) { Claim = older };
+        }
         _phase = Phase.Hurry;
         _isLinked = view.IsLinked;
         bool startsOver = _isLinked && _isAskedAgain;

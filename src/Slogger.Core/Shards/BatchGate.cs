@@ -119,7 +119,7 @@ public sealed class BatchGate
         if (header.AtLeast > shard.Grid.VersionAt(furthestUs))
             return new(furthestUs <= shard.GridValidUntilUs ? GateVerdict.RefuseAhead : GateVerdict.WaitForGrid);
         long opensUs = shard.Grid.StartOf(header.AtLeast), aheadUs = opensUs - now.Microseconds;
-        // When it opened elsewhere this grid does not tell: it may have been much sooner. A clock that is set to what this grid says would be ahead of all others.
+        // This grid may not hold any more, and the version may have opened elsewhere much sooner. A clock that is set by it would be ahead of all others.
         if (opensUs > shard.GridValidUntilUs && _mutation != GateMutation.OldGridTranslates) return new(GateVerdict.WaitForGrid);
         // Due by this clock already: there is nothing to wait for but the shard's own closing.
         return aheadUs > 0 && aheadUs <= _options.ClockErrorUs

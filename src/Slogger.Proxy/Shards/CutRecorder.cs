@@ -128,7 +128,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         }
     }
 
-    private RecorderView View => new(link is { IsConnected: true }, listener.IsStopping, listener.IsJoining, listener.IsCommitAwaited, listener.AwaitedVersion, seat.Grid);
+    private RecorderView View =>
+        new(link is { IsConnected: true }, listener.IsStopping, listener.IsJoining, listener.IsCommitAwaited, listener.AwaitedVersion, seat.Grid);
 
     private static long NowUs() => (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
 
@@ -152,7 +153,8 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
                 listener.OnRecorded(step.Claim.Point, null);
                 break;
             case RecorderStepKind.Hurry:
-                _decides.Hurried(step.Until, step.ByCoordinator ? link!.SayWaits(step.Until) : await TryAsync(() => NoteAsync(step.Until, stop)).ConfigureAwait(false) is not null);
+                bool isHeard = step.ByCoordinator ? link!.SayWaits(step.Until) : await TryAsync(() => NoteAsync(step.Until, stop)).ConfigureAwait(false) is not null;
+                _decides.Hurried(step.Until, isHeard);
                 break;
             default:
                 if (await TryAsync(() => seat.Metadata.AdvanceCutAsync(seat.Cluster, stop)).ConfigureAwait(false) is { } cut) { listener.OnCut(cut); }

@@ -29,7 +29,8 @@ namespace Slogger.Sites.Backup;
 /// <param name="serverOptions">Where it listens.</param>
 /// <param name="log">For people.</param>
 /// <param name="rehearsal">Of a failover; null: there is none.</param>
-internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log, IRehearsal? rehearsal = null) : IStreamIntake, IAsyncDisposable
+internal sealed class StreamIntake(ServeOptions options, SiteCredentials credentials, GrpcServerOptions serverOptions, ILogger log, IRehearsal? rehearsal = null)
+    : IStreamIntake, IAsyncDisposable
 {
     private static readonly TimeSpan RolePeriod = TimeSpan.FromMilliseconds(500);
     private static readonly ShardId WatermarkShard = new(0);

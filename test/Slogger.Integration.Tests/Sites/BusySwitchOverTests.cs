@@ -21,7 +21,7 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
         await sites.StartAsync();
         for (int round = 0; round < rounds; round++)
         {
-            string word = string.Create(CultureInfo.InvariantCulture, $"round {round}");
+            string word = FormattableString.Invariant($"round {round}");
             await WriteAsync(sites.Primary, word);
             using (new BusyProcesses(busy))
             {
@@ -29,7 +29,7 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
                 long began = Stopwatch.GetTimestamp();
                 string text = await sites.SwitchOverAsync();
                 double seconds = Stopwatch.GetElapsedTime(began).TotalSeconds;
-                output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{word}: the other site serves after {seconds:0.0} s beside {busy} busy processes"));
+                output.WriteLine(FormattableString.Invariant($"{word}: the other site serves after {seconds:0.0} s beside {busy} busy processes"));
                 Assert.Contains("nothing is lost", text, StringComparison.Ordinal);
             }
             await ReadAsync(sites.Primary, word);
