@@ -93,7 +93,7 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 break;
             case ReplyKind.QueuedPause:
-                if (!failed) { _transactionPause = Math.Max(_transactionPause, _argumentNumber); }
+                if (!failed) { _transaction.QueuePause(_argumentNumber); }
                 Answer(reply);
                 break;
             case ReplyKind.Unpause:
@@ -106,9 +106,8 @@ internal sealed unsafe partial class Client
                 break;
             case ReplyKind.Exec:
                 LearnView(upstream, reply);
-                if (_transactionTouchesRights)
+                if (_transaction.TakeRights())
                 {
-                    _transactionTouchesRights = false;
                     _loop.LearnSettings();
                     _loop.SuspendSharing();
                     _loop.CheckRights();

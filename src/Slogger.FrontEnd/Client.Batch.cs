@@ -323,25 +323,6 @@ internal sealed unsafe partial class Client
             : $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' cannot be part of a batch";
     }
 
-    // The next request is the last of its batch, and does not end the transaction under way unless it is EXEC or DISCARD.
-    private bool LeavesTransactionOpen => _batchLeft == 1 && (_pins & Pins.Multi) != 0;
-
-    private bool EndsTransaction(CommandKind kind) => kind == CommandKind.Exec || (kind == CommandKind.Discard && ArgumentCount == 1);
-
-    // What is queued would be executed after its batch, in a version that the session would not hear of.
-    private bool DiscardTransaction()
-    {
-        Upstream? upstream = Route(needsDedicated: true);
-        if (upstream is null) { return false; }
-        _refusal = "ERR SLOGGER a transaction must end in the batch that it begins in: it was discarded";
-        upstream.Write("*1\r\n$7\r\nDISCARD\r\n"u8);
-        ForwardWritten(upstream, ReplyKind.Refused, barrier: true);
-        _pins &= ~(Pins.Multi | Pins.Watch);
-        _transactionTouchesView = _transactionTouchesRights = false;
-        _transactionPause = 0;
-        return false;
-    }
-
     // ---- The replies ----
 
     private void OnBatchAnswered(int count, Version version, bool inexact)

@@ -111,7 +111,7 @@ internal sealed unsafe partial class Client
     {
         if (upstream != Dedicated || IsClosed) { return; }
         Dedicated = null;
-        _transactionsUnanswered = 0;
+        _transaction.ConnectionLost();
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
         bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);

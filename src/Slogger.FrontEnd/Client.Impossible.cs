@@ -24,28 +24,6 @@ internal sealed unsafe partial class Client
     // The embedded store has neither MONITOR nor a slow log that anybody could hide in, and its errors repeat names as they are spelled.
     private unsafe bool IsToBeRespelled(byte* p) => _loop.Store.Knows(OwnSpelling.NameAt(p));
 
-    // Queued in a transaction, CLIENT REPLY OFF would silence Redis in the middle of the reply to EXEC, and the proxy with
-    // it. Redis is asked to reply ON instead: the transaction is answered whole, and so is what follows.
-    private bool QueueReplyMode()
-    {
-        Upstream? upstream = Route(needsDedicated: true);
-        if (upstream is null) { return false; }
-        upstream.Write("*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n"u8);
-        ForwardWritten(upstream, ReplyKind.Plain);
-        return true;
-    }
-
-    // The confirmations come in the middle of the reply to EXEC, more or fewer than it announces: nobody can count replies
-    // on such a connection any more. Without versions bytes just pass from here on.
-    private bool SubscribeInTransaction(bool versioned) => versioned
-        ? RefuseCommand("ERR SLOGGER subscriptions cannot be queued in a transaction: subscribe before it, or start the proxy with --commit none")
-        : StartRaw();
-
-    // As above: what is published behind it in the transaction comes in the middle of the reply to EXEC, as arrays like any other.
-    private bool ChangeBackInTransaction(bool versioned) => versioned
-        ? RefuseCommand("ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed: send it outside, or start the proxy with --commit none")
-        : StartRaw();
-
     // Redis's words for a command that it does not know, for one that it must not be asked about.
     private string UnknownCommandError()
     {

@@ -164,7 +164,7 @@ internal sealed unsafe partial class Client
             return;
         }
         _pins = _user is null ? Pins.None : Pins.Auth;
-        _transactionTouchesView = _transactionTouchesRights = false;
+        _transaction.End(runs: false);
     }
 
     /// <summary>The store was not lost after all; only a connection to it was.</summary>

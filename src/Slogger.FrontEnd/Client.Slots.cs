@@ -9,15 +9,10 @@ namespace Slogger.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    // The slot of what the transaction has queued, SlotTable.None before it has a key, SeveralSlots if it cannot run.
-    private int _transactionSlot;
-
-    private const int SeveralSlots = SlotTable.Owned;
-
     private string CrossSlot => Encoding.ASCII.GetString(_loop.Slots!.Replies.CrossSlot[1..^2]);
 
     private byte* Scan(byte* p, byte* end, ref int count, out ScanStop stop, out byte value) => _loop.Slots is { } slots
-        ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transactionSlot, LargeRequestBytes, ref count, out stop, out value)
+        ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot, LargeRequestBytes, ref count, out stop, out value)
         : CommandScanner.ScanRun(p, end, _loop.Special, LargeRequestBytes, ref count, out stop, out value);
 
     // The whole ordinary request at the head of the input, which the scan did not pass.
@@ -67,16 +62,16 @@ internal sealed unsafe partial class Client
         switch (kind)
         {
             case CommandKind.Exec when (_pins & Pins.Multi) != 0 && ArgumentCount == 1:
-                if (_transactionSlot >= 0 && _loop.Slots!.IsWithheld(new HashSlot(_transactionSlot)))
+                if (_transaction.Slot >= 0 && _loop.Slots!.IsWithheld(new HashSlot(_transaction.Slot)))
                 {
                     Wait(Waiting.Slot);
                     return false;
                 }
-                if (_isWatchBroken && _transactionSlot != SeveralSlots) { return DiscardInstead(NoReplyToExec); }
-                string? misplaced = _transactionSlot switch
+                if (_isWatchBroken && _transaction.Slot != Transaction.SeveralSlots) { return DiscardInstead(NoReplyToExec); }
+                string? misplaced = _transaction.Slot switch
                 {
                     SlotTable.None => null,
-                    SeveralSlots => CrossSlot,
+                    Transaction.SeveralSlots => CrossSlot,
                     int slot => _loop.Slots!.Table.Owns(new HashSlot(slot)) ? null : _loop.Slots.Redirection(new HashSlot(slot)),
                 };
                 return misplaced is null ? null : DiscardInstead(misplaced);
@@ -87,20 +82,6 @@ internal sealed unsafe partial class Client
             default:
                 return null;
         }
-    }
-
-    // In the place of EXEC: the transaction must not run.
-    private bool DiscardInstead(string why)
-    {
-        Upstream? upstream = Route(needsDedicated: true);
-        if (upstream is null) { return false; }
-        _refusal = why;
-        upstream.Write("*1\r\n$7\r\nDISCARD\r\n"u8);
-        ForwardWritten(upstream, ReplyKind.Refused, barrier: true);
-        _pins &= ~(Pins.Multi | Pins.Watch);
-        _transactionTouchesView = _transactionTouchesRights = false;
-        _transactionPause = 0;
-        return false;
     }
 
     // Redis's words for what a node of a cluster does not do.
@@ -165,7 +146,7 @@ internal sealed unsafe partial class Client
     private void NoteQueued(HashSlot slot)
     {
         if ((_pins & Pins.Multi) == 0) { return; }
-        _transactionSlot = _transactionSlot == SlotTable.None || _transactionSlot == slot.Number ? slot.Number : SeveralSlots;
+        _transaction.Queue(slot);
     }
 
     // ---- CLUSTER ----

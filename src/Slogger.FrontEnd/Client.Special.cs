@@ -9,8 +9,6 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private int _subscribing;
-    private bool _transactionTouchesView;
-    private bool _transactionTouchesRights;
     private long _argumentNumber;
     private byte[]? _argumentBytes;
     private string? _refusal;
@@ -72,28 +70,7 @@ internal sealed unsafe partial class Client
         if (why is not null) { return RefuseCommand(why); }
         if (_loop.Slots is not null && HandleAmongShards(kind) is { } done) { return done; }
         if ((_pins & Pins.Multi) != 0 && kind is not (CommandKind.Multi or CommandKind.Exec or CommandKind.Discard or CommandKind.Watch
-            or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof))
-        {
-            if (kind is CommandKind.Subscribe or CommandKind.Unsubscribe) { return SubscribeInTransaction(versioned); }
-            if (kind == CommandKind.Hello && (_pins & Pins.PubSub) != 0 && ArgumentIs(1, "2"u8)) { return ChangeBackInTransaction(versioned); }
-            // It is queued, not run: what it changes shows when the transaction has run.
-            if (kind is CommandKind.Config or CommandKind.Acl && ChangesRights(kind))
-            {
-                _transactionTouchesView = true;
-                _transactionTouchesRights = true;
-            }
-            _transactionTouchesView |= kind is CommandKind.Select or CommandKind.Hello or CommandKind.Auth or CommandKind.Client;
-            if (kind == CommandKind.Client && ArgumentIs(1, "KILL"u8) && ArgumentCount > 2)
-            {
-                return RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
-            }
-            if (kind == CommandKind.Client && ArgumentIs(1, "PAUSE"u8) && ArgumentNumber(2, out _argumentNumber))
-            {
-                return Forward(needsDedicated: true, ReplyKind.QueuedPause, barrier: true);
-            }
-            if (kind == CommandKind.Client && ArgumentIs(1, "REPLY"u8) && ReplyModeOf() is not null) { return QueueReplyMode(); }
-            return Forward(needsDedicated: true, ReplyKind.Plain);
-        }
+            or CommandKind.Quit or CommandKind.Reset or CommandKind.Dpr or CommandKind.WaitAof)) { return QueueSpecial(kind, versioned); }
         switch (kind)
         {
             case CommandKind.Debug when versioned && IsUnlogged:
@@ -246,32 +223,6 @@ internal sealed unsafe partial class Client
         return false;
     }
 
-    private bool EndTransaction(CommandKind kind)
-    {
-        // Without a transaction both are errors, and what is watched stays so; a DISCARD that Redis does not understand
-        // leaves the transaction as it is, an EXEC ends it.
-        bool ends = (_pins & Pins.Multi) != 0 && (kind == CommandKind.Exec || ArgumentCount == 1);
-        bool touches = ends && _transactionTouchesView && kind == CommandKind.Exec;
-        if (_transactionPause > 0 && kind == CommandKind.Exec)
-        {
-            if (!IsQuiet()) { return false; }
-            _loop.Pause(_transactionPause);
-        }
-        Pins unpin = ends && !touches ? Pins.Multi | Pins.Watch : Pins.None;
-        if (!Forward((_pins & (Pins.Multi | Pins.Watch)) != 0, ReplyKind.Plain, unpin: unpin)) { return false; }
-        if (!ends) { return true; }
-        _transactionTouchesView = false;
-        _transactionPause = 0;
-        if (!touches) { return true; }
-        // What the transaction has changed of the connection is asked for.
-        Upstream upstream = Dedicated!;
-        upstream.Write(InternalRequest.ClientInfo);
-        _loop.CountInternal("client|info");
-        upstream.Expect(this, 1, ReplyKind.Exec);
-        Wait(Waiting.Reply);
-        return false;
-    }
-
     private bool HandleSubscription(CommandKind kind)
     {
         Upstream? upstream = Route(needsDedicated: true);
@@ -394,41 +345,6 @@ internal sealed unsafe partial class Client
         return true;
     }
 
-    // Whether a transaction begins must be known before what follows: in RESP2 a subscriber may not begin one.
-    private bool HandleMulti()
-    {
-        if ((_pins & Pins.PubSub) != 0 && !IsDrained)
-        {
-            Wait(Waiting.Drain);
-            return false;
-        }
-        // A second one is an error, and leaves the first as it is.
-        bool begins = ArgumentCount == 1 && (_pins & Pins.Multi) == 0 && !(Protocol == 2 && Dedicated is { IsSubscribed: true });
-        if (!begins) { return Forward(needsDedicated: true, ReplyKind.Plain); }
-        bool watches = (_pins & Pins.Watch) != 0;
-        if (!Forward(needsDedicated: true, ReplyKind.Multi, pin: Pins.Multi)) { return false; }
-        _transactionSlot = SlotTable.None;
-        _transactionsUnanswered++;
-        _watchedBefore = watches;
-        return true;
-    }
-
-    // MULTIs on their way. Redis may refuse one, for want of a right or a password; what would then be done otherwise waits for the answer.
-    private int _transactionsUnanswered;
-    private bool _watchedBefore;
-
-    private bool MayHaveNoTransaction(CommandKind kind) => (_pins & Pins.Multi) != 0 && _transactionsUnanswered > 0
-        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated) && !(kind == CommandKind.Quit && _batchLeft == 0);
-
-    private void OnTransactionAnswered(bool failed)
-    {
-        // Of those behind it the last one tells.
-        if (--_transactionsUnanswered > 0 || !failed) { return; }
-        _pins &= ~Pins.Multi;
-        // An EXEC without a transaction leaves what is watched.
-        if (_watchedBefore) { _pins |= Pins.Watch; }
-    }
-
     private bool HandleReset()
     {
         if (ArgumentCount != 1) { return Forward(needsDedicated: _pins != Pins.None, ReplyKind.Plain); }
@@ -456,8 +372,7 @@ internal sealed unsafe partial class Client
         Name = null;
         _replyMode = ReplyMode.On;
         _pins = Pins.None;
-        _transactionTouchesView = _transactionTouchesRights = false;
-        _transactionPause = 0;
+        _transaction.End(runs: false);
         BecomeUser(null);
         _lostLogin = false;
         _loop.AreRightsFresh();

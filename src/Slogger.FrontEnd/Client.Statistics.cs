@@ -17,7 +17,6 @@ internal sealed unsafe partial class Client
     private long _connectedAt;
     private long _lastActive;
     private long _quietDeadline;
-    private long _transactionPause;
     private Vector256<byte> _lastRequest;
 
     // ---- INFO ----
