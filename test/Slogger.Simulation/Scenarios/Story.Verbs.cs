@@ -148,6 +148,7 @@ internal sealed partial class Story
         Condition("no other length is asked for", (s, _) => s.C.Sql.Proposal.ChangeUs == 0),
         Condition("the late {v} is under way", (s, w) => s._late.Exists(l => l.What == w["v"] && l.Call is not null)),
         Condition("the backup shows what is committed", (s, _) => s.BackupHolds()),
+        Condition("the watermark is past version {m}", (s, w) => s.C.Backup!.Checks.Told.Version.Number > w.Number),
         Condition("the backup is the primary", (s, _) => s.C.Backup!.IsOver),
         Condition("the primary has ended", (s, _) => s.C.Backup!.IsOver && s.C.Sql.Site.Role == SiteRole.Deposed && s.C.Hosts.All(h => h.Proxies.Count == 0)),
         Condition("the backup has begun to take over", (s, _) => s.C.Backup!.Sql.State.Role is SiteRole.FailingOver or SiteRole.Primary),

@@ -93,7 +93,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         foreach (SqlLine line in sql.Lines.Skip(1)) {
             if (!IsNew($"world-line {line.WorldLine}", "begun")) continue;
             news.Add($"world-line {line.WorldLine} begins{(TellsCuts ? $", {Versions(line.Branch)}" : "")}");
-            _known["cut"] = line.Branch.ToString();
+            _known["cut"] = $"{line.WorldLine}, {Versions(line.Branch)}";
         }
 
         for (int i = 1; i < sql.ClockGrid.Stretches.Length; i++)
@@ -132,7 +132,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
             Tell(news, $"move {number}", "over", $"the move of {keys} is over: it is shard {owner}'s");
         }
 
-        if (TellsCuts) Tell(news, "cut", sql.Cut.ToString(), $"the cut is {Versions(sql.Cut)}");
+        if (TellsCuts) Tell(news, "cut", $"{sql.Line}, {Versions(sql.Cut)}", $"the cut is {Versions(sql.Cut)}");
     }
 
     private readonly SortedDictionary<long, (string Keys, SlotMove Move)> _moves = [];
