@@ -17,7 +17,8 @@ internal sealed partial class Story
     private static readonly Dictionary<string, string> Holes = new()
     {
         ["n"] = "\\d+", ["m"] = "\\d+", ["t"] = "\\d+(?:us|ms)", ["all"] = "\\d+(?: \\d+)*", ["v"] = "\\w+", ["until"] = ".+",
-        ["k"] = $"[{StoryWords.KeyNames}]", ["s"] = $"[{StoryWords.SessionNames}]", ["p"] = $"[{StoryWords.PlainNames}]",
+        ["k"] = $"[{StoryWords.KeyNames}]", ["s"] = $"[{StoryWords.SessionNames}]", ["other"] = $"[{StoryWords.SessionNames}]",
+        ["p"] = $"[{StoryWords.PlainNames}]",
     };
 
     private static readonly (Regex Pattern, string Text, Action<Story, Step, Words> Act)[] Verbs =
@@ -37,6 +38,7 @@ internal sealed partial class Story
         // ---- Clients ----
         Verb("client {s} writes {k}={v} at shard {n}", (s, step, w) => s.Write(step, w.Session, w.Shard, w.Key, $"{w["k"]}={w["v"]}")),
         Verb("client {s} says {v} to shard {n}", (s, step, w) => s.Write(step, w.Session, w.Shard, -1, w["v"])),
+        Verb("clients {s} and {other} write in turn at shards {n} and {m} for {t}", (s, _, w) => s.WriteInTurn(w)),
         Verb("client {s} asks shard {n} what is committed", (s, step, w) => s.AskWhatIsCommitted(step, w.Session, w.Shard)),
         Verb("client {s} gives up its connection to shard {n}", (s, _, w) => s.C.Sessions[w.Session].GiveUp(w.Shard)),
         Verb("requests of client {s} are held", (s, _, w) => s._requestsHeld.Add(w.Session)),
@@ -172,6 +174,8 @@ internal sealed partial class Story
 
         public int Session => StoryWords.SessionNames.IndexOf(this["s"], StringComparison.Ordinal);
 
+        public int OtherSession => StoryWords.SessionNames.IndexOf(this["other"], StringComparison.Ordinal);
+
         public int Plain => StoryWords.PlainNames.IndexOf(this["p"], StringComparison.Ordinal);
 
         public bool IsOfShard(Process process) => process is ProxyProcess p && p.Shard == Shard;
@@ -256,6 +260,20 @@ internal sealed partial class Story
         HoldRequest(client, shard);
         Quieten();
         if (op.Answered == 0) _words!.Say($"client {StoryWords.SessionNames[client]} waits for {name}");
+    }
+
+    // What one hears the other acts upon. They are told of together.
+    private void WriteInTurn(Words words)
+    {
+        for (long untilUs = C.NowUs + words.Us("t"); C.NowUs < untilUs;)
+        {
+            foreach ((int client, int shard) in new[] { (words.Session, words.Shard), (words.OtherSession, words.Number) })
+            {
+                C.Sessions[client].Begin(shard, 1, C.Random, client);
+                Quieten();
+                PassHalf();
+            }
+        }
     }
 
     private void AskWhatIsCommitted(Step step, int client, int shard)

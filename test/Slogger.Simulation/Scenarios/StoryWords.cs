@@ -37,7 +37,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     /// <summary>Whether each cut is told. Where a clock was set its number hangs on how often the clock is read.</summary>
     public bool TellsCuts { get; init; } = true;
 
-    public string NameOf(Op op) => names.GetValueOrDefault(op, $"operation {op.Sequence}");
+    public string NameOf(Op op) => names.GetValueOrDefault(op, $"write {op.Sequence}");
 
     /// <summary>What an invariant says, with the names of clients and operations.</summary>
     public string InWords(string violation)
@@ -99,7 +99,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         for (int i = 1; i < sql.ClockGrid.Stretches.Length; i++)
         {
             var stretch = sql.ClockGrid.Stretches[i];
-            Tell(news, $"stretch {i}", "known", $"from version {stretch.FirstVersion} on versions are {stretch.IntervalUs} us long");
+            Tell(news, $"stretch {i}", "known", $"from version {stretch.FirstVersion} on versions are {stretch.IntervalUs / 1000.0} ms long");
         }
 
         for (int s = 0; s < sql.Members.States.Length; s++)
@@ -192,7 +192,8 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
 
     private void TellOps(List<string> news, string name, IReadOnlyList<Op> ops, bool tellsCommits, string gone)
     {
-        List<string> committed = [], lost = [];
+        List<Op> committed = [], lost = [];
+        List<Version> many = [];
         foreach (Op op in ops)
         {
             string before = _heard.GetValueOrDefault(op, "");
@@ -203,26 +204,41 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
             }
             else if (op.Answered > 0 && before == "" && !op.IsRedirected)
             {
+                _heard[op] = before = "answered";
+                if (!names.ContainsKey(op))
+                {
+                    many.Add(op.Label);
+                    continue;
+                }
+
                 string version = op.OpenEnded ? $"in a version from {op.Label} to {op.Upper}" : $"in version {op.Label}";
                 news.Add($"{name} hears: {NameOf(op)} is done {version}{(op.Read is { } read ? $", after {NameOf(read)}" : "")}");
-                _heard[op] = before = "answered";
             }
 
             if (op.ToldGone && !op.IsRedirected && before != "gone" && _heard.GetValueOrDefault(op) != "gone")
             {
-                lost.Add(NameOf(op));
+                lost.Add(op);
                 _heard[op] = "gone";
             }
 
             if (tellsCommits && op.ToldCommitted && before != "committed")
             {
-                committed.Add(NameOf(op));
+                committed.Add(op);
                 _heard[op] = "committed";
             }
         }
 
-        if (committed.Count > 0) news.Add($"{name} is told that {string.Join(", ", committed)} {(committed.Count > 1 ? "are" : "is")} committed");
-        if (lost.Count > 0) news.Add($"{name}: {gone} {string.Join(", ", lost)}");
+        if (many.Count > 0) news.Add($"{name} hears: {many.Count} writes are done, in versions {string.Join(' ', many.Distinct())}");
+        if (committed.Count > 0) news.Add($"{name} is told that {Names(committed)} {(committed.Count > 1 ? "are" : "is")} committed");
+        if (lost.Count > 0) news.Add($"{name}: {gone} {Names(lost)}");
+    }
+
+    // Those without a name together.
+    private string Names(List<Op> ops)
+    {
+        IEnumerable<string> named = ops.Where(names.ContainsKey).Select(NameOf);
+        int others = ops.Count(o => !names.ContainsKey(o));
+        return string.Join(", ", others > 0 ? named.Append($"{others} writes") : named);
     }
 
     // ---- The backup ----
