@@ -1,5 +1,5 @@
-// A scenario file: a story in plain English, with what it is expected to tell. Steps stand above a line of four dashes, what happened stands
-// below it, up to an empty line; lines that begin with # are for the reader. The first of them is the title. The idea is that of
+// A scenario file: a story in plain English, with what is expected to happen. Steps stand above a line of four dashes, what happens stands
+// below it, up to an empty line. Lines that begin with # are for the reader; the first of them is the title. The idea is that of
 // etcd-io/raft's testdata.
 namespace Slogger.Simulation.Scenarios;
 
@@ -33,7 +33,8 @@ internal sealed class ScenarioFile
     {
         string[] lines = text.ReplaceLineEndings("\n").Split('\n');
         if (!lines[0].StartsWith("# ", StringComparison.Ordinal) || lines.Length < 3 || !lines[2].StartsWith('#'))
-            throw new ScenarioException($"{name}:1: a file begins with a title and at least two lines that say what it shows, each behind a #");
+            throw new ScenarioException(
+                $"{name}:1: a file begins with a title and two or more lines that say what it shows, all with a #");
         List<Scene> scenes = [];
         List<Step> steps = [];
         string before = "";

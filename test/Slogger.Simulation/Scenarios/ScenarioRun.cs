@@ -23,7 +23,8 @@ internal static partial class ScenarioRun
         [.. Directory.EnumerateFiles(Folder, "*.txt").Select(f => Path.GetFileName(f)).Order(StringComparer.Ordinal)];
 
     /// <summary>What happens, scene by scene.</summary>
-    /// <exception cref="ScenarioException">A step cannot be done, an invariant is broken with all rules on, or none with one off.</exception>
+    /// <exception cref="ScenarioException">A step cannot be done, an invariant is broken although all rules are on, or none although one is
+    /// off.</exception>
     public static IReadOnlyList<IReadOnlyList<string>> Play(ScenarioFile file)
     {
         IReadOnlyList<IReadOnlyList<string>>? first = null;
@@ -127,7 +128,8 @@ internal static partial class ScenarioRun
             return ["when all goes on after the end of the story", $"broken: {story.InWords(e.Message)}"];
         }
 
-        return faults.Length == 0 ? ["it is the same story"] : throw step.Error("no invariant is broken: nothing tells that this rule is off");
+        return faults.Length == 0 ? ["it is the same story"]
+            : throw step.Error("no invariant is broken: nothing tells that this rule is off");
     }
 
     private static bool IsViolation(Exception e) => e is SimException or BrokenInvariantException;

@@ -39,8 +39,7 @@ internal sealed partial class Story
         Verb("client {s} writes {k}={v} at shard {n}", (s, step, w) => s.Write(step, w.Session, w.Shard, w.Key, $"{w["k"]}={w["v"]}")),
         Verb("client {s} says {v} to shard {n}", (s, step, w) => s.Write(step, w.Session, w.Shard, -1, w["v"])),
         Verb("clients {s} and {other} write in turn at shards {n} and {m} for {t}", (s, _, w) => s.WriteInTurn(w)),
-        Verb("client {s} asks shard {n} what is committed", (s, step, w) => s.AskWhatIsCommitted(step, w.Session, w.Shard)),
-        Verb("client {s} gives up its connection to shard {n}", (s, _, w) => s.C.Sessions[w.Session].GiveUp(w.Shard)),
+        Verb("client {s} asks shard {n} what is committed", (s, _, w) => s.AskWhatIsCommitted(w.Session, w.Shard)),
         Verb("requests of client {s} are held", (s, _, w) => s._requestsHeld.Add(w.Session)),
         Verb("requests of client {s} go on", (s, _, w) => s.SendHeld(w.Session)),
         Verb("answers to client {s} are held", (s, _, w) => s._answersHeld.Add(w.Session)),
@@ -49,7 +48,7 @@ internal sealed partial class Story
         Verb("the answer to {k}={v} arrives, and will again", (s, step, w) => s.Deliver(step, $"{w["k"]}={w["v"]}", Delivery.Again)),
         Verb("the answer to {k}={v} is lost", (s, step, w) => s.Deliver(step, $"{w["k"]}={w["v"]}", Delivery.Lost)),
         Verb("plain client {p} connects to shard {n}", (s, _, w) => s.C.Plains[w.Plain].Connect(w.Shard)),
-        Verb("plain client {p} writes {k}={v}", (s, step, w) => s.WritePlain(step, w.Plain, w.Key, $"{w["k"]}={w["v"]}")),
+        Verb("plain client {p} writes {k}={v}", (s, _, w) => s.WritePlain(w.Plain, w.Key, $"{w["k"]}={w["v"]}")),
 
         // ---- Time ----
         Verb("{t} pass", (s, _, w) => s.Pass(w.Us("t"))),
@@ -58,25 +57,25 @@ internal sealed partial class Story
         // ---- What fails, and comes back ----
         Verb("shard {n} crashes", (s, _, w) => s.C.ProxyDies(s.C.Hosts[w.Shard])),
         Verb("shard {n} recovers", (s, _, w) => s.C.StartProxy(s.C.Hosts[w.Shard])),
-        Verb("shard {n} stops in order", (s, step, w) => { if (!s.ProcessOf(step, w.Shard).Stop()) throw step.Error("it cannot be stopped in order now"); }),
-        Verb("shard {n} sleeps", (s, step, w) => s.ProcessOf(step, w.Shard).PausedUntil = long.MaxValue),
-        Verb("shard {n} wakes up", (s, _, w) => { foreach (ProxyProcess p in s.C.Hosts[w.Shard].Proxies) p.PausedUntil = 0; }),
+        Verb("shard {n} stops in order", (s, step, w) => s.Stop(step, w.Shard)),
+        Verb("shard {n} sleeps", (s, _, w) => s.ProcessOf(w.Shard).PausedUntil = long.MaxValue),
+        Verb("shard {n} wakes up", (s, _, w) => Each(s.C.Hosts[w.Shard].Proxies, p => p.PausedUntil = 0)),
         Verb("another process takes shard {n}", (s, _, w) => s.C.TakeOver(s.C.Hosts[w.Shard])),
         Verb("the store of shard {n} dies", (s, _, w) => s.C.StoreDies(s.C.Hosts[w.Shard])),
-        Verb("the stores of shards {n} and {m} die", (s, _, w) => { s.C.StoreDies(s.C.Hosts[w.Shard]); s.C.StoreDies(s.C.Hosts[w.Number]); }),
+        Verb("the stores of shards {n} and {m} die", (s, _, w) => Each([w.Shard, w.Number], n => s.C.StoreDies(s.C.Hosts[n]))),
         Verb("the store of shard {n} refuses markers", (s, _, w) => s.C.Hosts[w.Shard].Store.IsBusy = true),
         Verb("the store of shard {n} takes markers again", (s, _, w) => s.C.Hosts[w.Shard].Store.IsBusy = false),
         Verb("the store of shard {n} reads nothing", (s, _, w) => s._storesHeld.Add(w.Shard)),
-        Verb("the store of shard {n} reads what client {p} has sent", (s, _, w) => s.C.Hosts[w.Shard].Store.ExecuteAllOf(s.C.Plains[w.Plain].Link!.Own!)),
+        Verb("the store of shard {n} reads what client {p} has sent", (s, _, w) => s.ReadOf(w.Shard, w.Plain)),
         Verb("the store of shard {n} reads on", (s, _, w) => s._storesHeld.Remove(w.Shard)),
         Verb("the store of shard {n} reads on, the newest connection first", (s, _, w) => s.ReadNewestFirst(w.Shard)),
         Verb("the connection of shard {n} to its store breaks", (s, _, w) => s.C.Hosts[w.Shard].Store.Connections[^1].IsDead = true),
-        Verb("the stream of shard {n} is held", (s, step, w) => s.ProcessOf(step, w.Shard).IsStreamHeld = true),
-        Verb("the stream of shard {n} goes on", (s, step, w) => s.Ease(step, w.Shard, p => p.IsStreamHeld = false)),
-        Verb("the stream of shard {n} breaks", (s, step, w) => s.ProcessOf(step, w.Shard).LoseReplicationLink()),
-        Verb("the stream of shard {n} breaks, and its store has not kept all of it", (s, step, w) => s.BreakWithGap(step, w.Shard)),
-        Verb("the disk of shard {n} syncs nothing", (s, step, w) => s.ProcessOf(step, w.Shard).IsSyncHeld = true),
-        Verb("the disk of shard {n} syncs again", (s, step, w) => s.Ease(step, w.Shard, p => p.IsSyncHeld = false)),
+        Verb("the stream of shard {n} is held", (s, _, w) => s.ProcessOf(w.Shard).IsStreamHeld = true),
+        Verb("the stream of shard {n} goes on", (s, _, w) => Each(s.C.Hosts[w.Shard].Proxies, p => p.IsStreamHeld = false)),
+        Verb("the stream of shard {n} breaks", (s, _, w) => s.ProcessOf(w.Shard).LoseReplicationLink()),
+        Verb("the stream of shard {n} breaks, and its store has not kept all of it", (s, _, w) => s.BreakWithGap(w.Shard)),
+        Verb("the disk of shard {n} syncs nothing", (s, _, w) => s.ProcessOf(w.Shard).IsSyncHeld = true),
+        Verb("the disk of shard {n} syncs again", (s, _, w) => Each(s.C.Hosts[w.Shard].Proxies, p => p.IsSyncHeld = false)),
         Verb("the machine of shard {n} loses power", (s, _, w) => s.C.PowerCut(s.C.Hosts[w.Shard])),
         Verb("the machine of shard {n} is lost", (s, _, w) => { s.C.Hosts[w.Shard].IsOff = true; s.C.PowerCut(s.C.Hosts[w.Shard]); }),
         Verb("the clock of shard {n} is set back by {t}", (s, _, w) => s.C.Hosts[w.Shard].SkewUs -= w.Us("t")),
@@ -85,13 +84,12 @@ internal sealed partial class Story
         Verb("nobody knows how far the clocks are apart", (s, _, _) => s.C.Checks.IsRealTime = false),
         Verb("SQL goes down", (s, _, _) => s.C.Sql.IsDown = true),
         Verb("SQL is back", (s, _, _) => s.C.Sql.IsDown = false),
-        Verb("shard {n} is cut off from SQL", (s, step, w) => s.ProcessOf(step, w.Shard).CutOffUntil = long.MaxValue),
-        Verb("shard {n} reaches SQL again", (s, _, w) => { foreach (ProxyProcess p in s.C.Hosts[w.Shard].Proxies) p.CutOffUntil = 0; }),
+        Verb("shard {n} is cut off from SQL", (s, _, w) => s.ProcessOf(w.Shard).CutOffUntil = long.MaxValue),
+        Verb("shard {n} reaches SQL again", (s, _, w) => Each(s.C.Hosts[w.Shard].Proxies, p => p.CutOffUntil = 0)),
         Verb("the next {v} of shard {n} is late", (s, _, w) => s._late.Add(new(w["v"], w.IsOfShard, isEach: false))),
         Verb("each {v} of shard {n} is lost", (s, _, w) => s._late.Add(new(w["v"], w.IsOfShard, isEach: true))),
-        Verb("each {v} is lost", (s, _, w) => s._late.Add(new(w["v"], _ => true, isEach: true))),
         Verb("the next {v} of the coordinator is late", (s, _, w) => s._late.Add(new(w["v"], p => p is Coordinator, isEach: false))),
-        Verb("the late {v} arrives", (s, step, w) => s.Arrive(step, w["v"])),
+        Verb("the late {v} arrives", (s, _, w) => s.Arrive(w["v"])),
         Verb("a {v} is lost no more", (s, _, w) => s._late.RemoveAll(l => l.IsEach && l.What == w["v"])),
 
         // ---- Coordinators, slots, members, versions ----
@@ -105,20 +103,19 @@ internal sealed partial class Story
         Verb("shard {n} starts", (s, _, w) => s.C.StartProxy(s.C.Hosts[w.Shard])),
         Verb("shard {n} starts, and its disk syncs nothing", (s, _, w) => s.C.StartProxy(s.C.Hosts[w.Shard]).IsSyncHeld = true),
         Verb("shard {n} is to leave", (s, _, w) => s.C.BeginToLeave(w.Shard)),
-        Verb("versions are to be {t} long, after {m} more versions", (s, _, w) => s.ProposeInterval(w.Us("t"), int.Parse(w["m"], CultureInfo.InvariantCulture))),
+        Verb("versions are to be {t} long, after {m} more versions", (s, _, w) => s.ProposeInterval(w.Us("t"), w.Number)),
 
         // ---- The backup site ----
         Verb("nothing of shard {n} reaches the backup", (s, _, w) => s.C.Backup!.Wires.CutUntilUs[w.Shard] = long.MaxValue),
-        Verb("shard {n} reaches the backup again", (s, _, w) => s.C.Backup!.Wires.CutUntilUs.Remove(w.Shard)),
         Verb("the sites are cut off from each other", (s, _, _) => s.C.Backup!.Wires.CutUntilUs[-1] = long.MaxValue),
         Verb("all of the primary is lost", (s, _, _) => s.C.Lose()),
         Verb("the backup is to take over", (s, _, _) => s.C.Backup!.Order()),
-        Verb("the backup's processes sleep", (s, _, _) => { foreach (BackupProcess p in s.C.Backup!.Processes) p.PausedUntil = long.MaxValue; }),
-        Verb("the sites are to change roles", (s, _, _) => s.C.Backup!.Switchers.Add(new(s.C.Backup, "switch-over", s.C.NowUs + (100 * Cluster.IntervalUs)))),
+        Verb("the backup's processes sleep", (s, _, _) => Each(s.C.Backup!.Processes, p => p.PausedUntil = long.MaxValue)),
+        Verb("the sites are to change roles", (s, _, _) => s.ChangeRoles()),
         Verb("the backup's process of shard {n} sleeps, and another one takes its place", (s, step, w) => s.ReplaceReceiver(step, w.Shard)),
         Verb("the second backup process of shard {n} sleeps", (s, _, w) => s.ReceiversOf(w.Shard)[^1].PausedUntil = long.MaxValue),
         Verb("the first backup process of shard {n} wakes up, and cannot reach SQL", (s, _, w) => s.WakeFirstReceiver(w.Shard)),
-        Verb("the backup's process of shard {n} wakes up", (s, _, w) => { foreach (BackupProcess p in s.ReceiversOf(w.Shard)) p.PausedUntil = 0; }),
+        Verb("the backup's process of shard {n} wakes up", (s, _, w) => Each(s.ReceiversOf(w.Shard), p => p.PausedUntil = 0)),
 
         // ---- For the reader ----
         Verb("show", (s, _, _) => s.Show()),
@@ -129,30 +126,26 @@ internal sealed partial class Story
     [
         Condition("world-line {m} begins", (s, w) => s.C.Sql.Line.Number >= w.Number),
         Condition("the cut is past version {m}", (s, w) => s.C.Sql.Cut.Versions.ToArray().Min().Number > w.Number),
-        Condition("all shards serve", (s, _) => s.C.Hosts.Where(h => s.C.Sql.Counts(h.Number)).All(h => h.Newest is { IsOpenToPlain: true } p && p.Machine!.WorldLine == s.C.Sql.Line)),
+        Condition("all shards serve", (s, _) => s.AllServe()),
         Condition("shard {n} serves", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpenToPlain: true }),
         Condition("shard {n} serves sessions", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpen: true }),
         Condition("a marker of shard {n} is on its way", (s, w) => s.C.Hosts[w.Shard].Newest is { Machine.MarkerInFlight: true }),
-        Condition("shard {n} has durable what shard {m} has open", (s, w) => s.C.Hosts[w.Shard].Log.DurableIndex.Closed >= s.C.Hosts[w.Number].Newest?.Machine?.OpenVersion),
+        Condition("shard {n} has durable what shard {m} has open", (s, w) => s.HasDurable(w.Shard, w.Number)),
         Condition("the store of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Store.Line.Number >= w.Number),
         Condition("the log of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Log.Last.WorldLine.Number >= w.Number),
-        Condition("client {s} is answered", (s, w) => s.C.Sessions[w.Session].Session.Unanswered == 0),
-        Condition("{k} is copied", (s, _) => s.C.Happened.GetValueOrDefault("move: copying") > 0),
-        Condition("shard {n} has renounced {k}", (s, w) => s.RowOf(w) is { State: MoveState.Leaving }),
         Condition("{k} is shard {n}'s", (s, w) => s.C.Keys.OwnerOf(w.Key, s.C.Sql.Owners.Map) == w.Shard),
-        Condition("the cut has come to where {k} was given up", (s, w) => s.RowOf(w) is not { } row || (row.State == MoveState.Landed && s.C.Sql.Cut.Versions[0] >= row.Landed)),
-        Condition("the cut is right before where {k} was given up", (s, w) => s.RowOf(w) is not { } row || (row.State == MoveState.Landed && s.C.Sql.Cut.Versions[0] >= row.Landed.Previous)),
+        Condition("the cut has come to where {k} was given up", (s, w) => s.IsCutAtLanding(w, before: 0)),
+        Condition("the cut is right before where {k} was given up", (s, w) => s.IsCutAtLanding(w, before: 1)),
         Condition("the move of {k} is over", (s, w) => s.RowOf(w) is null),
         Condition("shard {n} is a member", (s, w) => s.C.Sql.Members.States[w.Shard] == MemberState.Member),
         Condition("shard {n} has left", (s, w) => s.C.Sql.Members.States[w.Shard] == MemberState.Left),
-        Condition("shard {n} has agreed", (s, w) => s.C.Sql.Proposal.ChangeUs == 0 || s.C.Sql.Shards[w.Shard].AgreedUs == s.C.Sql.Proposal.ChangeUs),
-        Condition("versions have another length", (s, _) => s.C.Sql.Proposal.ChangeUs == 0 && s.C.NowUs > s.C.Sql.ClockGrid.Stretches[^1].StartUs),
-        Condition("no other length is asked for", (s, _) => s.C.Sql.Proposal.ChangeUs == 0),
+        Condition("shard {n} has agreed", (s, w) => s.Proposed == 0 || s.C.Sql.Shards[w.Shard].AgreedUs == s.Proposed),
+        Condition("versions have another length", (s, _) => s.Proposed == 0 && s.C.NowUs > s.C.Sql.ClockGrid.Stretches[^1].StartUs),
         Condition("the late {v} is under way", (s, w) => s._late.Exists(l => l.What == w["v"] && l.Call is not null)),
-        Condition("the backup shows what is committed", (s, _) => s.BackupHolds()),
+        Condition("the backup shows what is committed", (s, _) => s.BackupShows()),
         Condition("the watermark is past version {m}", (s, w) => s.C.Backup!.Checks.Told.Version.Number > w.Number),
         Condition("the backup is the primary", (s, _) => s.C.Backup!.IsOver),
-        Condition("the primary has ended", (s, _) => s.C.Backup!.IsOver && s.C.Sql.Site.Role == SiteRole.Deposed && s.C.Hosts.All(h => h.Proxies.Count == 0)),
+        Condition("the primary has ended", (s, _) => s.HasPrimaryEnded()),
         Condition("the backup has begun to take over", (s, _) => s.C.Backup!.Sql.State.Role is SiteRole.FailingOver or SiteRole.Primary),
         Condition("the backup has decided where it takes over", (s, _) => s.C.Backup!.Sql.State.Final is not null),
     ];
@@ -161,6 +154,9 @@ internal sealed partial class Story
 
     /// <summary>The sentences that there are, for people.</summary>
     public static IEnumerable<string> Language => [.. Verbs.Select(v => v.Text), .. Conditions.Select(c => $"time passes until {c.Text}")];
+
+    /// <summary>The sentences that none of these steps is.</summary>
+    public static IEnumerable<string> Unused(IReadOnlyCollection<string> steps) => Language.Where(l => !steps.Any(PatternOf(l).IsMatch));
 
     private sealed class Words(Match match)
     {
@@ -187,13 +183,21 @@ internal sealed partial class Story
         }
     }
 
-    private static (Regex, string, Action<Story, Step, Words>) Verb(string text, Action<Story, Step, Words> act) => (PatternOf(text), text, act);
+    private static (Regex, string, Action<Story, Step, Words>) Verb(string text, Action<Story, Step, Words> act) =>
+        (PatternOf(text), text, act);
 
-    private static (Regex, string, Func<Story, Words, bool>) Condition(string text, Func<Story, Words, bool> isSo) => (PatternOf(text), text, isSo);
+    private static (Regex, string, Func<Story, Words, bool>) Condition(string text, Func<Story, Words, bool> isSo) =>
+        (PatternOf(text), text, isSo);
+
+    private static void Each<T>(IEnumerable<T> of, Action<T> act)
+    {
+        foreach (T one in of.ToArray()) act(one);
+    }
 
     private static Regex PatternOf(string text)
     {
-        foreach ((string hole, string pattern) in Holes) text = text.Replace($"{{{hole}}}", $"(?<{hole}>{pattern})", StringComparison.Ordinal);
+        foreach ((string hole, string pattern) in Holes)
+            text = text.Replace($"{{{hole}}}", $"(?<{hole}>{pattern})", StringComparison.Ordinal);
         return new($"^{text}$", RegexOptions.CultureInvariant | RegexOptions.ExplicitCapture);
     }
 
@@ -202,22 +206,21 @@ internal sealed partial class Story
         foreach ((Regex pattern, _, Action<Story, Step, Words> act) in Verbs)
         {
             if (pattern.Match(step.Text) is not { Success: true } match) continue;
-            bool isBefore = _cluster is null;
             try
             {
                 act(this, step, new(match));
             }
-            catch (Exception e) when (e is InvalidOperationException or ArgumentException or NullReferenceException or IndexOutOfRangeException)
+            catch (Exception e) when (e is InvalidOperationException or NullReferenceException or IndexOutOfRangeException)
             {
                 if (!_isFaulty) throw step.Error($"that cannot be done now: {e.Message}");
             }
 
-            if (isBefore && _cluster is null && step.Text.StartsWith("shards", StringComparison.Ordinal)) throw step.Error("there is no cluster");
             return;
         }
 
         string first = step.Text.Split(' ')[0];
-        throw step.Error($"nothing is said like that: \"{step.Text}\". What begins so is: {string.Join("; ", Language.Where(l => l.StartsWith(first, StringComparison.Ordinal)))}");
+        IEnumerable<string> like = Language.Where(l => l.StartsWith(first, StringComparison.Ordinal));
+        throw step.Error($"nothing is said like that: \"{step.Text}\". What begins so is: {string.Join("; ", like)}");
     }
 
     private void Await(Step step, string until)
@@ -233,13 +236,18 @@ internal sealed partial class Story
         throw step.Error($"nothing can be waited for like that. What can: {string.Join("; ", Conditions.Select(c => c.Text))}");
     }
 
-    private ProxyProcess ProcessOf(Step step, int shard) => C.Hosts[shard].Newest ?? throw (_isFaulty ? new InvalidOperationException() : step.Error($"shard {shard} has no process"));
+    private ProxyProcess ProcessOf(int shard) =>
+        C.Hosts[shard].Newest ?? throw new InvalidOperationException($"shard {shard} has no process");
 
-    private void Ease(Step step, int shard, Action<ProxyProcess> ease)
-    {
-        foreach (ProxyProcess p in C.Hosts[shard].Proxies) ease(p);
-        if (C.Hosts[shard].Proxies.Count == 0 && !_isFaulty) throw step.Error($"shard {shard} has no process");
-    }
+    private long Proposed => C.Sql.Proposal.ChangeUs;
+
+    private bool AllServe() =>
+        C.Hosts.Where(h => C.Sql.Counts(h.Number)).All(h => h.Newest is { IsOpenToPlain: true } p && p.Machine!.WorldLine == C.Sql.Line);
+
+    private bool HasDurable(int shard, int other) => C.Hosts[shard].Log.DurableIndex.Closed >= C.Hosts[other].Newest?.Machine?.OpenVersion;
+
+    private bool IsCutAtLanding(Words words, int before) =>
+        RowOf(words) is not { } row || (row.State == MoveState.Landed && C.Sql.Cut.Versions[0].Number >= row.Landed.Number - before);
 
     // ---- Clients ----
 
@@ -276,7 +284,7 @@ internal sealed partial class Story
         }
     }
 
-    private void AskWhatIsCommitted(Step step, int client, int shard)
+    private void AskWhatIsCommitted(int client, int shard)
     {
         SessionClient session = C.Sessions[client];
         session.AskWhatIsCommitted(shard);
@@ -304,8 +312,10 @@ internal sealed partial class Story
         {
             for (int shard = 0; shard < C.Hosts.Length; shard++)
             {
-                if (session.LinkAt(shard)?.ToClient.Find(m => m.Batch is { } b && b.Ops.Any(o => _names.GetValueOrDefault(o) == name)) is not { } message) continue;
-                if (how == Delivery.Lost) session.LinkAt(shard)!.ToClient.Remove(message);
+                SessionLink? link = session.LinkAt(shard);
+                SessionMessage? message = link?.ToClient.Find(m => m.Batch?.Ops.Any(o => _names.GetValueOrDefault(o) == name) == true);
+                if (message is null) continue;
+                if (how == Delivery.Lost) link!.ToClient.Remove(message);
                 else session.Receive(shard, message, comesAgain: how == Delivery.Again);
                 return;
             }
@@ -314,7 +324,7 @@ internal sealed partial class Story
         if (!_isFaulty) throw step.Error("there is no such answer on its way");
     }
 
-    private void WritePlain(Step step, int client, int key, string name)
+    private void WritePlain(int client, int key, string name)
     {
         PlainClient plain = C.Plains[client];
         plain.Blocks = false;
@@ -334,10 +344,10 @@ internal sealed partial class Story
 
     // ---- What fails ----
 
-    private void BreakWithGap(Step step, int shard)
+    private void BreakWithGap(int shard)
     {
         C.Hosts[shard].Store.HasGap = true;
-        ProcessOf(step, shard).LoseReplicationLink();
+        ProcessOf(shard).LoseReplicationLink();
     }
 
     private void ReadNewestFirst(int shard)
@@ -347,23 +357,36 @@ internal sealed partial class Story
         foreach (StoreConnection connection in store.Connections.Reverse().ToArray()) store.ExecuteAllOf(connection);
     }
 
-    private void Arrive(Step step, string what)
+    private void Arrive(string what)
     {
         Late? late = _late.Find(l => l.What == what && l.Call is not null && !l.IsEach);
-        if (late is null) throw (_isFaulty ? new InvalidOperationException() : step.Error($"no {what} is late"));
+        if (late is null) throw new InvalidOperationException($"no {what} is late");
         _late.Remove(late);
         object answer = late.Call!.Apply();
         string text = answer switch
         {
-            RecordResult r => $"{r.Outcome}", BeginResult b => $"{b.Outcome}", ChangeOutcome c => $"{c}", true => "Yes", false => "No", _ => "Done",
+            RecordResult r => $"{r.Outcome}",
+            ChangeOutcome c => $"{c}",
+            true => "Yes",
+            false => "No",
+            _ => "Done",
         };
         _words!.Say($"SQL answers, and nobody hears it: {Spaced(text)}");
     }
 
     // StaleWorldLine: "stale world line".
-    private static string Spaced(string name) => string.Concat(name.Select((c, i) => char.IsUpper(c) ? $"{(i > 0 ? " " : "")}{char.ToLowerInvariant(c)}" : $"{c}"));
+    private static string Spaced(string name) =>
+        string.Concat(name.Select(c => char.IsUpper(c) ? $" {char.ToLowerInvariant(c)}" : $"{c}")).TrimStart();
 
-    private void ProposeInterval(long intervalUs, int versions) => C.ProposeInterval(intervalUs, C.NowUs + HalfUs + (versions * Cluster.IntervalUs));
+    private void ProposeInterval(long intervalUs, int versions) =>
+        C.ProposeInterval(intervalUs, C.NowUs + HalfUs + (versions * Cluster.IntervalUs));
+
+    private void Stop(Step step, int shard)
+    {
+        if (!ProcessOf(shard).Stop() && !_isFaulty) throw step.Error("it cannot be stopped in order now");
+    }
+
+    private void ReadOf(int shard, int plain) => C.Hosts[shard].Store.ExecuteAllOf(C.Plains[plain].Link!.Own!);
 
     private SlotMove? RowOf(Words words) => C.Sql.Owners.Moves.FirstOrDefault(m => C.Keys.KeysIn(m.Slots).Contains(words.Key));
 
@@ -373,13 +396,23 @@ internal sealed partial class Story
     private void UseBackup(bool hasLease)
     {
         _settings = _settings with { Backup = true };
-        while (new Cluster(_settings with { Shards = 2 }).Backup!.LeaseTermUs > 0 != hasLease) _settings = _settings with { Seed = _settings.Seed + (3 * 4620) };
+        while (new Cluster(_settings with { Shards = 2 }).Backup!.LeaseTermUs > 0 != hasLease)
+            _settings = _settings with { Seed = _settings.Seed + (3 * 4620) };
     }
 
     private BackupProcess[] ReceiversOf(int shard) => [.. C.Backup!.Processes.Where(p => p.Has(shard))];
 
     // By now, of what was committed then and is not written over since.
-    private bool BackupHolds() => C.Backup!.Streams.All(s => Enumerable.Range(0, C.Keys.Count).All(k => s.Values[k] == C.Hosts[s.Number].Log.ValueAt(k, C.Hosts[s.Number].CoveredOffset)));
+    private bool BackupShows() => C.Backup!.Streams.All(s =>
+    {
+        ShardHost host = C.Hosts[s.Number];
+        return Enumerable.Range(0, C.Keys.Count).All(k => s.Values[k] == host.Log.ValueAt(k, host.CoveredOffset));
+    });
+
+    private bool HasPrimaryEnded() =>
+        C.Backup!.IsOver && C.Sql.Site.Role == SiteRole.Deposed && C.Hosts.All(h => h.Proxies.Count == 0);
+
+    private void ChangeRoles() => C.Backup!.Switchers.Add(new(C.Backup, "switch-over", C.NowUs + (100 * Cluster.IntervalUs)));
 
     private void ReplaceReceiver(Step step, int shard)
     {
@@ -410,7 +443,7 @@ internal sealed partial class Story
     {
         foreach (StreamHost s in C.Backup!.Streams)
         {
-            string log = _words!.Content(Enumerable.Range(0, C.Keys.Count).Select(k => s.Log.ValueAt(k, s.Log.End)));
+            string log = _words!.Content(_words.ContentOf(s.Log));
             _words.Say($"stream {s.Number}: its log has {log}; its store shows {_words.Content(s.Values)}");
         }
     }

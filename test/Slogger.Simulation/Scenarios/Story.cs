@@ -1,5 +1,5 @@
-// A cluster that does what a scenario file says. Time stands still while something happens: all processes take turns until nothing changes any
-// more, so it does not matter how many steps they need. Time passes in halves of a version, and stops in the middle of one.
+// A cluster that does what a scenario file says. Time stands still while something happens: all processes take turns until nothing changes
+// any more, so it does not matter how many steps they need. Time passes in halves of a version, and stops in the middle of one.
 using Slogger.Core.Cuts;
 using Slogger.Simulation.Clients;
 using Slogger.Simulation.Processes;
@@ -23,7 +23,8 @@ internal sealed partial class Story(int seed)
     private readonly Dictionary<Op, string> _names = [];
     private SimSettings _settings = new()
     {
-        Seed = seed, Scripted = true, Faults = false, Clocks = ClockKind.WithinBound, ClockErrorUs = 0, Moves = false, Members = false, InPlace = false, Backup = false,
+        Seed = seed, Scripted = true, Faults = false, Clocks = ClockKind.WithinBound, ClockErrorUs = 0,
+        Moves = false, Members = false, InPlace = false, Backup = false,
     };
 
     private Cluster? _cluster;
@@ -32,7 +33,8 @@ internal sealed partial class Story(int seed)
     private bool _tellsCuts = true;
     private long _beganUs;
 
-    // A request to SQL that is late: its sender hears nothing, and what it asks for is done when the story says so; or never, and so each of its kind.
+    // A request to SQL that is late: its sender hears nothing, and what it asks for is done when the story says so. Or all of a kind,
+    // which are lost.
     private sealed class Late(string what, Predicate<Process> isOf, bool isEach)
     {
         public string What => what;
@@ -55,11 +57,13 @@ internal sealed partial class Story(int seed)
     public void UseFault(Step step, string name)
     {
         _isFaulty = true;
-        _settings = StoryFaults.With(_settings, name) ?? throw step.Error($"there is no fault {name}, or several of that name: write its enum first, as in Ship.ToldForEver");
+        _settings = StoryFaults.With(_settings, name)
+            ?? throw step.Error($"there is no fault {name}, or there are several: then say of what first, as in Ship.ToldForEver");
     }
 
     public void UseFinder(Step step, string name) =>
-        _settings = _settings with { Finder = Enum.TryParse(name, ignoreCase: true, out FinderKind kind) ? kind : throw step.Error($"there is no finder {name}") };
+        _settings = Enum.TryParse(name, ignoreCase: true, out FinderKind kind) ? _settings with { Finder = kind }
+            : throw step.Error($"there is no finder {name}");
 
     /// <summary>Does what a step says.</summary>
     /// <returns>What has happened, in words.</returns>
@@ -174,13 +178,18 @@ internal sealed partial class Story(int seed)
         foreach (SqlShard s in C.Sql.Shards) state.Add((s.Epoch, s.Claim, s.Entered, s.AgreedUs));
         foreach (ShardHost host in C.Hosts)
         {
-            state.Add((host.Store.History.Count, host.Store.HistoryId, host.Log.Appended, host.Log.DurableIndex, host.Proxies.Count, C.Sql.Members.States[host.Number]));
+            state.Add((host.Store.History.Count, host.Store.HistoryId, host.Log.Appended, host.Log.DurableIndex));
+            state.Add((host.Proxies.Count, C.Sql.Members.States[host.Number]));
             foreach (ProxyProcess p in host.Proxies)
-                state.Add((p.Epoch, p.IsOpen, p.IsOpenToPlain, p.Machine?.OpenVersion, p.Machine?.Committed, p.Machine?.Durable, p.Machine?.LastBoundary.Point, p.Machine?.MarkerInFlight));
+            {
+                state.Add((p.Epoch, p.IsOpen, p.IsOpenToPlain));
+                if (p.Machine is { } m) state.Add((m.OpenVersion, m.Committed, m.Durable, m.LastBoundary.Point, m.MarkerInFlight));
+            }
         }
 
         foreach (SessionClient s in C.Sessions) state.Add((s.Session.Unanswered, s.Session.Committed, s.Session.WorldLine));
-        foreach (PlainClient p in C.Plains) state.Add((p.Ops.Count, p.Ops.Count(o => o.Answered > 0), p.Link?.IsClosed, p.Link?.Progress.Committed));
+        foreach (PlainClient p in C.Plains)
+            state.Add((p.Ops.Count, p.Ops.Count(o => o.Answered > 0), p.Link?.IsClosed, p.Link?.Progress.Committed));
         if (C.Backup is { } site)
             foreach (StreamHost s in site.Streams) state.Add((s.Log.Appended, s.Log.DurableIndex, s.Offset, s.At, site.Sql.State.Role));
         return state.ToHashCode();

@@ -7,7 +7,8 @@ internal static class StoryFaults
 {
     /// <summary>Settings with a fault.</summary>
     /// <param name="settings">The settings without it.</param>
-    /// <param name="name">A value of the enums of <see cref="SimSettings"/>, with the property's name in front where several have it.</param>
+    /// <param name="name">A value of the enums in <see cref="SimSettings"/>, behind the property's name and a dot where several have
+    /// it.</param>
     /// <returns>Null if there is no such fault, or more than one.</returns>
     public static SimSettings? With(SimSettings settings, string name)
     {

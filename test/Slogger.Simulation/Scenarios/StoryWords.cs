@@ -1,8 +1,10 @@
 // What has happened since one looked last, in words and in one order: what SQL holds, what each shard does, what each client was told.
+using System.Globalization;
 using System.Text.RegularExpressions;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
+using Slogger.Core.Sites;
 using Slogger.Simulation.Clients;
 using Slogger.Simulation.Processes;
 using Version = Slogger.Core.Versions.Version;
@@ -16,6 +18,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     private readonly Dictionary<string, string> _known = [];
     private readonly Dictionary<Op, string> _heard = [];
     private readonly Dictionary<int, ClientRollback> _rollbacks = [];
+    private readonly SortedDictionary<long, (string Keys, SlotMove Move)> _moves = [];
     private readonly List<string> _said = [];
 
     [GeneratedRegex("""operation (\d+) of (session|plain client) (\d+) at shard (\d+) \([^()]*\)""")]
@@ -30,8 +33,8 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     /// <summary>Something that is to be told with the next news, before all else.</summary>
     public void Say(string what) => _said.Add(what);
 
-    /// <summary>The sessions of which it is told with the next news what they know to be committed: those that have just asked. Answers bring word
-    /// of commits, too, sooner or later.</summary>
+    /// <summary>The sessions that have just asked what is committed: of them it is told with the next news. Answers bring word of commits,
+    /// too, sooner or later.</summary>
     public HashSet<int> TellsCommits { get; } = [];
 
     /// <summary>Whether each cut is told. Where a clock was set its number hangs on how often the clock is read.</summary>
@@ -44,13 +47,14 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     {
         string text = Operation().Replace(violation, m =>
         {
-            (int sequence, int client, int shard) = (int.Parse(m.Groups[1].ValueSpan), int.Parse(m.Groups[3].ValueSpan), int.Parse(m.Groups[4].ValueSpan));
+            int Number(int group) => int.Parse(m.Groups[group].ValueSpan, CultureInfo.InvariantCulture);
+            (int sequence, int client, int shard) = (Number(1), Number(3), Number(4));
             bool isPlain = m.Groups[2].Value != "session";
             IEnumerable<Op> ops = isPlain ? cluster.Plains[client - 1].Ops.Where(o => o.Shard == shard) : cluster.Sessions[client - 1].Ops;
             Op? op = ops.LastOrDefault(o => o.Sequence == sequence);
             return op is null ? m.Value : $"{NameOf(op)} of client {(isPlain ? PlainNames : SessionNames)[client - 1]}";
         });
-        text = Session().Replace(text, m => $"client {SessionNames[int.Parse(m.Groups[1].ValueSpan) - 1]}");
+        text = Session().Replace(text, m => $"client {SessionNames[int.Parse(m.Groups[1].ValueSpan, CultureInfo.InvariantCulture) - 1]}");
         return Proxy().Replace(text, "the process of shard $1").Split('\n')[0];
     }
 
@@ -99,12 +103,19 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         for (int i = 1; i < sql.ClockGrid.Stretches.Length; i++)
         {
             var stretch = sql.ClockGrid.Stretches[i];
-            Tell(news, $"stretch {i}", "known", $"from version {stretch.FirstVersion} on versions are {stretch.IntervalUs / 1000.0} ms long");
+            string ms = (stretch.IntervalUs / 1000.0).ToString(CultureInfo.InvariantCulture);
+            Tell(news, $"stretch {i}", "known", $"from version {stretch.FirstVersion} on versions are {ms} ms long");
         }
 
         for (int s = 0; s < sql.Members.States.Length; s++)
         {
-            string state = sql.Members.States[s] switch { MemberState.Joining => "is to join", MemberState.Leaving => "is to leave", MemberState.Left => "has left", _ => "is a member" };
+            string state = sql.Members.States[s] switch
+            {
+                MemberState.Joining => "is to join",
+                MemberState.Leaving => "is to leave",
+                MemberState.Left => "has left",
+                _ => "is a member",
+            };
             if (state == "is a member" && !_known.ContainsKey($"member {s}")) continue;
             Tell(news, $"member {s}", state, $"shard {s} {state}");
         }
@@ -112,16 +123,14 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         foreach (SlotMove move in sql.Owners.Moves)
         {
             string keys = string.Join(' ', cluster.Keys.KeysIn(move.Slots).Select(k => KeyNames[k]));
-            string state = move.State switch
-            {
-                MoveState.Planned => "copies", MoveState.Leaving => "has renounced", MoveState.Landed => $"has given up, in version {move.Landed}", MoveState.Cancelled => "keeps", _ => "is done with",
-            };
             string text = move.State switch
             {
-                MoveState.Planned => $"{keys} is to move from shard {move.From} to {move.To}, which copies it", MoveState.Leaving => $"shard {move.From} has renounced {keys}",
-                MoveState.Landed => $"{keys} is shard {move.To}'s, from version {move.Landed} on", _ => $"{keys} stays with shard {move.From}",
+                MoveState.Planned => $"{keys} is to move from shard {move.From} to {move.To}, which copies it",
+                MoveState.Leaving => $"shard {move.From} has renounced {keys}",
+                MoveState.Landed => $"{keys} is shard {move.To}'s, from version {move.Landed} on",
+                _ => $"{keys} stays with shard {move.From}",
             };
-            Tell(news, $"move {move.Id.Number}", state, text);
+            Tell(news, $"move {move.Id.Number}", text, text);
             _moves.TryAdd(move.Id.Number, (keys, move));
         }
 
@@ -135,8 +144,6 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         if (TellsCuts) Tell(news, "cut", $"{sql.Line}, {Versions(sql.Cut)}", $"the cut is {Versions(sql.Cut)}");
     }
 
-    private readonly SortedDictionary<long, (string Keys, SlotMove Move)> _moves = [];
-
     private string Versions(Core.Cuts.Cut cut)
     {
         Version[] versions = cut.Versions.ToArray();
@@ -149,7 +156,9 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     {
         null => "no process",
         { IsRunning: false } => "asleep",
-        { IsOpenToPlain: true } p => $"serving in world-line {p.Machine!.WorldLine}{(p.Machine.MarkerInFlight ? $"; a marker is on its way, version {p.Machine.OpenVersion} is open" : "")}",
+        { IsOpenToPlain: true, Machine: { MarkerInFlight: true } m } =>
+            $"serving in world-line {m.WorldLine}; a marker is on its way, version {m.OpenVersion} is open",
+        { IsOpenToPlain: true } p => $"serving in world-line {p.Machine!.WorldLine}",
         { IsOpen: true } p => $"serving sessions in world-line {p.Machine!.WorldLine}, and waiting for the others",
         _ => "serving nobody",
     };
@@ -166,7 +175,7 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
             foreach (Op op in session.Ops)
             {
                 // What was told before is no news.
-                if (_heard.GetValueOrDefault(op) is "gone" or "redirected" || (op.ToldCommitted && _heard.GetValueOrDefault(op) == "committed")) continue;
+                if (_heard.GetValueOrDefault(op) is "gone" or "redirected" or "committed") continue;
                 if (!op.ToldGone && !op.Covered) continue;
                 fates.Add($"{NameOf(op)} {(!op.ToldGone ? "has survived" : IsLost(rollback, op) ? "is lost" : "is uncertain")}");
                 if (op.ToldGone) _heard[op] = "gone";
@@ -178,9 +187,11 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         TellOps(news, name, session.Ops, TellsCommits.Contains(i), "its connection was lost, and nobody says what became of");
     }
 
-    private static bool IsLost(ClientRollback rollback, Op op) =>
-        rollback.Lost.Any(r => r.First.Number <= op.Sequence && op.Sequence <= r.Last.Number)
-        || rollback.Exceptions.Any(e => e.Kind == ExceptionKind.Lost && e.Range.First.Number <= op.Sequence && op.Sequence <= e.Range.Last.Number);
+    private static bool IsLost(ClientRollback rollback, Op op)
+    {
+        IEnumerable<SequenceRange> exceptions = rollback.Exceptions.Where(e => e.Kind == ExceptionKind.Lost).Select(e => e.Range);
+        return rollback.Lost.Concat(exceptions).Any(r => r.First.Number <= op.Sequence && op.Sequence <= r.Last.Number);
+    }
 
     private void TellPlain(List<string> news, int i, PlainClient plain)
     {
@@ -249,15 +260,23 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
         if (cluster.IsLost) Tell(news, "primary", "gone", "all of the primary is gone");
         string role = site.Sql.State.Role switch
         {
-            Core.Sites.SiteRole.Backup => "the backup follows", Core.Sites.SiteRole.FailingOver => "the backup is taking over", Core.Sites.SiteRole.Primary => "the backup is the primary now", _ => $"the backup is {site.Sql.State.Role}",
+            SiteRole.Backup => "the backup follows",
+            SiteRole.FailingOver => "the backup is taking over",
+            _ => "the backup is the primary now",
         };
-        if (site.Sql.State.Role == Core.Sites.SiteRole.Primary && !_known.GetValueOrDefault("backup", "").Contains("primary", StringComparison.Ordinal))
-            role += $"; it has {Content(site.Streams.SelectMany(s => Enumerable.Range(0, cluster.Keys.Count).Select(k => s.Log.ValueAt(k, s.Log.End))))}";
-        else if (site.Sql.State.Role == Core.Sites.SiteRole.Primary) return;
-        Tell(news, "backup", role, role);
-        string primary = cluster.Sql.Site.Role switch { Core.Sites.SiteRole.Deposed => "the primary knows that it is deposed", Core.Sites.SiteRole.HandingOver => "the primary hands over", _ => "" };
+        string has = site.IsOver ? $"; it has {Content(site.Streams.SelectMany(s => ContentOf(s.Log)))}" : "";
+        Tell(news, "backup", role, role + has);
+        string primary = cluster.Sql.Site.Role switch
+        {
+            SiteRole.Deposed => "the primary knows that it is deposed",
+            SiteRole.HandingOver => "the primary hands over",
+            _ => "",
+        };
         if (primary.Length > 0) Tell(news, "primary's site", primary, primary);
     }
+
+    /// <summary>The values of all keys at the end of a log.</summary>
+    public IEnumerable<Op?> ContentOf(ShardLog log) => Enumerable.Range(0, cluster.Keys.Count).Select(k => log.ValueAt(k, log.End));
 
     /// <summary>What a store holds.</summary>
     public string Content(IEnumerable<Op?> values)

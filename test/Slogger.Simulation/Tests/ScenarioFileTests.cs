@@ -21,6 +21,14 @@ public class ScenarioFileTests
     [Fact]
     public void Scenarios_AreThere_AtLeastThirty() => Assert.True(ScenarioRun.Names().Length >= 30);
 
+    // Few sentences, so that they are learned from a few files.
+    [Fact]
+    public void Language_EachSentence_IsUsed()
+    {
+        string[] steps = [.. ScenarioRun.Names().SelectMany(n => ScenarioRun.Read(n).Scenes).SelectMany(s => s.Steps).Select(s => s.Text)];
+        Assert.Empty(Story.Unused(steps));
+    }
+
     [Theory]
     [InlineData("shards 0 1\nclient a wirtes x=1 at shard 0\n----\n", "made up.txt:6: nothing is said like that")]
     [InlineData("shards 0 1\ntime passes until doomsday\n----\n", "made up.txt:6: nothing can be waited for like that")]
