@@ -412,7 +412,7 @@ internal sealed partial class Story
     private bool HasPrimaryEnded() =>
         C.Backup!.IsOver && C.Sql.Site.Role == SiteRole.Deposed && C.Hosts.All(h => h.Proxies.Count == 0);
 
-    private void ChangeRoles() => C.Backup!.Switchers.Add(new(C.Backup, "switch-over", C.NowUs + (100 * Cluster.IntervalUs)));
+    private void ChangeRoles() => C.Backup!.Switchers.Add(new(C.Backup, "switch-over", C.NowUs + (300 * Cluster.IntervalUs)));
 
     private void ReplaceReceiver(Step step, int shard)
     {
