@@ -72,8 +72,14 @@ internal sealed partial class Cluster
         Happens("power cut", host);
         foreach (ProxyProcess p in host.Proxies.ToArray()) p.Die("power cut");
         host.Store.Die();
-        host.Log.PowerCut(Random);
+        host.Log.PowerCut(Settings.Scripted ? new Least() : Random);
         Checks.OnPowerCut(host);
+    }
+
+    // Of what was not synced nothing is left.
+    private sealed class Least : Random
+    {
+        public override int Next(int minValue, int maxValue) => minValue;
     }
 
     private void AllDie()
@@ -140,7 +146,7 @@ internal sealed partial class Cluster
         Happens(host.SkewUs < before ? "clock jumped back" : "clock jumped forward", host);
     }
 
-    private long DrawSkew() => Clocks == ClockKind.WithinBound ? Random.NextInt64(ClockErrorUs + 1) : Random.NextInt64(-6 * IntervalUs, 6 * IntervalUs);
+    private long DrawSkew() => Settings.Scripted ? 0 : Clocks == ClockKind.WithinBound ? Random.NextInt64(ClockErrorUs + 1) : Random.NextInt64(-6 * IntervalUs, 6 * IntervalUs);
 
     /// <summary>An ordered end: what was done is durable, and the last version closed before its time.</summary>
     private void Stop(ShardHost host)

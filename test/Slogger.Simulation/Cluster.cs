@@ -137,7 +137,8 @@ internal sealed partial class Cluster
 
     public void Note(string what) => _notes.Add($"{Tick,5} {NowUs - StartUs,7} us  {what}");
 
-    public bool Dice(int sides) => Random.Next(sides) == 0;
+    /// <summary>Whether something happens that happens once in so many times. In a scenario file nothing happens that it does not say.</summary>
+    public bool Dice(int sides) => !Settings.Scripted && Random.Next(sides) == 0;
 
     public long NextTick() => ++Tick;
 
@@ -277,7 +278,8 @@ internal sealed partial class Cluster
         }
     }
 
-    private void CoordinatorTurn()
+    /// <summary>Reports reach the coordinators, and these do something.</summary>
+    public void CoordinatorTurn()
     {
         if (Coordinators.Count == 0)
         {

@@ -1,6 +1,7 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
 using Slogger.Core.Cuts;
 using Slogger.Core.Replication;
+using Slogger.Simulation.Scenarios;
 using Slogger.Simulation.Sites;
 using System.Diagnostics;
 using System.Globalization;
@@ -30,6 +31,9 @@ internal static class SimulationCommand
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
           --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
+          --scenarios NAME,... play scenario files (all: every one), and show where something else happens than they say
+          --rewrite NAME,...   play them, and write into the files what happens
+          --language yes    the sentences that scenario files are written in
           --help            this text
 
         Prints progress, cases per second and how often each kind of thing happened. A failure is printed with its seed and trace.
@@ -37,7 +41,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--lag", "--lag-costs", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -95,6 +99,14 @@ internal static class SimulationCommand
 
         if (args.Contains("--lag")) { return Lag(args); }
 
+        if (args.Contains("--language"))
+        {
+            foreach (string sentence in Story.Language) Console.WriteLine(sentence);
+            return 0;
+        }
+
+        if (args is [("--scenarios" or "--rewrite"), ..]) return Scenarios(args.ElementAtOrDefault(1) ?? "all", isRewritten: args[0] == "--rewrite");
+
         (int first, int last) = (0, -1);
         int? trace = null;
         FinderKind[] finders = [FinderKind.Approximate];
@@ -139,6 +151,30 @@ internal static class SimulationCommand
         bool held = true;
         foreach (FinderKind finder in finders) held &= RunSeeds(settings with { Finder = finder }, first, last, threads);
         return held ? 0 : 1;
+    }
+
+    private static int Scenarios(string names, bool isRewritten)
+    {
+        bool isAsExpected = true;
+        foreach (string name in names == "all" ? ScenarioRun.Names() : names.Split(','))
+        {
+            try
+            {
+                ScenarioFile file = ScenarioRun.Read(name.EndsWith(".txt", StringComparison.Ordinal) ? name : name + ".txt");
+                IReadOnlyList<IReadOnlyList<string>> happened = ScenarioRun.Play(file);
+                if (file.Difference(happened) is not { } difference) continue;
+                isAsExpected = false;
+                Console.WriteLine(isRewritten ? $"{file.Name}: written anew" : difference);
+                if (isRewritten) File.WriteAllText(Path.Combine(ScenarioRun.Folder, file.Name), file.With(happened));
+            }
+            catch (Exception e) when (e is ScenarioException or IOException)
+            {
+                isAsExpected = false;
+                Console.WriteLine(e.Message);
+            }
+        }
+
+        return isAsExpected ? 0 : 1;
     }
 
     private static bool RunSeeds(SimSettings settings, int first, int last, int threads)

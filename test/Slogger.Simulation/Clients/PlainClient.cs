@@ -7,6 +7,7 @@ namespace Slogger.Simulation.Clients;
 internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
 {
     private readonly KeyRoutes _routes = new(cluster);
+    private readonly List<Op> _ops = [];
     private PlainLink? _link;
 
     public int Number => number;
@@ -18,6 +19,8 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
     public bool Blocks { get; set; } = true;
 
     public PlainLink? Link => _link;
+
+    public IReadOnlyList<Op> Ops => _ops;
 
     public void Step(Random random)
     {
@@ -36,24 +39,36 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
         if (cluster.Hosts[shard].Newest is { IsOpenToPlain: true } proxy) _link = proxy.Accept(this);
     }
 
-    public void Begin(Random random)
+    /// <summary>Begins an operation.</summary>
+    /// <param name="random">The dice.</param>
+    /// <param name="keyMeant">The key; null: any.</param>
+    public void Begin(Random random, int? keyMeant = null)
     {
         if (_link is not { IsClosed: false } link || link.ToProxy.Count > 4) return;
-        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = _routes.KeyAt(link.Proxy.Shard, random) };
+        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = keyMeant ?? _routes.KeyAt(link.Proxy.Shard, random) };
+        _ops.Add(op);
         link.ToProxy.Enqueue(op);
         if (cluster.IsTraced) cluster.Note($"plain client {number} begins an operation at shard {op.Shard}");
     }
 
     public void Receive(Random random)
     {
-        if (_link is not { } link || !link.ToClient.TryDequeue(out Op? op)) return;
+        if (!Receive()) return;
+        // Somebody is told of it, and acts upon it.
+        PlainClient told = cluster.Plains[random.Next(cluster.Plains.Length)];
+        if (random.Next(2) == 0 && !cluster.IsQuiet(told.Link?.Proxy.Shard)) told.Begin(random);
+    }
+
+    /// <summary>The next answer arrives.</summary>
+    /// <returns>Whether there was one.</returns>
+    public bool Receive()
+    {
+        if (_link is not { } link || !link.ToClient.TryDequeue(out Op? op)) return false;
         op.Answered = cluster.NextTick();
         _routes.OnAnswered(op);
         if (cluster.IsTraced) cluster.Note($"plain client {number} hears: {op}");
         cluster.Checks.OnAnswered(op);
-        // Somebody is told of it, and acts upon it.
-        PlainClient told = cluster.Plains[random.Next(cluster.Plains.Length)];
-        if (random.Next(2) == 0 && !cluster.IsQuiet(told.Link?.Proxy.Shard)) told.Begin(random);
+        return true;
     }
 
     public void GiveUp()

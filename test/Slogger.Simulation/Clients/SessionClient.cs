@@ -41,6 +41,19 @@ internal sealed class SessionClient
 
     public IReadOnlyList<Op> Ops => _ops;
 
+    /// <summary>The last world-line that it was told of, with what was lost.</summary>
+    public ClientRollback? Rollback { get; private set; }
+
+    /// <summary>The connection to a shard; null: none.</summary>
+    public SessionLink? LinkAt(int shard) => _links[shard];
+
+    /// <summary>A message that has come from a shard is taken in; a message that comes twice stays.</summary>
+    public void Receive(int shard, SessionMessage message, bool comesAgain = false)
+    {
+        if (!comesAgain) _links[shard]?.ToClient.Remove(message);
+        Take(shard, message);
+    }
+
     public void Step(Random random)
     {
         int shard = random.Next(_cluster.Hosts.Length);
@@ -196,6 +209,7 @@ internal sealed class SessionClient
             ? _session.OnRollback(abandoned, new WorldPoint(message.Line, message.ByShard![0]))
             : _session.OnRollback(abandoned, message.Line, message.ByShard);
         if (rollback is null) return;
+        Rollback = rollback;
         _cluster.Count("session rolled back");
         if (_cluster.IsTraced) _cluster.Note($"session {_number} rolls back into {rollback.WorldLine}, survived {rollback.Survived}");
         CheckRollback(rollback);

@@ -7,7 +7,8 @@ using Slogger.Core.Versions;
 
 namespace Slogger.Simulation.Tests;
 
-// What few seeds show has a scenario (MemberScenarioTests). Not here: MemberMutation.OwnersNotCompared and LeavesAtOnce, DeadLeavesQuietly of the rows (MemberWorldTests has them): whoever drives has rules
+// What few seeds show has a scenario (Scenarios/*.txt, ScenarioTests). Not here: MemberMutation.OwnersNotCompared and LeavesAtOnce,
+// DeadLeavesQuietly of the rows (MemberWorldTests has them): whoever drives has rules
 // of the same names.
 public class MemberMutantTests
 {

@@ -4,7 +4,8 @@ using Slogger.Core.Ownership;
 
 namespace Slogger.Simulation.Tests;
 
-// What few seeds show has a scenario (MoveScenarioTests). Not here: LandsBeforeBoundary, and FinishesBeforeBoundary, since a cut passes over a version that was not closed (the claims' floors); AnyWorldLine and
+// What few seeds show has a scenario (Scenarios/a-move*.txt, ScenarioTests). Not here: LandsBeforeBoundary, and FinishesBeforeBoundary,
+// since a cut passes over a version that was not closed (the claims' floors); AnyWorldLine and
 // ServesByAnyTable, since a process has a new ShardOwnership for every world-line, and what is done in an abandoned one is lost anyway;
 // LeaseIgnored, since a taker fences. The machine does not rest on any of that: its own model has them (MoveWorldTests).
 public class MoveMutantTests

@@ -6,7 +6,8 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
-// What needs so many coincidences that few seeds show it has a scenario of its own (LaterWorldLineLetsIn, LostMarkerLivesOn, ClockForgotten, ClockStaysBehind).
+// What needs so many coincidences that few seeds show it has a scenario of its own (Scenarios/*.txt: LaterWorldLineLetsIn, LostMarkerLivesOn,
+// ClockForgotten; ScenarioTests: ClockStaysBehind).
 public class MutantTests
 {
     // What takes several leases, or world-lines, has time for more of them.

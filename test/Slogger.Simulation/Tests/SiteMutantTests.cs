@@ -1,5 +1,5 @@
 // Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs coincidences that few seeds show has a story
-// (SiteScenarioTests: the final report of a receiver that was deposed), or a test of its own in Slogger.Core.Tests (chunks of two seeds, a lease that is counted from a reply that was
+// (Scenarios/the-report-of-a-deposed-receiver.txt), or a test of its own in Slogger.Core.Tests (chunks of two seeds, a lease that is counted from a reply that was
 // late, a switch-over that is called off without asking the backup).
 using Slogger.Core.Replication;
 
