@@ -11,9 +11,11 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Links;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -177,7 +179,7 @@ internal sealed partial class LogShard
             try
             {
                 LogIndex before = log.End;
-                StreamHistory history = ShardShipper.HistoryOf(log);
+                StreamHistory history = log.History;
                 lock (_seedLock) { _copyBegunAt = before.Offset; }
                 long offset;
                 await using (RedisConnection control = await RedisConnection.ConnectAsync(shard._fence.Endpoint, cancellation: stop).ConfigureAwait(false))
@@ -189,7 +191,7 @@ internal sealed partial class LogShard
                 }
                 // On a shard where nothing happens no version would end behind it.
                 shard.MarkChanged();
-                if (await shard.FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != ShardShipper.HistoryOf(log)) { return; }
+                if (await shard.FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != log.History) { return; }
                 string id = $"{shard._options.Shard}-{shard._seat.Epoch}-{offset}-{Guid.NewGuid():N}";
                 Seed seed = new(id, generation, new FileInfo(temporary).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
                 lock (_seedLock)

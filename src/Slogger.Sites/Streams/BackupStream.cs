@@ -12,10 +12,11 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Proxy.Shipping;
 using Slogger.Redis.Slots;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 

@@ -10,9 +10,9 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Sites.Seeding;
-using Slogger.Sites.Shipping;
+using Slogger.Replication.Following;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
 
 namespace Slogger.Sites.Streams;
 

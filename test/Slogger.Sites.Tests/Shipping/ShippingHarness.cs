@@ -10,9 +10,10 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
-using Slogger.Sites.Seeding;
-using Slogger.Sites.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;
