@@ -61,7 +61,6 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private readonly VersionLog _log;
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
-    private readonly long _owned;
     private readonly IStreamOwner _owner;
     private readonly ILogger _report;
     private readonly ReceiverStart _start;
@@ -89,47 +88,25 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
 
     /// <summary>Begins with what the log and SQL hold.</summary>
     /// <param name="disk">The stream's log, of this process alone; if that is not of the life that counts, it is being seeded.</param>
-    /// <param name="stream">The primary's shard.</param>
-    /// <param name="badCopy">A copy that was not what it should be; null: none.</param>
-    /// <param name="applied">Where the store is.</param>
-    /// <param name="site">What SQL says of the site, since this process has taken the stream (<see cref="SiteState.TakeStream"/>).</param>
+    /// <param name="start">What it begins with (<see cref="StreamLife"/>).</param>
     /// <param name="metadata">The backup's SQL.</param>
     /// <param name="cluster">The cluster.</param>
     /// <param name="owner">Performs what is not the log's.</param>
     /// <param name="report">For people.</param>
-    public StreamReceiver(
-        StreamDisk disk, ShardId stream, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogger report)
+    public StreamReceiver(StreamDisk disk, ReceiverStart start, IMetadataStore metadata, string cluster, IStreamOwner owner, ILogger report)
     {
-        (_disk, _log, _badCopy, _metadata, _cluster, _owner, _report) = (disk, disk.Log, badCopy, metadata, cluster, owner, report);
+        (_disk, _log, _start, _metadata, _cluster, _owner, _report) = (disk, disk.Log, start, metadata, cluster, owner, report);
         _stop = _stopping.Token;
-        StreamState state = site.Streams[stream.Number];
-        _owned = state.Owner;
-        IsSeeded = disk.Holds(state.Generation) && state.Phase != StreamPhase.Empty;
-        Seed? seed = IsSeeded ? disk.Seed : null;
-        _start = new ReceiverStart
-        {
-            Stream = stream,
-            Generation = state.Generation,
-            History = seed?.History,
-            Log = IsSeeded ? _log.DurableEnd : default,
-            Held = IsSeeded ? _log.HeldCut : default,
-            Base = seed?.Base.Offset ?? 0,
-            Floor = seed?.Floor ?? default,
-            Counts = state.Phase == StreamPhase.Counts,
-            Owner = state.Owner,
-            Applied = applied,
-            Newest = state.Newest,
-            Site = site.Epoch,
-            IsFrozen = site.Role != SiteRole.Backup,
-        };
-        _machine = new(_start);
+        _machine = new(start);
         if (IsSeeded) { _disk.Guard?.Restart(_log); }
-        if (!IsSeeded) { BeginSeeding(state.Generation); }
+        else { _disk.Rewind(); }
+        _machine.Begin(_effects);
+        ShowCopy();
         _running = Task.Run(RunAsync);
     }
 
     /// <summary>Whether there is a log to go on with; else the stream is being seeded.</summary>
-    public bool IsSeeded { get; }
+    public bool IsSeeded => _start.History is not null;
 
     /// <summary>The newest recorded cut that the stream holds durably. For status.</summary>
     public WorldPoint Held => IsSeeded ? _log.HeldCut : default;
@@ -246,6 +223,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         await using var ticking = new Timer(static o => ((StreamReceiver)o!)._inputs.Writer.TryWrite(static () => { }), this, PeriodMs, PeriodMs);
         try
         {
+            Perform();
             while (!_stop.IsCancellationRequested && !_hasFailed)
             {
                 while (!_hasFailed && _inputs.Reader.TryRead(out Action? input))
@@ -298,9 +276,11 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     {
         switch (effect)
         {
-            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message.Kind == ShipReplyKind.NeedsSeed && _sink is not null ? reply.Message with { Ask = Lacking } : reply.Message); break;
+            case ReceiverEffect.Reply reply: _link?.Reply(reply.Message); break;
             case ReceiverEffect.Reseed reseed: _owner.OnReseed(reseed.Why); break;
-            case ReceiverEffect.Copy copy: Copy(copy.Chunk); break;
+            case ReceiverEffect.WriteCopy copy: WriteCopy(copy.Chunk); break;
+            case ReceiverEffect.SyncCopy sync: _copying = SyncCopyAsync(_copying, sync.Ticket); break;
+            case ReceiverEffect.Copied: _owner.OnCopied(); break;
             // One at a time: who is not answered says hello again.
             case ReceiverEffect.NoteSender note when _noting.IsCompleted: _noting = NoteAsync(note.Sender); break;
             case ReceiverEffect.NoteSender: break;
@@ -436,7 +416,7 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
                 site =>
                 {
                     // Somebody else's stream: what he may not admit any more is none of this process's business.
-                    if (site.Streams[_machine.Stream.Number].Owner != _owned) { return new(null, $"stream {_machine.Stream} is received by another process"); }
+                    if (site.Streams[_machine.Stream.Number].Owner != _start.Owner) { return new(null, $"stream {_machine.Stream} is received by another process"); }
                     (SiteState after, newest) = site.Admit(_machine.Stream, sender);
                     return new(after, null);
                 },

@@ -6,6 +6,7 @@
 using System.Buffers;
 using System.Text.Json.Serialization;
 using Slogger.Core.Replication;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -53,6 +54,15 @@ internal sealed class StreamDisk : IDisposable
 
     /// <summary>How much of it survives a crash; none once the log has begun.</summary>
     public long DurableBytes => _record is { HasBegun: false } record ? record.DurableBytes : 0;
+
+    /// <summary>What there is of a copy, durably.</summary>
+    public SeedPart Part => _record is { HasBegun: false } record ? new(record.ToSeed(), record.DurableBytes) : default;
+
+    /// <summary>What a process goes on with that receives the stream.</summary>
+    /// <param name="badCopy">A copy that came whole, and was not what it should be; null: none.</param>
+    public StreamOnDisk Find(string? badCopy) => Life is { } life && Seed is { } seed
+        ? new() { Life = life, History = seed.History, Log = Log.DurableEnd, Held = Log.HeldCut, Base = seed.Base.Offset, Floor = seed.Floor }
+        : new() { Copy = Part, BadCopy = badCopy };
 
     /// <summary>Finds what there is.</summary>
     /// <param name="dataDirectory">The process's data directory.</param>

@@ -25,18 +25,16 @@ internal sealed partial class ShardShipper
     private void Asked(SeedAsk ask)
     {
         SeedCopy? copy = _listener.CopyOf(ask.Generation);
-        string why = copy is null ? NoCopy
-            : !copy.IsPartOf(_log) ? "a world-line keeps less than the copy held, or the log has begun anew"
-            : ask.Bad == copy.Seed.Id ? "the copy did not arrive as it was made: its file may be damaged" : "";
-        if (why.Length > 0) { copy = null; }
+        string? why = SeedOffer.WhyNot(ask, copy?.Seed, copy?.IsPartOf(_log) == true);
+        if (why is not null) { copy = null; }
         if (copy?.File != _copy?.File) { PauseCopy(); }
         _copy = copy;
         _flow.Asked(ask, copy?.Seed, NowUs);
         Volatile.Write(ref _seeding, copy is null ? null : new(new(_flow.HasBytes, copy.Seed.Bytes)));
         if (copy is null)
         {
-            SayWhy(why);
-            _listener.OnSeedWanted(ask.Generation, why);
+            SayWhy(why!);
+            _listener.OnSeedWanted(ask.Generation, why!);
         }
         else if (IsToBeSaid())
         {
@@ -93,14 +91,12 @@ internal sealed partial class ShardShipper
         Volatile.Write(ref _seeding, null);
     }
 
-    private const string NoCopy = "there is no copy of the store for it yet";
-
     private void SayWhy(string why)
     {
         if (why == _saidWhy) { return; }
         _saidWhy = why;
         // Without a copy it is a backup's first seeding, or one that somebody has asked for.
-        _report.Write(why == NoCopy ? LogLevel.Information : LogLevel.Warning, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
+        _report.Write(why == SeedOffer.NoCopy ? LogLevel.Information : LogLevel.Warning, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
     }
 
     private bool IsToBeSaid()
