@@ -1,5 +1,6 @@
 // Changes of history. Each is one new segment whose header states it: before the header is durable nothing has happened, after
 // it everything has.
+using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Log.Segments;
@@ -128,6 +129,9 @@ public sealed partial class VersionLog
 
     /// <summary>The offset from which on no bytes are missing up to the end, at or above a given one.</summary>
     public long ContiguousFrom(long offset) => _view.Extents.Where(e => e.Segment.Header.Reason == SegmentReason.Gap).Select(e => e.StartOffset).Append(offset).Max();
+
+    /// <summary>What names the log's history: a log of another name has to be copied anew, with what it rests on.</summary>
+    public StreamHistory History => new(Origin.ReplicationId, ContiguousFrom(Origin.Offset));
 
     /// <summary>Notes that the same history goes on under another stream identity. Durable when it returns, with everything
     /// appended before.</summary>

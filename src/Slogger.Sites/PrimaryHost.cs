@@ -5,7 +5,7 @@ using Slogger.Grpc.Server;
 using Slogger.Metadata;
 using Slogger.Proxy;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
+using Slogger.Proxy.Ports;
 using Slogger.Resp;
 using Slogger.Sites.Access;
 using Slogger.Sites.Failovers;

@@ -9,7 +9,7 @@ using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.Grpc.Server;
 using Slogger.Metadata;
-using Slogger.Proxy.Shipping;
+using Slogger.Proxy.Ports;
 using Slogger.Sites.Failovers;
 
 namespace Slogger.Sites.Tests;

@@ -5,7 +5,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Redis.Rdb;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Seeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;

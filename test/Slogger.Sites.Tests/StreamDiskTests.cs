@@ -11,7 +11,7 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Log.Tests.Simulation;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Seeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests;

@@ -63,6 +63,15 @@ public sealed record ReceiverStart
     /// <summary>Whether a failover has taken that epoch here: nothing is received any more.</summary>
     public bool IsFrozen { get; init; }
 
+    /// <summary>Without a log: what there is on the disk of a copy that the stream is being seeded with.</summary>
+    public SeedPart Copy { get; init; }
+
+    /// <summary>A copy that came whole, and was not what it should be; null: none. It is not taken again.</summary>
+    public string? BadCopy { get; init; }
+
+    /// <summary>How much of a copy may be lost by a crash, and has to come again. Bytes.</summary>
+    public long CopySyncBytes { get; init; } = 4L << 20;
+
     /// <summary>How much may wait in memory, in bytes; no less than what a shipper may have under way.</summary>
     public long StagedBytesMax { get; init; } = 16L << 20;
 
@@ -80,6 +89,7 @@ public sealed class Receiver
     private readonly ShipMutation _mutation;
     private readonly Queue<ShipRequest.Piece> _staged = new();
     private readonly HeldCuts _ahead = new();
+    private readonly SeedReceiver? _seeding;
     private long _stagedBytes;
     private Sender _newest;
     private Sender? _current;          // whose pieces are taken
@@ -117,6 +127,7 @@ public sealed class Receiver
         _received = _appended = _durable = start.Log;
         _noted = _held = start.Held;
         _applyTo = _applied = _watermark = start.Applied;
+        if (!IsSeeded) _seeding = new(start.Generation, start.Copy, start.BadCopy, start.CopySyncBytes, mutation);
     }
 
     /// <summary>The primary's shard.</summary>
@@ -140,6 +151,20 @@ public sealed class Receiver
     /// <summary>Where the store is.</summary>
     public WorldPoint At => _applied;
 
+    /// <summary>The copy that the stream is being seeded with, and how much of it was written; null: there is none (yet).</summary>
+    public (Seed Of, long HasBytes)? Copy => _seeding is { Seed: { } seed } seeding ? (seed, seeding.HasBytes) : null;
+
+    /// <summary>First of all: what a process before has left undone.</summary>
+    public void Begin(List<ReceiverEffect> effects) => _seeding?.SyncIfDue(effects);
+
+    /// <summary>A sync of the copy has ended.</summary>
+    public void CopySynced(in SeedTicket ticket, List<ReceiverEffect> effects) => _seeding?.Synced(ticket, effects);
+
+    /// <summary>The disk has refused to write or sync the copy.</summary>
+    /// <param name="part">What there is durably: the rest is asked for again.</param>
+    /// <param name="effects">Receives what is to be done.</param>
+    public void CopyRefused(in SeedPart part, List<ReceiverEffect> effects) => _seeding?.Refused(part, effects);
+
     /// <summary>The stream's shipper says something.</summary>
     public void Received(ShipRequest request, List<ReceiverEffect> effects)
     {
@@ -148,7 +173,7 @@ public sealed class Receiver
             case ShipRequest.Hello hello: Greeted(hello, effects); break;
             case ShipRequest.Piece piece: Take(piece, effects); break;
             case ShipRequest.WantsSeed wanted: GiveUp(wanted, effects); break;
-            case ShipRequest.Copied copied: Copy(copied, effects); break;
+            case ShipRequest.Copied copied: TakeCopy(copied, effects); break;
         }
     }
 
@@ -204,7 +229,9 @@ public sealed class Receiver
     public void Applied(WorldPoint at, List<ReceiverEffect> effects)
     {
         if (at > _applied) _applied = at;
-        if (_final is { } final && _applied == final) effects.Add(new ReceiverEffect.Void(new(_site.FirstWorldLine, Is(ShipMutation.NothingVoided) ? _durable.Point : final)));
+        if (_final is not { } final || _applied != final) return;
+        if (Is(ShipMutation.OpensBeforeVoid)) Voided(effects);
+        effects.Add(new ReceiverEffect.Void(new(_site.FirstWorldLine, Is(ShipMutation.NothingVoided) ? _durable.Point : final)));
     }
 
     /// <summary>Time passes.</summary>
@@ -279,7 +306,7 @@ public sealed class Receiver
         else if (wanted.Generation == Generation && IsSeeded) effects.Add(new ReceiverEffect.Reseed("the primary cannot go on with it"));
     }
 
-    private void Copy(ShipRequest.Copied copied, List<ReceiverEffect> effects)
+    private void TakeCopy(ShipRequest.Copied copied, List<ReceiverEffect> effects)
     {
         if (IsOlder(copied.Sender))
         {
@@ -287,8 +314,8 @@ public sealed class Receiver
             return;
         }
 
-        if (IsSeeded) return;
-        effects.Add(new ReceiverEffect.Copy(copied.Chunk));
+        if (_seeding is not { } seeding) return;
+        seeding.Take(copied.Chunk, effects);
         effects.Add(Say(ShipReplyKind.NeedsSeed));
     }
 
@@ -322,7 +349,7 @@ public sealed class Receiver
             return;
         }
 
-        if (piece.IsBranch && piece.To.Offset < _start.Base && piece.From == _received)
+        if (piece.IsBranch && piece.To.Offset < _start.Base && piece.From == _received && !Is(ShipMutation.BehindSeedAccepted))
         {
             // The primary has gone back behind the seed, which no cut had come to yet: what it holds is void.
             if (_start.Counts || _isCounted)
@@ -416,7 +443,10 @@ public sealed class Receiver
     }
 
     private ReceiverEffect.Reply Say(ShipReplyKind kind) =>
-        new(new(kind, Stream, Generation, _received, _durable, _held, _watermark, kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest));
+        new(new(kind, Stream, Generation, _received, _durable, _held, _watermark, kind is ShipReplyKind.Ack or ShipReplyKind.Nack ? _echoUs : 0, _newest)
+        {
+            Ask = kind == ShipReplyKind.NeedsSeed ? _seeding?.Ask : null,
+        });
 
     private bool Is(ShipMutation mutation) => _mutation == mutation;
 }

@@ -13,7 +13,7 @@ public abstract record ReceiverEffect
     {
     }
 
-    /// <summary>Send it to the shipper; while the stream is being seeded, one that says <see cref="ShipReplyKind.NeedsSeed"/> with what is lacking (<see cref="SeedSink.Ask"/>).</summary>
+    /// <summary>Send it to the shipper.</summary>
     public sealed record Reply(ShipReply Message) : ReceiverEffect;
 
     /// <summary>Have the backup's SQL note that this sender ships the stream now (<see cref="SiteState.Admit"/>), then call
@@ -24,8 +24,15 @@ public abstract record ReceiverEffect
     /// <param name="Why">For a person.</param>
     public sealed record Reseed(string Why) : ReceiverEffect;
 
-    /// <summary>Give what came with this chunk to the <see cref="SeedSink"/>.</summary>
-    public sealed record Copy(SeedChunk Chunk) : ReceiverEffect;
+    /// <summary>Write what came with this chunk to the copy that the stream is seeded with, at its place. If that is the beginning, whatever there was is of another copy: it is
+    /// deleted first, durably. If the disk refuses call <see cref="Receiver.CopyRefused"/>.</summary>
+    public sealed record WriteCopy(SeedChunk Chunk) : ReceiverEffect;
+
+    /// <summary>Make what was written of the copy durable, then note how much that is, then call <see cref="Receiver.CopySynced"/> with this; or <see cref="Receiver.CopyRefused"/>.</summary>
+    public sealed record SyncCopy(SeedTicket Ticket) : ReceiverEffect;
+
+    /// <summary>All of the copy is durable: the log of this life can begin with it (<see cref="Slogger.Core.Sites.SiteState.Seeded"/>). This receiver takes nothing more.</summary>
+    public sealed record Copied(Seed Seed) : ReceiverEffect;
 
     /// <summary>Keep what came with this piece, in memory: it may be asked for.</summary>
     public sealed record Keep(ShipRequest.Piece Piece) : ReceiverEffect;

@@ -93,6 +93,21 @@ internal enum ShipMutation
     /// <summary>Lease: what could be told once is told from then on.</summary>
     ToldForEver,
 
+    /// <summary>A stream's life: a log of another life counts as that of this one.</summary>
+    OldLifeCounts,
+
+    /// <summary>Receiver: the shard is opened before the new world-line has begun in its log.</summary>
+    OpensBeforeVoid,
+
+    /// <summary>Receiver: a world-line that keeps less than the copy held goes into the log like any other.</summary>
+    BehindSeedAccepted,
+
+    /// <summary>Shipper: after a new connection it goes on behind what was sent over the last one, and is deaf to a receiver that misses something.</summary>
+    ResendForgotten,
+
+    /// <summary>Seeds: the log begins with a copy that is not durable.</summary>
+    CopyUsedUnsynced,
+
     /// <summary>Seeds: a chunk of another seed is taken for one of this.</summary>
     SeedsMixed,
 }

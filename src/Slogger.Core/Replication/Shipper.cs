@@ -209,7 +209,7 @@ public sealed class Shipper
             case ShipReplyKind.Ack or ShipReplyKind.Nack when State == ShipperState.Shipping && reply.Generation == Generation:
                 Learn(reply);
                 Acknowledged(reply.Received, nowUs);
-                if (reply.Kind == ShipReplyKind.Nack && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
+                if (reply.Kind == ShipReplyKind.Nack && _mutation != ShipMutation.ResendForgotten && (reply.Received != _backTo || nowUs - _backUs >= _options.ResendUs)) GoBack(reply.Received, nowUs);
                 break;
         }
     }
@@ -255,7 +255,7 @@ public sealed class Shipper
         (_cutSent, _backTo) = (default, default);
         _backedUp = reply.Durable;
         Learn(reply);
-        GoBack(at, nowUs);
+        if (_mutation != ShipMutation.ResendForgotten || _sent < at) GoBack(at, nowUs);
     }
 
     private void AwaitSeed(ShipperEffect by, List<ShipperEffect> effects)

@@ -4,6 +4,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Faster;
 using Slogger.Faster.Commits;
 using Slogger.Proxy.Embedded;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;

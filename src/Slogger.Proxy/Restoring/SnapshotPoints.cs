@@ -2,6 +2,7 @@
 using Slogger.Core.WorldLines;
 using Slogger.Log.Checkpoints;
 using Slogger.Redis.Feeding;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Restoring;

@@ -7,12 +7,12 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -7,8 +7,9 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Proxy.Configuration;
+using Slogger.Proxy.Drills;
 using Slogger.Proxy.Embedded;
-using Slogger.Proxy.Following;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

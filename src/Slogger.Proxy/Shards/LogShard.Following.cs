@@ -4,9 +4,10 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
+using Slogger.Proxy.Drills;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Shards;
 

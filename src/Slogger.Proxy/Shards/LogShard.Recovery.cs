@@ -7,12 +7,11 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -15,12 +15,12 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Stores;
-using Slogger.Redis.Feeding;
 using Slogger.Redis.Connections;
+using Slogger.Redis.Feeding;
 using Slogger.Redis.Replication;
 using Slogger.Redis.Rollback;
+using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Shards;
 

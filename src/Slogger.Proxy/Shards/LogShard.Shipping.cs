@@ -13,7 +13,8 @@ using Slogger.Core.WorldLines;
 using Slogger.Log.Format;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Sending;
 
 namespace Slogger.Proxy.Shards;
 

@@ -11,9 +11,11 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
+using Slogger.Replication.Links;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
@@ -149,8 +151,7 @@ internal sealed partial class LogShard
             long wanted;
             lock (_seedLock)
             {
-                bool isDone = _copy is { Seed: var sent } && status.State == ShipperState.Shipping
-                    && (status.Generation > sent.Generation || (status.Generation == sent.Generation && status.BackedUp >= sent.Base));
+                bool isDone = _copy is { Seed: var sent } && SeedOffer.IsDone(sent, status.State, status.Generation, status.BackedUp);
                 bool isTooOld = _copy is { } old && status.End.Offset - old.Seed.Base.Offset > shard._options.Site.BackupBudgetBytes;
                 if (isTooOld && status.State == ShipperState.AwaitsSeed) { shard._report.Warn($"shard {shard._options.Shard}: the copy that the backup is seeded with is given up, since as much of the log as --backup-budget has gathered behind it; another is made. Raise --backup-budget"); }
                 if (isDone || isTooOld || (_copy is { } made && (!made.IsPartOf(shard._log) || (_copyWanted >= 0 && _copyWanted != made.Seed.Generation)))) { DropCopy(); }
@@ -177,7 +178,7 @@ internal sealed partial class LogShard
             try
             {
                 LogIndex before = log.End;
-                StreamHistory history = ShardShipper.HistoryOf(log);
+                StreamHistory history = log.History;
                 lock (_seedLock) { _copyBegunAt = before.Offset; }
                 long offset;
                 await using (RedisConnection control = await RedisConnection.ConnectAsync(shard._fence.Endpoint, cancellation: stop).ConfigureAwait(false))
@@ -189,7 +190,7 @@ internal sealed partial class LogShard
                 }
                 // On a shard where nothing happens no version would end behind it.
                 shard.MarkChanged();
-                if (await shard.FloorAsync(before, offset, stop).ConfigureAwait(false) is not var (closed, floor) || history != ShardShipper.HistoryOf(log)) { return; }
+                if (await shard.FloorAsync(new(before.WorldLine, history), before.Closed, offset, stop).ConfigureAwait(false) is not var (closed, floor)) { return; }
                 string id = $"{shard._options.Shard}-{shard._seat.Epoch}-{offset}-{Guid.NewGuid():N}";
                 Seed seed = new(id, generation, new FileInfo(temporary).Length, history, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(temporary) };
                 lock (_seedLock)
@@ -219,12 +220,18 @@ internal sealed partial class LogShard
     }
 
     // The first version that ends at or behind an offset, when that is durable, and the last one that ends before. Null: a world-line has begun, or the store is lost.
-    private async Task<(Version Closed, Version Floor)?> FloorAsync(LogIndex before, long offset, CancellationToken stop)
+    private async Task<(Version Closed, Version Floor)?> FloorAsync(SeedTaken taken, Version closed, long offset, CancellationToken stop)
     {
         long limit = MonotonicMicroseconds() + (long)FloorLimit.TotalMicroseconds;
-        while (IsOpen && MonotonicMicroseconds() < limit && _log.WorldLine == before.WorldLine)
+        while (IsOpen && MonotonicMicroseconds() < limit)
         {
-            if (_log.DurableEnd.Closed > before.Closed && _log.FloorAt(offset, before.Closed) is { } found) { return found; }
+            LogIndex durable = _log.DurableEnd;
+            (Version Closed, Version Floor)? found = durable.Closed > closed ? _log.FloorAt(offset, closed) : null;
+            switch (taken.Look(_log.History, durable, found?.Floor))
+            {
+                case SeedVerdict.Offered: return found;
+                case SeedVerdict.Void: return null;
+            }
             await Task.Delay(5, stop).ConfigureAwait(false);
         }
         return null;

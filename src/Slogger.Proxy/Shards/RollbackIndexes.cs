@@ -5,10 +5,10 @@ using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;

@@ -13,8 +13,10 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
+using Slogger.Proxy.Drills;
+using Slogger.Proxy.Ports;
 using Slogger.Redis.Connections;
+using Slogger.Replication.Following;
 
 namespace Slogger.Proxy.Shards;
 

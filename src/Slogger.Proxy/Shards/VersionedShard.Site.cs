@@ -4,7 +4,7 @@ using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
+using Slogger.Proxy.Ports;
 
 namespace Slogger.Proxy.Shards;
 

@@ -17,7 +17,7 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Files;
 using Slogger.Log.Format;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
+using Slogger.Proxy.Ports;
 using Slogger.Redis.Feeding;
 using Slogger.Redis.Slots;
 using Slogger.Sites.Streams;

@@ -4,9 +4,9 @@ using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Following;
 using Slogger.Redis.Slots;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Seeding;
 
 namespace Slogger.Sites.Merging;
 

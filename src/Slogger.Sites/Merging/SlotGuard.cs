@@ -1,5 +1,5 @@
-using Slogger.Proxy.Following;
 using Slogger.Redis.Slots;
+using Slogger.Replication.Following;
 
 namespace Slogger.Sites.Merging;
 

@@ -3,7 +3,7 @@ using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Shipping;

@@ -3,7 +3,7 @@
 using Slogger.Core.Ownership;
 using Slogger.Core.Sites;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
 
 namespace Slogger.Sites.Shipping;
 

@@ -8,7 +8,7 @@ using Slogger.Core.WorldLines;
 using Slogger.Grpc;
 using Slogger.Grpc.Shipping;
 using Slogger.Log;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Shipping;

@@ -5,7 +5,8 @@ using Slogger.Core.Replication;
 using Slogger.Grpc;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Receiving;
 using V1 = Slogger.Grpc.Shipping.V1;
 
 namespace Slogger.Sites.Shipping;

@@ -12,10 +12,11 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Proxy.Shipping;
 using Slogger.Redis.Slots;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 
@@ -34,6 +35,7 @@ internal sealed class BackupStream : IAsyncDisposable
     private readonly IMetadataStore _metadata;
     private readonly string _cluster;
     private readonly long _owned;
+    private readonly StreamLife _decides;
     private readonly Action<WatermarkReport> _onHeld;
     private readonly ILogger _report;
     private readonly CancellationTokenSource _stop = new();
@@ -63,6 +65,7 @@ internal sealed class BackupStream : IAsyncDisposable
     {
         _proof = proof ?? ((to, stop) => LogProof.Of(disk.Log, disk.Checkpoints, store.BaseBelow, to, stop));
         (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, _onBusy, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, onFailed, onBusy, stream, site.Streams[stream.Number].Owner);
+        _decides = new(stream, _owned);
         _living = Task.Run(() => LiveAsync(site));
     }
 
@@ -186,23 +189,25 @@ internal sealed class BackupStream : IAsyncDisposable
 
     private async Task<SiteState> LiveOnceAsync(SiteState site)
     {
-        StreamState state = site.Streams[Stream.Number];
-        bool holds = _disk.Holds(state.Generation);
-        if (site.Role == SiteRole.Backup && holds != (state.Phase != StreamPhase.Empty))
+        switch (_decides.Next(site, _disk.Find(_badCopy), _store.Applied))
         {
-            // A crash came between the log's beginning and SQL's hearing of it; or the disk is another one.
-            return holds ? await ChangeAsync(s => new(s.Seeded(Stream, state.Generation), null)).ConfigureAwait(false)
-                : await ReseedAsync(state.Generation, "the data directory holds no log of it").ConfigureAwait(false);
+            case StreamStep.Seeded seeded: return await ChangeAsync(s => new(s.Seeded(Stream, seeded.Generation), null)).ConfigureAwait(false);
+            case StreamStep.Reseed reseed: return await ReseedAsync(reseed.Generation, reseed.Why).ConfigureAwait(false);
+            case StreamStep.Receive receive: return await ReceiveAsync(receive.Start).ConfigureAwait(false);
+            default: throw new UnreachableException();
         }
-        WorldPoint applied = holds && state.Phase != StreamPhase.Empty ? _store.Applied : default;
+    }
+
+    private async Task<SiteState> ReceiveAsync(ReceiverStart start)
+    {
         LifeEnd end;
-        var life = new LivingStream(_disk, Stream, _store, _badCopy, applied, site, _metadata, _cluster, _onHeld, _report);
+        var life = new LivingStream(_disk, _store, start, _metadata, _cluster, _onHeld, _report);
         await using (life.ConfigureAwait(false))
         {
             _life = life;
             if (!life.Receiver.IsSeeded) { _onBusy?.Invoke(false); }
             if (_told is { Watermark: var watermark }) { life.WatermarkTold(watermark); }
-            end = await EndOfAsync(life, state.Generation).ConfigureAwait(false);
+            end = await EndOfAsync(life, start.Generation).ConfigureAwait(false);
             _life = null;
         }
         switch (end.Kind)
@@ -215,7 +220,7 @@ internal sealed class BackupStream : IAsyncDisposable
                 await BeginLogAsync().ConfigureAwait(false);
                 return await SiteAsync().ConfigureAwait(false);
             case LifeEndKind.Reseed:
-                return await ReseedAsync(state.Generation, end.Why).ConfigureAwait(false);
+                return await ReseedAsync(start.Generation, end.Why).ConfigureAwait(false);
             default:
                 return await SiteAsync().ConfigureAwait(false);
         }
@@ -224,28 +229,30 @@ internal sealed class BackupStream : IAsyncDisposable
     // Until it says so itself, or SQL does.
     private async Task<LifeEnd> EndOfAsync(LivingStream life, long generation)
     {
+        List<StreamStep> steps = [];
         while (true)
         {
             Task first = await Task.WhenAny(life.Ended, Task.Delay(LookPeriod, _stop.Token)).ConfigureAwait(false);
             _stop.Token.ThrowIfCancellationRequested();
             if (first == life.Ended) { return await life.Ended.ConfigureAwait(false); }
             SiteState site = await SiteAsync().ConfigureAwait(false);
-            if (Stream.Number >= site.Streams.Length) { continue; }
-            StreamState state = site.Streams[Stream.Number];
-            if (state.Owner != _owned)
-            {
-                return new(LifeEndKind.Failed, $"another process has taken it (owner {state.Owner}, this one is {_owned})");
-            }
-            if (state.Generation != generation) { return new(LifeEndKind.Other, ""); }
+            steps.Clear();
+            _decides.Look(site, generation, life.IsFrozen, steps);
             try
             {
-                // Who was not reached by the failover's manager learns of it all the same.
-                if (site.Role == SiteRole.FailingOver && !life.IsFrozen)
+                foreach (StreamStep step in steps)
                 {
-                    _onBusy?.Invoke(true);
-                    await life.Receiver.FreezeAsync(site.Epoch).ConfigureAwait(false);
+                    switch (step)
+                    {
+                        case StreamStep.Deposed deposed: return new(LifeEndKind.Failed, deposed.Why);
+                        case StreamStep.Over: return new(LifeEndKind.Other, "");
+                        case StreamStep.Freeze freeze:
+                            _onBusy?.Invoke(true);
+                            await life.Receiver.FreezeAsync(freeze.Number).ConfigureAwait(false);
+                            break;
+                        case StreamStep.Decided decided: await DecidedAsync(decided.Number, decided.Final).ConfigureAwait(false); break;
+                    }
                 }
-                if (site is { Role: SiteRole.FailingOver, Final: { } final }) { await DecidedAsync(site.Epoch, final).ConfigureAwait(false); }
             }
             catch (OperationCanceledException)
             {

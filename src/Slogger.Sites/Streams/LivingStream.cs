@@ -10,9 +10,9 @@ using Slogger.Log.Format;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Sites.Seeding;
-using Slogger.Sites.Shipping;
+using Slogger.Replication.Following;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
 
 namespace Slogger.Sites.Streams;
 
@@ -69,11 +69,12 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 
     /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
     public LivingStream(
-        StreamDisk disk, ShardId stream, IFollowingStore store, string? badCopy, WorldPoint applied, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report)
+        StreamDisk disk, IFollowingStore store, ReceiverStart start, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report)
     {
-        (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) = (disk.Log, stream, store, metadata, cluster, onHeld, report, applied, site.Role != SiteRole.Backup);
-        _owned = site.Streams[stream.Number].Owner;
-        Receiver = new(disk, stream, badCopy, applied, site, metadata, cluster, this, report);
+        (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) =
+            (disk.Log, start.Stream, store, metadata, cluster, onHeld, report, start.Applied, start.IsFrozen);
+        _owned = start.Owner;
+        Receiver = new(disk, start, metadata, cluster, this, report);
         _applying = Task.Run(ApplyAsync);
     }
 

@@ -7,7 +7,7 @@ using Slogger.Grpc;
 using Slogger.Grpc.Client;
 using Slogger.Grpc.Shipping;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 

@@ -194,7 +194,7 @@ public class ReceiverTests
     }
 
     [Theory]
-    [InlineData(1, false, false, "Copy 40, NeedsSeed 0:0@0")]
+    [InlineData(1, false, false, "WriteCopy 0, NeedsSeed 0:0@0")]
     [InlineData(1, true, false, "")]
     [InlineData(0, false, false, "NotLeader 0:0@0")]
     [InlineData(1, false, true, "NotLeader 0:0@0")]
@@ -202,8 +202,49 @@ public class ReceiverTests
     {
         Receiver receiver = new(Fresh with { History = isSeeded ? History : null, Log = default, Newest = Sender(1), IsFrozen = isFrozen });
         Seed seed = new("copy", 1, 100, History, Index("1:3@37"), Point("1:4"));
-        receiver.Received(new ShipRequest.Copied(Shard, Sender(epoch), new(seed, 40, 20)), Clear());
+        receiver.Received(new ShipRequest.Copied(Shard, Sender(epoch), new(seed, 0, 20)), Clear());
         Assert.Equal(said, string.Join(", ", _effects.Select(Text)));
+    }
+
+    // Written is not durable: a crash would have the log begin with less than its source was told.
+    [Fact]
+    public void Copy_IsUsedOnlyWhenASyncHasCoveredAllOfIt()
+    {
+        Receiver receiver = new(Fresh with { History = null, Log = default, Newest = Sender(1), CopySyncBytes = 30 });
+        Seed seed = new("copy", 1, 100, History, Index("1:3@37"), Point("1:4"));
+        Assert.Equal("WriteCopy 0, NeedsSeed 20", Chunk(0, 20));
+        Assert.Equal("WriteCopy 20, SyncCopy 40, NeedsSeed 40", Chunk(20, 20));
+        Assert.Equal("WriteCopy 40, NeedsSeed 100", Chunk(40, 60));
+        receiver.CopySynced(new("copy", 40), Clear());
+        Assert.Equal("SyncCopy 100", Said());
+        receiver.CopySynced(new("copy", 100), Clear());
+        Assert.Equal("Copied", Said());
+
+        string Chunk(long at, int bytes)
+        {
+            receiver.Received(new ShipRequest.Copied(Shard, Sender(1), new(seed, at, bytes)), Clear());
+            return Said();
+        }
+
+        string Said() => string.Join(", ", _effects.Select(e => e switch
+        {
+            ReceiverEffect.SyncCopy s => $"SyncCopy {s.Ticket.Bytes}",
+            ReceiverEffect.Reply r => $"{r.Message.Kind} {r.Message.Ask?.HasBytes}",
+            _ => Text(e),
+        }));
+    }
+
+    // What the disk refused is asked for again, from what is durable there.
+    [Fact]
+    public void Copy_TheDiskRefuses_IsAskedForFromWhatIsDurable()
+    {
+        Seed seed = new("copy", 1, 100, History, Index("1:3@37"), Point("1:4"));
+        Receiver receiver = new(Fresh with { History = null, Log = default, Newest = Sender(1), Copy = new(seed, 50) });
+        receiver.Received(new ShipRequest.Copied(Shard, Sender(1), new(seed, 50, 20)), Clear());
+        Assert.Equal(70, LastReply().Ask!.Value.HasBytes);
+        receiver.CopyRefused(new(seed, 50), Clear());
+        receiver.Received(new ShipRequest.Copied(Shard, Sender(1), new(seed, 70, 20)), Clear());
+        Assert.Equal(50, LastReply().Ask!.Value.HasBytes);
     }
 
     [Fact]
@@ -361,7 +402,7 @@ public class ReceiverTests
         ReceiverEffect.NoteCut n => $"Note {n.Cut}",
         ReceiverEffect.Sync => "Sync",
         ReceiverEffect.Reply r => $"{r.Message.Kind} {r.Message.Received}",
-        ReceiverEffect.Copy c => $"Copy {c.Chunk.At}",
+        ReceiverEffect.WriteCopy c => $"WriteCopy {c.Chunk.At}",
         _ => effect.GetType().Name,
     };
 }

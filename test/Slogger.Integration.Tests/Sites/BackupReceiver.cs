@@ -14,8 +14,8 @@ using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Seeding;
 using Slogger.Sites.Shipping;
 using Slogger.Sites.Streams;
 

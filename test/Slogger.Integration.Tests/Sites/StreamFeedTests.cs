@@ -10,10 +10,10 @@ using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
-using Slogger.Proxy.Following;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Replication;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Seeding;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Integration.Tests.Sites;

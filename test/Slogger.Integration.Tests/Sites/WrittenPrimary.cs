@@ -12,8 +12,9 @@ using Slogger.Integration.Tests.Wire;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
 using Slogger.Redis.Rdb;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
 using Version = Slogger.Core.Versions.Version;
 

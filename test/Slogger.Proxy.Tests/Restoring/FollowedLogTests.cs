@@ -5,10 +5,10 @@ using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Tests.Harness;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Feeding;
+using Slogger.Replication.Following;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Tests.Restoring;

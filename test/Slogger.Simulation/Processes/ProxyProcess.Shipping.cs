@@ -24,28 +24,13 @@ internal sealed partial class ProxyProcess : IShippedLog
     private bool _handsOver;         // a switch-over is under way
     private Seed? _seed;
     private List<Command> _seedContent = [];
-    private (long Generation, int Offset, WorldLine Line, StreamHistory History)? _seedUnderWay;
+    private (long Generation, int Offset, SeedTaken Taken)? _seedUnderWay;
+    private SeedFlow? _flow;
 
     public void HearReply(ShipReply reply) => PostShipping(() =>
     {
         if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_right ??= new(1, term, _settings.Ship)).Granted(0, reply.EchoUs, Cluster.NowUs);
         _shipper?.Replied(reply, Cluster.NowUs, _shipping);
-    });
-
-    public void HearSeedAsk(SeedAsk ask, BackupProcess from) => PostShipping(() =>
-    {
-        // A world-line that keeps less than the seed holds makes it worthless.
-        if (_seed is { } made && (made.History != _host.Log.History || _host.Log.Branches.Any(b => b.WorldLine > made.Base.WorldLine && b.Offset < made.Base.Offset))) _seed = null;
-        if (SeedSource.Answer(ask, _seed, Math.Max(1, _seedContent.Count / 4)) is not { } chunk)
-        {
-            BeginSeed(ask.Generation);
-            return;
-        }
-
-        if (Cluster.IsTraced) Cluster.Note($"{Name} answers {ask} with {chunk}");
-
-        Command[] commands = [.. _seedContent.Skip((int)chunk.At).Take(chunk.Bytes)];
-        Cluster.Backup!.Wires.PostWide(Shard, () => from.HearSeed(Shard, chunk, commands));
     });
 
     private bool HasLease => Cluster.Backup is { LeaseTermUs: > 0 };
@@ -63,6 +48,7 @@ internal sealed partial class ProxyProcess : IShippedLog
     public void LoseBackup()
     {
         _shipper?.Disconnected();
+        _flow?.Asked(default, null, Cluster.NowUs);
         _shipper?.Connected(Cluster.NowUs, _shipping);
     }
 
@@ -89,7 +75,7 @@ internal sealed partial class ProxyProcess : IShippedLog
             _shipper = new(
                 new(Shard), _self = new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore, log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
-            _writesHeld = false;
+            (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
             _shipper.Connected(Cluster.NowUs, _shipping);
         }
 
@@ -106,9 +92,10 @@ internal sealed partial class ProxyProcess : IShippedLog
         _shipper.Tick(Cluster.NowUs, this, _shipping);
         foreach (ShipperEffect effect in _shipping.ToArray()) Perform(effect);
         _shipping.Clear();
+        SendCopy();
         if (!isOwner) return;
         FinishSeed();
-        if (_shipper.State != ShipperState.AwaitsSeed && _seed is { } seed && _shipper.BackedUp >= seed.Base && _shipper.Generation == seed.Generation) _seed = null;
+        if (_seed is { } seed && SeedOffer.IsDone(seed, _shipper.State, _shipper.Generation, _shipper.BackedUp)) _seed = null;
         // What may be trimmed is, now and then; what a recovery can go back to is not.
         long keep = Math.Min(_seed?.Base.Offset ?? _seedUnderWay?.Offset ?? long.MaxValue, _shipper.KeepFrom ?? log.DurableIndex.Offset);
         if (Cluster.Backup!.Dice(30)) _host.TrimmedBefore = Math.Max(_host.TrimmedBefore, Math.Min(keep, _host.CoveredOffset));
@@ -141,6 +128,11 @@ internal sealed partial class ProxyProcess : IShippedLog
                 var wanted = new ShipRequest.WantsSeed(new(Shard), _self, seed.Generation);
                 site.Wires.PostWide(Shard, () => site.ReceiverOf(Shard)?.Hear(Shard, wanted, null, this));
                 break;
+            case ShipperEffect.Copy { Ask: var ask }:
+                string? why = SeedOffer.WhyNot(ask, _seed, IsPartOfLog);
+                _flow!.Asked(ask, why is null ? _seed : null, Cluster.NowUs);
+                if (why is not null) BeginSeed(ask.Generation);
+                break;
             case ShipperEffect.HoldWrites hold:
                 site.Count("writes held for the backup");
                 _writesHeld = hold.IsHeld;
@@ -170,7 +162,20 @@ internal sealed partial class ProxyProcess : IShippedLog
         bool isSteady = IsOpen && !_isSuspect && _attachedTo != 0 && store.IsUp && store.HistoryId == _attachedTo && store.HistoryId == _host.Log.HistoryId && _host.NotedHistory != store.HistoryId;
         if (!isSteady || _seedUnderWay?.Generation == generation) return;
         if (Cluster.IsTraced) Cluster.Note($"{Name} copies its store at {store.History.Count}, for generation {generation}");
-        _seedUnderWay = (generation, store.History.Count, _host.Log.Last.WorldLine, _host.Log.History);
+        _seedUnderWay = (generation, store.History.Count, new(_host.Log.Last.WorldLine, _host.Log.History));
+    }
+
+    private bool IsPartOfLog => _seed is { } seed && SeedOffer.IsPartOf(seed, _host.Log.History, _host.TrimmedBefore, _host.Log.Branches);
+
+    private void SendCopy()
+    {
+        for (int n = 0; n < 4 && _shipper!.State == ShipperState.AwaitsSeed && _seed is { } seed && _flow!.Next() is { } chunk; n++)
+        {
+            if (chunk.Seed != seed) return;
+            Payload payload = new([.. _seedContent.Skip((int)chunk.At).Take(chunk.Bytes)], []);
+            var copied = new ShipRequest.Copied(new(Shard), _self, chunk);
+            Cluster.Backup!.Wires.PostWide(Shard, () => Cluster.Backup!.ReceiverOf(Shard)?.Hear(Shard, copied, payload, this));
+        }
     }
 
     // It can be offered once it is known which version is the first that ends behind it.
@@ -178,11 +183,13 @@ internal sealed partial class ProxyProcess : IShippedLog
     {
         if (_seedUnderWay is not { } begun) return;
         ShardLog log = _host.Log;
-        if (log.Last.WorldLine != begun.Line || log.History != begun.History) _seedUnderWay = null;
-        else if (log.FloorAt(begun.Offset) is ({ } before, { } floor))
+        (Version Before, Version Floor)? found = log.FloorAt(begun.Offset);
+        SeedVerdict verdict = begun.Taken.Look(log.History, log.DurableIndex, found?.Floor);
+        if (verdict == SeedVerdict.Void) _seedUnderWay = null;
+        else if (verdict == SeedVerdict.Offered && found is var (before, floor))
         {
             _seedContent = log.Bytes.GetRange(0, begun.Offset);
-            _seed = new($"{Name} {begun.Generation} {begun.Offset}", begun.Generation, begun.Offset, begun.History, new(begun.Line, begun.Offset, before), new(begun.Line, floor));
+            _seed = new($"{Name} {begun.Generation} {begun.Offset}", begun.Generation, begun.Offset, begun.Taken.History, new(begun.Taken.Line, begun.Offset, before), new(begun.Taken.Line, floor));
             _seedUnderWay = null;
             Cluster.Count("seed made");
         }

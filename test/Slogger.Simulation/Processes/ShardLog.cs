@@ -25,6 +25,7 @@ internal sealed class ShardLog
     private Boundary _durableLast;
     private readonly List<LogBranch> _branches = [];
     private IReadOnlyList<Command> _base = [];
+    private int _baseDurable;
 
     public ShardLog(bool forgetsAtGap)
     {
@@ -101,7 +102,7 @@ internal sealed class ShardLog
     public (Version Before, Version Floor)? FloorAt(long offset)
     {
         for (int i = 1; i < _closings.Count; i++)
-            if (_closings[i].Boundary.Offset >= offset && _closings[i].Boundary.Point <= _durableLast.Point) return (LastOf(i - 1), _closings[i].From);
+            if (_closings[i].Boundary.Offset >= offset) return (LastOf(i - 1), _closings[i].From);
         return null;
     }
 
@@ -109,9 +110,9 @@ internal sealed class ShardLog
     public void NoteCut(WorldPoint cut) => Add(new(Kind.Cut, default, new(cut.WorldLine, cut.Version, 0, 0, default), default, 0));
 
     /// <summary>It begins on a seed: the store as it was at an offset, within a version.</summary>
-    public void BeginSeeded(Seed seed, IReadOnlyList<Command> content)
+    public void BeginSeeded(Seed seed, IReadOnlyList<Command> content, int durable)
     {
-        _base = content;
+        (_base, _baseDurable) = (content, durable);
         _records.Clear();
         (History, Floor) = (seed.History, seed.Floor);
         Fold();
@@ -208,6 +209,8 @@ internal sealed class ShardLog
     {
         int kept = random.Next(_durable, _records.Count + 1);
         _records.RemoveRange(kept, _records.Count - kept);
+        // Of a copy that was not synced something else may be there.
+        if (_baseDurable < _base.Count) _base = [.. _base.Take(_baseDurable), .. _base.Skip(_baseDurable).Select(_ => default(Command))];
         Fold();
         Sync(_records.Count);
     }

@@ -1,4 +1,4 @@
-// A process of the backup: the real Receiver and SeedSink of some streams, driven as the product drives them.
+// A process of the backup: the real Receiver of some streams, driven as the product drives it.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -10,7 +10,7 @@ namespace Slogger.Simulation.Sites;
 internal sealed class BackupProcess : SiteProcess
 {
     private const long PollUs = 2 * Cluster.IntervalUs;
-    private const long AskAgainUs = 3 * Cluster.IntervalUs;
+    private const int DeathBetweenEffects = 400;
 
     private readonly List<Stream> _streams = [];
 
@@ -32,8 +32,8 @@ internal sealed class BackupProcess : SiteProcess
     public bool Has(int stream) => _streams.Exists(s => s.Disk.Number == stream);
 
     public string Describe() => $"{Name}{(IsDead ? " (dead)" : "")}: " + string.Join(", ", _streams.Select(s => s.Receiver is { } r
-        ? $"stream {s.Disk.Number} gen {r.Generation} log {s.Disk.Log.EndIndex} held {r.Held} at {r.At} frozen {r.IsFrozen}"
-        : $"stream {s.Disk.Number} without receiver, seed {s.Sink?.HasBytes}"));
+        ? $"stream {s.Disk.Number} gen {r.Generation} log {s.Disk.Log.EndIndex} held {r.Held} at {r.At} frozen {r.IsFrozen} copy {r.Copy?.HasBytes}"
+        : $"stream {s.Disk.Number} without receiver"));
 
     // What a stream has in this process's memory.
     private sealed class Stream(StreamHost disk)
@@ -41,11 +41,12 @@ internal sealed class BackupProcess : SiteProcess
         public StreamHost Disk => disk;
         public long Epoch { get; set; }
         public Receiver? Receiver { get; set; }
-        public SeedSink? Sink { get; set; }
         public ProxyProcess? Peer { get; set; }
         public Dictionary<(LogIndex, LogIndex), Payload> Kept { get; } = [];
         public Payload? Brought { get; set; }
         public (SyncTicket Ticket, int Records)? Syncing { get; set; }
+        public SeedTicket? CopySyncing { get; set; }
+        public bool IsCopied { get; set; }
         public WorldPoint? ApplyTo { get; set; }
         public bool IsOpening { get; set; }
         public bool IsReset { get; set; }
@@ -58,16 +59,6 @@ internal sealed class BackupProcess : SiteProcess
         if (Of(stream) is not { Receiver: { } receiver } s) return;
         (s.Peer, s.Brought) = (from, payload);
         Do(s, e => receiver.Received(request, e));
-    });
-
-    public void HearSeed(int stream, SeedChunk chunk, Command[] commands) => Post(() =>
-    {
-        if (Of(stream) is not { Sink: { } sink } s || !s.Disk.Log.Admits(s.Epoch)) return;
-        bool isNew = sink.Seed?.Id != chunk.Seed.Id;
-        bool isTaken = sink.Take(chunk);
-        if (isTaken || (isNew && sink.Seed == chunk.Seed)) s.Disk.Write(chunk, commands);
-        if (isTaken && Site.Dice(2)) s.Disk.SyncSeed();
-        if (isTaken) Site.Count("seed: piece taken");
     });
 
     public void HearWatermark(WorldPoint watermark) => Post(() =>
@@ -95,6 +86,7 @@ internal sealed class BackupProcess : SiteProcess
         {
             if (s.Receiver is not { } receiver || s.IsReset) continue;
             Do(s, e => receiver.Tick(Site.NowUs, e));
+            if (s.CopySyncing is { } copied && Site.Dice(2)) SyncCopy(s, receiver, copied);
             if (s.Syncing is { } sync && Site.Dice(2)) Sync(s, receiver, sync.Ticket, sync.Records);
             if (s.ApplyTo is { } to && !IsDead) Apply(s, receiver, to);
         }
@@ -115,8 +107,8 @@ internal sealed class BackupProcess : SiteProcess
         StreamHost disk = s.Disk;
         while (!IsDead)
         {
-            (s.Receiver, s.Sink, s.Syncing, s.ApplyTo, s.IsReset, s.IsOpening) = (null, null, null, null, false, false);
-            s.Kept.Clear();
+            EndReceiver(s);
+            s.IsReset = false;
             SqlCall take;
             do
             {
@@ -132,26 +124,33 @@ internal sealed class BackupProcess : SiteProcess
             }
 
             yield return true;
-            // Read when nobody else can write the log any more: whatever has been decided since is seen, or finds this process frozen.
-            SiteState? state = null;
-            foreach (bool step in Look(r => state = r)) yield return step;
-            if (state!.Role is not (SiteRole.Backup or SiteRole.FailingOver)) yield break;
-            StreamState row = state.Streams[disk.Number];
-            if (row.Phase == StreamPhase.Empty)
+            StreamLife life = new(new(disk.Number), s.Epoch, Site.Mutation);
+            // Until its store has died: then it begins again as another process would.
+            while (!IsDead && !s.IsReset)
             {
-                foreach (bool step in BeSeeded(s, row.Generation)) yield return step;
-            }
-            else if (disk.LogGeneration != row.Generation)
-            {
-                // The disk is another one.
-                SqlCall reseed = Ask("reseed", () => Site.Sql.Reseed(disk.Number, row.Generation));
-                while (!reseed.IsDone) yield return true;
-            }
-            else
-            {
-                foreach (bool step in Receive(s, state)) yield return step;
+                SiteState? state = null;
+                foreach (bool step in Look(r => state = r)) yield return step;
+                if (state!.Role is not (SiteRole.Backup or SiteRole.FailingOver)) yield break;
+                SqlCall? tell = null;
+                switch (life.Next(state, disk.Found, disk.At))
+                {
+                    case StreamStep.Seeded seeded: tell = Ask("seeded", () => Site.Sql.Seeded(disk.Number, seeded.Generation)); break;
+                    case StreamStep.Reseed reseed: tell = Ask("reseed", () => Site.Sql.Reseed(disk.Number, reseed.Generation)); break;
+                    case StreamStep.Receive receive:
+                        foreach (bool step in Receive(s, life, receive.Start)) yield return step;
+                        EndReceiver(s);
+                        break;
+                }
+
+                while (tell is { IsDone: false }) yield return true;
             }
         }
+    }
+
+    private static void EndReceiver(Stream s)
+    {
+        (s.Receiver, s.Syncing, s.CopySyncing, s.ApplyTo, s.IsOpening, s.IsCopied) = (null, null, null, null, false, false);
+        s.Kept.Clear();
     }
 
     private IEnumerable<bool> Look(Action<SiteState> then)
@@ -166,22 +165,22 @@ internal sealed class BackupProcess : SiteProcess
         }
     }
 
-    private IEnumerable<bool> Receive(Stream s, SiteState state)
+    private IEnumerable<bool> Receive(Stream s, StreamLife life, ReceiverStart start)
     {
         StreamHost disk = s.Disk;
-        StreamState row = state.Streams[disk.Number];
-        Receiver receiver = s.Receiver = new(
-            new()
-            {
-                Stream = new(disk.Number), Generation = row.Generation, Owner = s.Epoch, History = disk.Log.History, Log = disk.Log.EndIndex, Held = disk.Log.DurableCut,
-                Floor = disk.Log.Floor, Base = disk.Log.BaseOffset, Counts = row.Phase == StreamPhase.Counts, Applied = disk.At,
-                Newest = row.Newest, Site = state.Epoch, IsFrozen = state.Role == SiteRole.FailingOver,
-                StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs,
-            },
-            Site.Mutation);
-        long pollUs = 0;
+        Receiver receiver = s.Receiver = new(start with { CopySyncBytes = Site.Random.Next(1, 20), StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs }, Site.Mutation);
+        if (!receiver.IsSeeded) disk.ForgetUnsynced();
+        Do(s, receiver.Begin);
+        long pollUs = Site.NowUs + (Site.Dice(2) ? PollUs : 0);
+        List<StreamStep> steps = [];
         while (!IsDead && !s.IsReset)
         {
+            if (s.IsCopied)
+            {
+                foreach (bool step in BeginLog(s, receiver)) yield return step;
+                yield break;
+            }
+
             if (Site.NowUs < pollUs)
             {
                 yield return true;
@@ -189,73 +188,34 @@ internal sealed class BackupProcess : SiteProcess
             }
 
             pollUs = Site.NowUs + PollUs;
+            SiteState? state = null;
             foreach (bool step in Look(r => state = r)) yield return step;
-            if (state.Streams[disk.Number].Owner != s.Epoch)
+            if (state!.Role is not (SiteRole.Backup or SiteRole.FailingOver)) yield break;
+            steps.Clear();
+            life.Look(state, receiver.Generation, receiver.IsFrozen, steps);
+            foreach (StreamStep step in steps)
             {
-                Die("deposed");
-                yield break;
+                switch (step)
+                {
+                    case StreamStep.Deposed: Die("deposed"); yield break;
+                    case StreamStep.Over: yield break;
+                    case StreamStep.Freeze freeze: Do(s, e => receiver.Freeze(freeze.Number, e)); break;
+                    case StreamStep.Decided decided when receiver.IsSeeded: Do(s, e => receiver.Decided(decided.Number, decided.Final, e)); break;
+                }
             }
-
-            if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver) || state.Streams[disk.Number].Generation != receiver.Generation) yield break;
-            bool isForgetful = Site.Mutation is ShipMutation.FreezeForgotten or ShipMutation.FrozenGoesOn;
-            if (state.Role == SiteRole.FailingOver && !receiver.IsFrozen && !isForgetful) Do(s, e => receiver.Freeze(state.Epoch, e));
-            if (state.Final is { } final && receiver.IsSeeded) Do(s, e => receiver.Decided(state.Epoch, final, e));
         }
     }
 
-    private IEnumerable<bool> BeSeeded(Stream s, long generation)
+    private IEnumerable<bool> BeginLog(Stream s, Receiver receiver)
     {
         StreamHost disk = s.Disk;
-        // A crash can have come between the log's beginning and SQL's hearing of it.
-        if (disk.LogGeneration != generation)
-        {
-            disk.ForgetUnsynced();
-            SeedSink sink = s.Sink = new(generation, disk.Seed, disk.SeedDurable, Site.Mutation);
-            long askUs = 0, pollUs = Site.NowUs + PollUs;
-            while (!sink.IsComplete)
-            {
-                if (Site.NowUs >= askUs)
-                {
-                    askUs = Site.NowUs + (Site.Random.Next(4) * AskAgainUs);
-                    SeedAsk ask = sink.Ask;
-                    Site.Wires.PostWide(disk.Number, () => Site.Primary.Hosts[disk.Number].Newest?.HearSeedAsk(ask, this));
-                }
-
-                yield return true;
-                if (IsDead || s.IsReset) yield break;
-                if (Site.NowUs < pollUs) continue;
-                pollUs = Site.NowUs + PollUs;
-                SiteState? state = null;
-                foreach (bool step in Look(r => state = r)) yield return step;
-                if (state!.Streams[disk.Number].Owner != s.Epoch)
-                {
-                    Die("deposed");
-                    yield break;
-                }
-
-                if (state.Role != SiteRole.Backup || state.Streams[disk.Number].Generation != generation) yield break;
-            }
-
-            disk.SyncSeed();
-            yield return true;
-            if (!disk.Log.Admits(s.Epoch))
-            {
-                Die("its log belongs to a later process");
-                yield break;
-            }
-
-            if (s.IsReset) yield break;
-            s.Sink = null;
-            disk.StoreDies();
-            disk.Log.BeginSeeded(sink.Seed!, [.. disk.SeedContent]);
-            disk.LogGeneration = generation;
-            Site.Count("seeded");
-            if (Site.IsTraced) Site.Note($"{Name}: stream {disk.Number} is seeded: {sink.Seed}");
-            yield return true;
-        }
-
-        SqlCall seeded = Ask("seeded", () => Site.Sql.Seeded(disk.Number, generation));
-        while (!seeded.IsDone) yield return true;
+        yield return true;
+        if (IsDead || s.IsReset || !MayWrite(s)) yield break;
+        disk.StoreDies();
+        disk.BeginLog();
+        Site.Count("seeded");
+        if (Site.IsTraced) Site.Note($"{Name}: stream {disk.Number} is seeded, life {receiver.Generation}: {disk.Seed}");
+        yield return true;
     }
 
     // ---- Effects ----
@@ -265,8 +225,11 @@ internal sealed class BackupProcess : SiteProcess
         if (IsDead || s.Receiver is not { } receiver) return;
         List<ReceiverEffect> effects = [];
         input(effects);
-        foreach (ReceiverEffect effect in effects)
-            if (!IsDead) Perform(s, receiver, effect);
+        for (int i = 0; i < effects.Count && !IsDead; i++)
+        {
+            Perform(s, receiver, effects[i]);
+            if (i + 1 < effects.Count && Site.MayFail && Site.Dice(DeathBetweenEffects)) Die("killed between two effects");
+        }
     }
 
     private void Perform(Stream s, Receiver receiver, ReceiverEffect effect)
@@ -286,6 +249,16 @@ internal sealed class BackupProcess : SiteProcess
                 break;
             case ReceiverEffect.NoteSender note:
                 Start(NoteSender(s, receiver, note.Sender));
+                break;
+            case ReceiverEffect.WriteCopy copy when log.Admits(s.Epoch):
+                s.Disk.Write(copy.Chunk, s.Brought!.Commands);
+                Site.Count("seed: piece taken");
+                break;
+            case ReceiverEffect.SyncCopy sync:
+                s.CopySyncing = sync.Ticket;
+                break;
+            case ReceiverEffect.Copied:
+                s.IsCopied = true;
                 break;
             case ReceiverEffect.Keep keep:
                 s.Kept[(keep.Piece.From, keep.Piece.To)] = s.Brought!;
@@ -328,7 +301,9 @@ internal sealed class BackupProcess : SiteProcess
                 Do(s, receiver.Voided);
                 break;
             case ReceiverEffect.Open open:
-                if (!s.IsOpening) Start(Open(s, open.Number));
+                // On its way at once, whatever becomes of this process.
+                if (!s.IsOpening) Start(Open(s, receiver, open.Number, AskToOpen(s, open.Number)));
+                s.IsOpening = true;
                 break;
         }
     }
@@ -377,6 +352,23 @@ internal sealed class BackupProcess : SiteProcess
         Do(s, e => receiver.Synced(ticket, e));
     }
 
+    // A disk that is full refuses, and is asked again.
+    private void SyncCopy(Stream s, Receiver receiver, SeedTicket ticket)
+    {
+        s.CopySyncing = null;
+        if (!MayWrite(s)) return;
+        if (Site.MayFail && Site.Dice(16))
+        {
+            Site.Count("seed: disk refused");
+            s.Disk.ForgetUnsynced();
+            Do(s, e => receiver.CopyRefused(s.Disk.Found.Copy, e));
+            return;
+        }
+
+        s.Disk.SyncSeed(ticket);
+        Do(s, e => receiver.CopySynced(ticket, e));
+    }
+
     // Towards the boundary, some commands at a time: readers see the store at its end only.
     private void Apply(Stream s, Receiver receiver, WorldPoint to)
     {
@@ -416,14 +408,15 @@ internal sealed class BackupProcess : SiteProcess
         }
     }
 
-    private IEnumerable<bool> Open(Stream s, SiteEpoch number)
+    private SqlCall AskToOpen(Stream s, SiteEpoch number) => Ask("open", () => Site.Sql.Open(number, s.Disk.Number));
+
+    private IEnumerable<bool> Open(Stream s, Receiver receiver, SiteEpoch number, SqlCall open)
     {
-        s.IsOpening = true;
-        while (!IsDead)
+        while (!IsDead && s.Receiver == receiver)
         {
-            SqlCall open = Ask("open", () => Site.Sql.Open(number, s.Disk.Number));
             while (!open.IsDone) yield return true;
             if (open.Result is not null) yield break;
+            open = AskToOpen(s, number);
         }
     }
 }

@@ -1,5 +1,6 @@
 // What a stream has at the backup that outlives processes: the disk with its log and the seed that is being copied, and the store that follows.
 using Slogger.Core.Replication;
+using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;
 
@@ -52,7 +53,8 @@ internal sealed class StreamHost(int number, int keys)
     {
         if (chunk.At == 0)
         {
-            Seed = chunk.Seed;
+            // What there was of the life before is void.
+            (Seed, LogGeneration) = (chunk.Seed, 0);
             SeedContent.Clear();
             SeedDurable = 0;
         }
@@ -60,7 +62,24 @@ internal sealed class StreamHost(int number, int keys)
         SeedContent.AddRange(commands);
     }
 
-    public void SyncSeed() => SeedDurable = SeedContent.Count;
+    /// <summary>What was written when that was asked for survives a crash; if no other copy has begun since.</summary>
+    public void SyncSeed(in SeedTicket ticket)
+    {
+        if (Seed?.Id == ticket.Id) SeedDurable = Math.Max(SeedDurable, (int)ticket.Bytes);
+    }
+
+    /// <summary>The log begins with the copy. What of that is not durable a crash takes away.</summary>
+    public void BeginLog()
+    {
+        Log.BeginSeeded(Seed!, [.. SeedContent], SeedDurable);
+        LogGeneration = Seed!.Generation;
+    }
+
+    /// <summary>What a process finds that takes the stream.</summary>
+    public StreamOnDisk Found => LogGeneration == 0 ? new() { Copy = new(Seed, SeedDurable) } : new()
+    {
+        Life = LogGeneration, History = Log.History, Log = Log.EndIndex, Held = Log.DurableCut, Base = Log.BaseOffset, Floor = Log.Floor,
+    };
 
     /// <summary>Of the seed only what is durable counts for who begins anew.</summary>
     public void ForgetUnsynced() => SeedContent.RemoveRange(SeedDurable, SeedContent.Count - SeedDurable);

@@ -111,7 +111,7 @@ public class MutantTests
     {
         ["BranchBeforeTransaction"] = 1266, ["EntersBeforeClosed"] = 6013, ["StrideIgnored"] = 5098,
         ["EndsLateVersionsEarly"] = 7822, ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 5145, ["OlderSenderAccepted"] = 2533,
-        ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842, ["HalfATerm"] = 600,
+        ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842, ["OpensBeforeVoid"] = 3670, ["CopyUsedUnsynced"] = 2292, ["HalfATerm"] = 600,
     };
 
     internal static void AssertCaught(string name, string by, int seeds, SimSettings settings, bool checksProgress = false)

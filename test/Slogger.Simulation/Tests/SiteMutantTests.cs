@@ -10,7 +10,16 @@ public class SiteMutantTests
     [Theory]
     [InlineData((int)ShipMutation.OwnDurableIsCut, "I4", 100)]
     [InlineData((int)ShipMutation.EndIsDurable, "I4|I7", 100)]
+    [InlineData((int)ShipMutation.ResendForgotten, "I8", 1000)]
     public void Shipper_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
+
+    // That a copy is offered before its floor is durable, or although a world-line keeps less, harms nobody: a receiver that has it finds the world-line behind its base, and is seeded
+    // anew (BehindSeedAccepted).
+    [Theory]
+    [InlineData((int)ShipMutation.OldLifeCounts, "I8", 100)]
+    [InlineData((int)ShipMutation.CopyUsedUnsynced, "I1|I4|I7", 20000)]
+    [InlineData((int)ShipMutation.BehindSeedAccepted, "I5", 100)]
+    public void Seeding_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     [Theory]
     [InlineData((int)ShipMutation.AppendsUnconfirmed, "I4|I7", 100)]
@@ -40,6 +49,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.FrozenGoesOn, "I4|I6|I8", 200)]
     [InlineData((int)ShipMutation.FreezeForgotten, "I4|I6|I8", 400)]
     [InlineData((int)ShipMutation.NothingVoided, "I7", 200)]
+    [InlineData((int)ShipMutation.OpensBeforeVoid, "I5", 20000)]
     [InlineData((int)ShipMutation.OffersEarly, "I2|I4", 200)]
     [InlineData((int)ShipMutation.LeaseNotAwaited, "I6", 200)]
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);

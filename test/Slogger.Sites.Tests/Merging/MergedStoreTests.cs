@@ -16,9 +16,11 @@ using Slogger.Log.Checkpoints;
 using Slogger.Log.Tests.Simulation;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
+using Slogger.Proxy.Drills;
+using Slogger.Proxy.Ports;
 using Slogger.Redis.Rdb;
 using Slogger.Redis.Rollback;
+using Slogger.Replication.Following;
 using Slogger.Sites.Merging;
 using Version = Slogger.Core.Versions.Version;
 

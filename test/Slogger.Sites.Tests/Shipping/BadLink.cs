@@ -2,8 +2,8 @@
 using System.Buffers;
 using System.Threading.Channels;
 using Slogger.Core.Replication;
-using Slogger.Proxy.Shipping;
-using Slogger.Sites.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Receiving;
 
 namespace Slogger.Sites.Tests.Shipping;
 

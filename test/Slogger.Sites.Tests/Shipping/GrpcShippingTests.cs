@@ -8,7 +8,8 @@ using Slogger.Grpc.Client;
 using Slogger.Grpc.Server;
 using Slogger.Grpc.Shipping;
 using Slogger.Grpc.Tests.Support;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Sending;
 using Slogger.Sites.Shipping;
 using V1 = Slogger.Grpc.Shipping.V1;
 

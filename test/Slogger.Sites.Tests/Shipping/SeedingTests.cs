@@ -11,9 +11,9 @@ using Slogger.Log.Checkpoints;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Following;
-using Slogger.Proxy.Shipping;
-using Slogger.Sites.Seeding;
+using Slogger.Replication.Following;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Slogger.Sites.Streams;
 using Version = Slogger.Core.Versions.Version;
 
@@ -327,7 +327,7 @@ public sealed class SeedingTests : IAsyncLifetime
             Contents[id] = content;
             lock (_lock)
             {
-                _copy = new(new(id, _wanted, content.Length, ShardShipper.HistoryOf(Log), new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(file) }, file);
+                _copy = new(new(id, _wanted, content.Length, Log.History, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(file) }, file);
                 _wanted = 0;
             }
         }

@@ -10,9 +10,10 @@ using Slogger.Log;
 using Slogger.Metadata;
 using Slogger.Metadata.Sql;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Shipping;
-using Slogger.Sites.Seeding;
-using Slogger.Sites.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Receiving;
+using Slogger.Replication.Seeding;
+using Slogger.Replication.Sending;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;
@@ -131,7 +132,9 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private protected async Task StartReceiverAsync()
     {
         SiteState site = (await Metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
-        Receiver = new(BackupDisk, new(0), null, Backup.AppliedTo, site, Metadata, "c", Backup, NullLogger.Instance);
+        var life = new StreamLife(new(0), site.Streams[0].Owner);
+        ReceiverStart start = ((StreamStep.Receive)life.Next(site, BackupDisk.Find(null), Backup.AppliedTo)).Start;
+        Receiver = new(BackupDisk, start, Metadata, "c", Backup, NullLogger.Instance);
         Backup.Receiver = Receiver;
     }
 

@@ -6,7 +6,8 @@ using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
-using Slogger.Proxy.Shipping;
+using Slogger.Replication.Links;
+using Slogger.Replication.Sending;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Sites.Tests.Shipping;

@@ -1,0 +1,449 @@
+// Ships one shard's version log to its backup: performs what Core's Shipper decides. One task sends, one reads replies, and both change the machine under its
+// lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut (Wake), so that none of those ever waits for it.
+//
+// It lives as long as the shard's log is one history: when that begins anew, another is made.
+using System.Buffers;
+using System.Diagnostics;
+using System.Globalization;
+using Slogger.Core.Identities;
+using Slogger.Core.Replication;
+using Slogger.Core.WorldLines;
+using Slogger.Log;
+using Slogger.Log.Format;
+using Slogger.Replication.Links;
+using Slogger.Replication.Seeding;
+
+namespace Slogger.Replication.Sending;
+
+/// <summary>Who is told what shipping asks of the shard. Any thread.</summary>
+internal interface IShipperListener
+{
+    /// <summary>The recorded cut.</summary>
+    WorldPoint RecordedCut { get; }
+
+    /// <summary>Writes of clients are to wait, since the log kept for the backup is at its budget; or may go on.</summary>
+    void HoldWrites(bool isHeld);
+
+    /// <summary>The backup has to be seeded, and what <see cref="CopyOf"/> gives for this life of the stream, if anything, will not do: another copy is to be made. Said again until there
+    /// is one, also while it is being made.</summary>
+    void OnSeedWanted(long generation, string why);
+
+    /// <summary>Another process, or another site, ships this shard: it is served here no more.</summary>
+    void OnShippingDeposed(Sender by, bool isSite);
+
+    /// <summary>Shipping has ended by an error: of the log, or an invariant that does not hold.</summary>
+    void OnShippingFailed(Exception e);
+
+    /// <summary>The receiver has said something.</summary>
+    void OnReplied(ShipReply reply)
+    {
+    }
+
+    /// <summary>More is durable at the backup, as a whole.</summary>
+    void OnWatermark(WorldPoint watermark);
+
+    /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null: there is none (yet);
+    /// <see cref="OnSeedWanted"/> has it made.</summary>
+    SeedCopy? CopyOf(long generation) => null;
+}
+
+/// <summary>How far shipping is: for status.</summary>
+/// <param name="State">What it is doing.</param>
+/// <param name="End">Up to where the log goes.</param>
+/// <param name="Received">Up to where the backup has received it.</param>
+/// <param name="BackedUp">Up to where the backup has it durable.</param>
+/// <param name="Watermark">What the backup as a whole has durable.</param>
+/// <param name="BytesSent">Bytes of the log that were sent, again ones included.</param>
+/// <param name="Problem">Why there is no connection; null if there is.</param>
+internal readonly record struct ShipperStatus(
+    ShipperState State, LogIndex End, LogIndex Received, LogIndex BackedUp, WorldPoint Watermark, long BytesSent, string? Problem)
+{
+    /// <summary>Which life of the stream it ships to.</summary>
+    public long Generation { get; init; }
+
+    /// <summary>Bytes that are on their way.</summary>
+    public long WindowUsed { get; init; }
+
+    /// <summary>Bytes of the log that are kept for the backup.</summary>
+    public long Kept { get; init; }
+
+    /// <summary>How far the copy is that the backup is being seeded with; null: it is not, or there is no copy yet.</summary>
+    public SeedProgress? Seeding { get; init; }
+}
+
+/// <summary>Ships one shard's log.</summary>
+internal sealed partial class ShardShipper : IAsyncDisposable
+{
+    private const int PeriodMs = 5;
+    private const string NotYet = "not connected yet";
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
+
+    private readonly VersionLog _log;
+    private readonly IShipConnector _connector;
+    private readonly IShipperListener _listener;
+    private readonly ILogger _report;
+    private readonly ShardId _stream;
+    private readonly Sender _self;
+    private readonly Shipper _machine;
+    private readonly Lock _lock = new();
+    private readonly LogPieces _pieces;
+    private readonly List<VersionEnd> _ends = [];
+    private readonly List<ShipperEffect> _effects = [], _replied = [], _attached = [];
+    private readonly WakeSignal _wanted = new();
+    private readonly CancellationTokenSource _stop = new();
+    private readonly Task _running;
+    private long _bytesSent;
+    private readonly LastingLoss _loss = new();
+    private volatile string? _problem = NotYet;
+    private volatile bool _hasAnswered;
+
+    /// <summary>Begins to ship.</summary>
+    /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that what is not durable yet can be shipped.</param>
+    /// <param name="stream">The shard.</param>
+    /// <param name="self">This process of it.</param>
+    /// <param name="options">Bounds.</param>
+    /// <param name="connector">The way to the receiver.</param>
+    /// <param name="listener">Is told what happens.</param>
+    /// <param name="report">For people.</param>
+    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogger report)
+    {
+        (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
+        _flow = new(options);
+        _pieces = new(log);
+        _machine = new(stream, self, log.History, log.Branches.Select(Of), log.StartOffset, log.DurableEnd, listener.RecordedCut, options);
+        _running = Task.Run(RunAsync);
+    }
+
+    /// <summary>The log is needed from this offset on; null: not for the backup.</summary>
+    public long? KeepFrom
+    {
+        get
+        {
+            lock (_lock) { return _machine.KeepFrom; }
+        }
+    }
+
+    /// <summary>How far it is.</summary>
+    public ShipperStatus Status
+    {
+        get
+        {
+            lock (_lock)
+            {
+                return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem)
+                {
+                    Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept,
+                    Seeding = _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null,
+                };
+            }
+        }
+    }
+
+    /// <summary>There is more in the log, more of it is durable, or the cut has moved on. Any thread; never waits.</summary>
+    public void Wake() => _wanted.Set();
+
+    /// <summary>A backup that was given up is wanted again: it has to be seeded. Any thread.</summary>
+    /// <returns>Whether it ships, or will when it has been seeded.</returns>
+    public bool Attach()
+    {
+        lock (_lock)
+        {
+            _machine.Attach(NowUs, _attached);
+            if (_machine.State == ShipperState.Deposed) { return false; }
+        }
+        Wake();
+        return true;
+    }
+
+    /// <summary>Stops. What was not shipped is in the log.</summary>
+    public async ValueTask DisposeAsync()
+    {
+        await _stop.CancelAsync().ConfigureAwait(false);
+        await _running.ConfigureAwait(false);
+        _pieces.Dispose();
+        PauseCopy();
+        _stop.Dispose();
+    }
+
+    private async Task RunAsync()
+    {
+        TimeSpan pause = ReconnectFirst;
+        while (!_stop.IsCancellationRequested && State != ShipperState.Deposed)
+        {
+            try
+            {
+                LookWhileAway();
+                if (State == ShipperState.Detached)
+                {
+                    // Until it is wanted again.
+                    await Task.Delay(DetachedPeriod, _stop.Token).ConfigureAwait(false);
+                    continue;
+                }
+                await using IShipLink link = await _connector.ConnectAsync(_stop.Token).ConfigureAwait(false);
+                await ServeAsync(link).ConfigureAwait(false);
+            }
+            catch (ShipLinkException e)
+            {
+                SayLost(e);
+                _problem = e.Message;
+            }
+            catch (OperationCanceledException) when (_stop.IsCancellationRequested)
+            {
+                return;
+            }
+            catch (Exception e)
+            {
+                _problem = e.Message;
+                _listener.OnShippingFailed(e);
+                return;
+            }
+            // Whoever refuses this shipper does so only when it has spoken.
+            if (_hasAnswered) { pause = ReconnectFirst; }
+            _hasAnswered = false;
+            await Task.Delay(pause, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+            pause = TimeSpan.FromTicks(Math.Min(pause.Ticks * 2, ReconnectMax.Ticks));
+        }
+    }
+
+    // A seeding, a takeover and a start end the way for a moment: that is told, and only what lasts is a warning.
+    private void SayLost(ShipLinkException e)
+    {
+        if (_problem is null or NotYet)
+        {
+            _loss.Over();
+            if (!e.NeedsPerson) { _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}"); }
+        }
+        if (!_loss.IsToTell(e.NeedsPerson)) { return; }
+        _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
+    }
+
+    private ShipperState State
+    {
+        get
+        {
+            lock (_lock) { return _machine.State; }
+        }
+    }
+
+    // The log that is kept grows, whether anybody is there or not.
+    private void LookWhileAway()
+    {
+        lock (_lock)
+        {
+            LookAtLog();
+            _machine.Tick(NowUs, _pieces, _effects);
+        }
+        PerformHere();
+    }
+
+    private async Task ServeAsync(IShipLink link)
+    {
+        using var ended = CancellationTokenSource.CreateLinkedTokenSource(_stop.Token);
+        await using CancellationTokenRegistration ending = ended.Token.UnsafeRegister(static o => ((ShardShipper)o!).Wake(), this);
+        await using var ticking = new Timer(static o => ((ShardShipper)o!).Wake(), this, PeriodMs, PeriodMs);
+        Task reading = ReadAsync(link, ended);
+        try
+        {
+            lock (_lock) { _machine.Connected(NowUs, _effects); }
+            bool isOpen = await PerformAsync(link).ConfigureAwait(false);
+            while (isOpen && !ended.IsCancellationRequested)
+            {
+                lock (_lock)
+                {
+                    LookAtLog();
+                    _machine.Tick(NowUs, _pieces, _effects);
+                    _effects.InsertRange(0, _replied);
+                    _replied.Clear();
+                    _effects.AddRange(_attached);
+                    _attached.Clear();
+                }
+                bool isIdle = _effects.Count == 0;
+                isOpen = await PerformAsync(link).ConfigureAwait(false);
+                if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent) { (isOpen, isIdle) = (sent, false); }
+                if (isIdle) { await _wanted.WaitAsync().ConfigureAwait(false); }
+            }
+        }
+        finally
+        {
+            // A link that takes nothing any more has a reason, which the reader is about to hear.
+            if (!_stop.IsCancellationRequested) { await Task.WhenAny(reading, Task.Delay(ReasonLimit, CancellationToken.None)).ConfigureAwait(false); }
+            await ended.CancelAsync().ConfigureAwait(false);
+            lock (_lock)
+            {
+                _machine.Disconnected();
+                _effects.AddRange(_replied);
+                _replied.Clear();
+                _attached.Clear();
+            }
+            PauseCopy();
+            // What was to be said is lost with the link; what the shard is to do is not.
+            PerformHere();
+            // It knows why the link has ended, and says so.
+            await reading.ConfigureAwait(false);
+        }
+    }
+
+    private async Task ReadAsync(IShipLink link, CancellationTokenSource ended)
+    {
+        try
+        {
+            while (true)
+            {
+                ShipReply reply = await link.ReceiveAsync(ended.Token).ConfigureAwait(false);
+                _hasAnswered = true;
+                if (_problem is not null) { _report.Info($"shard {_stream}: ships to {_connector.Target}"); }
+                _problem = null;
+                WorldPoint before, after;
+                bool isSeeded;
+                lock (_lock)
+                {
+                    before = _machine.Watermark;
+                    isSeeded = _machine.State == ShipperState.AwaitsSeed;
+                    _machine.Replied(reply, NowUs, _replied);
+                    after = _machine.Watermark;
+                    isSeeded &= _machine.State == ShipperState.Shipping;
+                }
+                if (isSeeded) { _report.Info($"shard {_stream}: the backup at {_connector.Target} is seeded, and follows"); }
+                _listener.OnReplied(reply);
+                if (after > before) { _listener.OnWatermark(after); }
+                Wake();
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // As asked.
+        }
+        finally
+        {
+            await ended.CancelAsync().ConfigureAwait(false);
+        }
+    }
+
+    // Under the lock. The cut is read first: what is said to be durable is to cover it. The two ends are read one after the other: between them a world-line may begin.
+    private void LookAtLog()
+    {
+        WorldPoint cut = _listener.RecordedCut;
+        LogIndex end, durable;
+        do
+        {
+            (end, durable) = (_log.End, _log.DurableEnd);
+        }
+        while (end.WorldLine != durable.WorldLine);
+        foreach (WorldLineBranch branch in _log.Branches)
+        {
+            if (branch.WorldLine <= end.WorldLine) { _machine.Branched(Of(branch)); }
+        }
+        _machine.Appended(end);
+        _machine.Synced(durable);
+        _machine.CutRecorded(cut);
+    }
+
+    private async ValueTask<bool> PerformAsync(IShipLink link)
+    {
+        bool isOpen = true;
+        int done = 0;
+        try
+        {
+            while (done < _effects.Count && isOpen)
+            {
+                ShipperEffect effect = _effects[done++];
+                switch (effect)
+                {
+                    case ShipperEffect.Send send:
+                        isOpen = await SendAsync(link, send.Request, isLast: done == _effects.Count).ConfigureAwait(false);
+                        break;
+                    case ShipperEffect.Seed seed:
+                        SayWhy(seed.Why);
+                        isOpen = await SendAsync(link, new ShipRequest.WantsSeed(_stream, _self, seed.Generation), isLast: true).ConfigureAwait(false);
+                        break;
+                    default:
+                        Perform(effect);
+                        break;
+                }
+            }
+        }
+        finally
+        {
+            // What was done is not done again, however this ends.
+            _effects.RemoveRange(0, done);
+        }
+        return isOpen;
+    }
+
+    private void Perform(ShipperEffect effect)
+    {
+        switch (effect)
+        {
+            case ShipperEffect.Copy copy:
+                Asked(copy.Ask);
+                break;
+            case ShipperEffect.HoldWrites hold:
+                _listener.HoldWrites(hold.IsHeld);
+                break;
+            case ShipperEffect.Warn warn:
+                _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
+                break;
+            case ShipperEffect.Detached:
+                _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at its budget: it has to be seeded again");
+                break;
+            case ShipperEffect.ShardTaken taken:
+                _listener.OnShippingDeposed(taken.By, isSite: false);
+                break;
+            case ShipperEffect.SiteDeposed deposed:
+                _listener.OnShippingDeposed(deposed.By, isSite: true);
+                break;
+            default:
+                throw new UnreachableException();
+        }
+    }
+
+    private void PerformHere()
+    {
+        foreach (ShipperEffect effect in _effects)
+        {
+            if (effect is not (ShipperEffect.Send or ShipperEffect.Seed)) { Perform(effect); }
+        }
+        _effects.Clear();
+    }
+
+    private async ValueTask<bool> SendAsync(IShipLink link, ShipRequest request, bool isLast)
+    {
+        _ends.Clear();
+        if (request is not ShipRequest.Piece { IsHeartbeat: false, IsBranch: false } piece)
+        {
+            return await TakenAsync(link.SendAsync(new(request, default, _ends), isLast)).ConfigureAwait(false);
+        }
+        int length = (int)(piece.To.Offset - piece.From.Offset);
+        byte[] bytes = ArrayPool<byte>.Shared.Rent(length);
+        bool isOpen = true;
+        // Gone meanwhile: for the machine it was lost on the way.
+        if (_pieces.Read(piece.From, piece.To, bytes.AsSpan(0, length), _ends))
+        {
+            Volatile.Write(ref _bytesSent, _bytesSent + length);
+            isOpen = await TakenAsync(link.SendAsync(new(request, new(bytes, 0, length), _ends), isLast)).ConfigureAwait(false);
+        }
+        // Not if that has failed: somebody may be sending them yet.
+        ArrayPool<byte>.Shared.Return(bytes);
+        return isOpen;
+    }
+
+    // Who does not read holds up everything here, and the log grows.
+    private async ValueTask<bool> TakenAsync(ValueTask<bool> sending)
+    {
+        if (sending.IsCompletedSuccessfully) { return sending.Result; }
+        try
+        {
+            return await sending.AsTask().WaitAsync(TakenLimit, _stop.Token).ConfigureAwait(false);
+        }
+        catch (TimeoutException e)
+        {
+            throw new ShipLinkException($"the receiver has taken nothing for {TakenLimit.TotalSeconds} s", e);
+        }
+    }
+
+    private static LogBranch Of(WorldLineBranch branch) => new(branch.WorldLine, branch.Version, branch.Offset);
+
+    // What is sent bears this time, and the lease runs from there.
+    private static long NowUs => LeaseClock.NowUs;
+}
