@@ -32,8 +32,8 @@ internal sealed unsafe partial class Client
     /// <summary>The addresses of a client whose socket does not tell them (TLS).</summary>
     public void SetAddresses(EndPoint? peer, EndPoint? local)
     {
-        if (peer is IPEndPoint from) { _peerAddress = FrontEndLoop.TextOf(from); }
-        if (local is IPEndPoint to) { _localAddress = FrontEndLoop.TextOf(to); }
+        if (peer is IPEndPoint from) { _peerAddress = UpstreamDirectory.TextOf(from); }
+        if (local is IPEndPoint to) { _localAddress = UpstreamDirectory.TextOf(to); }
     }
 
     private static string AddressOf(Socket socket, bool local)
@@ -42,7 +42,7 @@ internal sealed unsafe partial class Client
         {
             // Both ends of a Unix socket are known by the path that is listened on.
             if (socket.AddressFamily == AddressFamily.Unix) { return $"{socket.LocalEndPoint}:0"; }
-            return (local ? socket.LocalEndPoint : socket.RemoteEndPoint) is IPEndPoint address ? FrontEndLoop.TextOf(address) : "?:0";
+            return (local ? socket.LocalEndPoint : socket.RemoteEndPoint) is IPEndPoint address ? UpstreamDirectory.TextOf(address) : "?:0";
         }
         catch (SocketException)
         {
@@ -99,9 +99,9 @@ internal sealed unsafe partial class Client
     // A list may hold connections of the proxy that it does not know yet by their ids: it is looked at a moment later.
     private bool IsPutOff(ReadOnlySpan<byte> reply, Action<byte[]> then)
     {
-        if (reply[0] is not ((byte)'$' or (byte)'=') || _loop.AreIdsKnown || IsSkipping) { return false; }
+        if (reply[0] is not ((byte)'$' or (byte)'=') || _loop.Directory.AreIdsKnown || IsSkipping) { return false; }
         byte[] copy = reply.ToArray();
-        _loop.WhenIdsKnown(() =>
+        _loop.Directory.WhenIdsKnown(() =>
         {
             if (!IsClosed && _waiting == Waiting.Reply) { then(copy); }
         });
@@ -121,7 +121,7 @@ internal sealed unsafe partial class Client
         ClientLine? shared = lines.Find(l => _loop.Shared?.Address == l.Address);
         foreach (ClientLine line in lines)
         {
-            if (!_loop.IsOwn(line, out Client? client)) { shown.Add(line); }
+            if (!_loop.Directory.IsOwn(line, out Client? client)) { shown.Add(line); }
             else if (client is { IsClosed: false } && listed.Add(client))
             {
                 client.ShowAsClient(line);
@@ -136,7 +136,7 @@ internal sealed unsafe partial class Client
                 if (shown.Find(l => l.Id == id) is { } line) { chosen.Add(line); }
                 else if (id >= FirstVirtualId && _loop.Find(id) is { } client)
                 {
-                    ClientLine? own = shown.Find(l => _loop.IsOwn(l, out Client? its) && its == client);
+                    ClientLine? own = shown.Find(l => _loop.Directory.IsOwn(l, out Client? its) && its == client);
                     own ??= client.MakeLine(shared);
                     chosen.Add(own);
                 }
@@ -301,7 +301,7 @@ internal sealed unsafe partial class Client
         var victims = new List<long>();
         foreach (ClientLine line in lines)
         {
-            if (_loop.IsOwn(line, out Client? client))
+            if (_loop.Directory.IsOwn(line, out Client? client))
             {
                 if (client is not null) { own[client] = line; }
             }

@@ -23,7 +23,7 @@ internal sealed unsafe partial class Client
                 if (!failed)
                 {
                     Db = (int)_argumentNumber;
-                    _loop.PreferView(Db, Protocol);
+                    _loop.Spares.PreferView(Db, Protocol);
                 }
                 if (upstream.Db == -1) { upstream.Db = Db; }
                 Answer(reply);
@@ -82,14 +82,14 @@ internal sealed unsafe partial class Client
             case ReplyKind.Config:
                 if (!failed) { LearnSettings(); }
                 Answer(reply);
-                _loop.CheckRights();
+                _loop.Probe.Check();
                 break;
             case ReplyKind.Module:
-                if (!failed) { _loop.LearnCommands(); }
+                if (!failed) { _loop.Catalog.Learn(); }
                 Answer(reply);
                 break;
             case ReplyKind.Pause:
-                _loop.Pause(failed ? 0 : _argumentNumber);
+                _loop.Pause.Begin(failed ? 0 : _argumentNumber);
                 Answer(reply);
                 break;
             case ReplyKind.QueuedPause:
@@ -97,7 +97,7 @@ internal sealed unsafe partial class Client
                 Answer(reply);
                 break;
             case ReplyKind.Unpause:
-                if (!failed) { _loop.Unpause(); }
+                if (!failed) { _loop.Pause.End(); }
                 Answer(reply);
                 break;
             case ReplyKind.Multi:
@@ -108,9 +108,9 @@ internal sealed unsafe partial class Client
                 LearnView(upstream, reply);
                 if (_transaction.TakeRights())
                 {
-                    _loop.LearnSettings();
-                    _loop.SuspendSharing();
-                    _loop.CheckRights();
+                    _loop.Settings.Learn();
+                    _loop.Probe.Suspend();
+                    _loop.Probe.Check();
                 }
                 EndWait();
                 break;
@@ -241,7 +241,7 @@ internal sealed unsafe partial class Client
     {
         _pins |= Pins.Auth;
         BecomeUser(user);
-        _loop.LearnId(upstream);
+        _loop.Directory.LearnId(upstream);
     }
 
     // After a transaction that may have changed the connection: what does Redis say of it now?

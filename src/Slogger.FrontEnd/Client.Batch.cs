@@ -26,15 +26,12 @@ internal sealed unsafe partial class Client
 
     // For one that does not read what it is owed.
     private const long UnreadMicroseconds = 30_000_000;
-    private const int CorkBytesMax = 16 << 10;
 
     private BatchQueue? _batches;
 
     // Requests of the batch let through last that have not been forwarded, or answered by the proxy.
     private int _batchLeft;
 
-    // What is given out waits for what comes at once behind it, to be sent with it.
-    private bool _corked;
     private BatchHeader _held;
     private long _holdDeadline;
     private UInt128 _helloSession;
@@ -110,13 +107,13 @@ internal sealed unsafe partial class Client
         if (Shared is null && (_pins & Pins.Auth) == 0)
         {
             // Who is not let in needs no connection of its own to hear of it.
-            if (!_loop.IsSharingKnown)
+            if (!_loop.Probe.IsSharingKnown)
             {
                 Wait(Waiting.Store);
                 return false;
             }
             Decide();
-            if (Shared is null && _loop.NeedsPassword) { return RefuseBatch("NOAUTH Authentication required."); }
+            if (Shared is null && _loop.Probe.NeedsPassword) { return RefuseBatch("NOAUTH Authentication required."); }
         }
         if (Route(needsDedicated: false, viewMatters: false) is null) { return false; }
         long open = _loop.Gate.Open;
@@ -224,7 +221,7 @@ internal sealed unsafe partial class Client
         if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
         _held = header;
         Wait(Waiting.Batch);
-        _loop.HoldBatch(this);
+        _loop.Waits.HoldBatch(this);
         return false;
     }
 
@@ -332,11 +329,11 @@ internal sealed unsafe partial class Client
         if (!IsInBatch)
         {
             // That was the last batch, and this is the reply of a request behind it.
-            Uncork();
+            _output.Uncork();
             return;
         }
         _batches!.OnAnswered(count, version, inexact);
-        _corked = true;
+        _output.Cork();
     }
 
     // The proxy has answered by itself: without effect, so in any version that keeps the order.
@@ -349,8 +346,7 @@ internal sealed unsafe partial class Client
 
     private void BeforeReply(nint count)
     {
-        // Copying so much would cost more than sending it apart.
-        if (count > CorkBytesMax) { _corked = false; }
+        _output.UncorkFor(count);
         if (!_batches!.Head.IsAnnounced) { AnnounceHead(); }
     }
 
@@ -365,21 +361,14 @@ internal sealed unsafe partial class Client
     {
         // These replies were looked at, and are yet to be given out.
         if (_waiting is not (Waiting.Reply or Waiting.Checkpoint)) { GiveTrailers(); }
-        Uncork();
-    }
-
-    private void Uncork()
-    {
-        if (!_corked) { return; }
-        _corked = false;
-        if (!IsClosed && !_gathers && _output.Count > 0) { FlushOutput(); }
+        _output.Uncork();
     }
 
     private void GiveTrailers()
     {
         while (_batches is { IsEmpty: false } batches && batches.Head.Unanswered == 0)
         {
-            _corked = true;
+            _output.Cork();
             BatchInFlight batch = batches.Take();
             GiveTrailer(batch.Reply(SessionCut));
             if (batch.IsInexact) { HoldOutput(batch.Latest); }
@@ -400,24 +389,7 @@ internal sealed unsafe partial class Client
             Tells();
             return;
         }
-        _outputHeldFor = until.Number;
-        _loop.HoldOutput(this, _outputHeldFor);
-    }
-
-    // What waits for the client is sent when this version is committed; 0 for at once.
-    private long _outputHeldFor;
-
-    private bool IsOutputHeld => _outputHeldFor != 0;
-
-    /// <summary>Looks whether what is held can be sent. True when nothing is held any more.</summary>
-    public bool IsOutputReleased()
-    {
-        if (IsClosed || !IsOutputHeld) { return true; }
-        if (!IsCommitted(_outputHeldFor)) { return false; }
-        _outputHeldFor = 0;
-        Tells();
-        FlushOutput();
-        return true;
+        _output.HoldFor(until.Number);
     }
 
     private void GiveTrailer(in BatchReply reply)

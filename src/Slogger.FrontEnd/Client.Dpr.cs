@@ -73,7 +73,7 @@ internal sealed unsafe partial class Client
                 return RefuseCommand("ERR timeout is not an integer or out of range");
             }
         }
-        if ((!_loop.Shard.IsOpen || _loop.Shard.Hold == Hold.All) && !_loop.NeedsPassword && _question is not (Question.Wait or Question.Reach) && IsDrained)
+        if ((!_loop.Shard.IsOpen || _loop.Shard.Hold == Hold.All) && !_loop.Probe.NeedsPassword && _question is not (Question.Wait or Question.Reach) && IsDrained)
         {
             // While the store is being recovered, or nothing may be under way there, people want to know how it goes; nobody's rights can be asked for then.
             _input.Consume((nint)_requestBytes);
@@ -192,7 +192,7 @@ internal sealed unsafe partial class Client
         _waiting = Waiting.Commit;
         UpdateWatch();
         // At a backup nobody can be hurried.
-        _loop.WaitForCommit(this, _question == Question.Reach ? 0 : _waitVersion);
+        _loop.Waits.WaitForCommit(this, _question == Question.Reach ? 0 : _waitVersion);
     }
 
     private void AnswerWait(bool reached)

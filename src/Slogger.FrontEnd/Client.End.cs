@@ -92,7 +92,6 @@ internal sealed unsafe partial class Client
         if (IsClosed) { return; }
         IsClosed = true;
         GiveUpReset();
-        _loop.OutputBytes -= _output.Count;
         _output.Free();
         _input.Free();
         _loop.Poller.Close(_channel);
@@ -142,6 +141,6 @@ internal sealed unsafe partial class Client
     private void LoseReplies()
     {
         _closeWhenSent = true;
-        if (_output.Count == 0 || IsOutputHeld) { Close(); } else { UpdateWatch(); }
+        if (_output.Count == 0 || _output.IsHeld) { Close(); } else { UpdateWatch(); }
     }
 }

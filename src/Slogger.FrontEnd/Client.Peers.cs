@@ -20,7 +20,7 @@ internal sealed unsafe partial class Client
         Action<Socket>? takeOver = isFresh ? _loop.Shard.ReadPeer(words, out refusal) : null;
         if (takeOver is null) { return RefuseCommand(refusal); }
         // Nothing waits for it here: the connection leaves.
-        _gathers = false;
+        _output.StopGathering();
         Deliver("+OK\r\n"u8);
         if (IsClosed) { return false; }
         if (_output.Count > 0) { Close(); }

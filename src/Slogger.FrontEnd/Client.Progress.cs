@@ -108,8 +108,8 @@ internal sealed unsafe partial class Client
         }
     }
 
-    // In another world-line nothing can be said before the rollback has been looked at.
-    private bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
+    /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has been looked at.</summary>
+    public bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     private long VersionOf(long sequence)
     {
@@ -121,7 +121,7 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
+    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
         && (!_streaming || _dropsStream) && _replyMode == ReplyMode.On && _lingerUntil == 0
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 

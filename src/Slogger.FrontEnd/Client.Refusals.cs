@@ -51,7 +51,7 @@ internal sealed unsafe partial class Client
         }
     }
 
-    private LockOut Way => new(_loop.Store, _loop.NeedsPassword, _facts ?? StoreFacts.Unknown);
+    private LockOut Way => new(_loop.Store, _loop.Probe.NeedsPassword, _facts ?? StoreFacts.Unknown);
 
     private StoreFacts? _facts;     // asked for this request
 

@@ -24,13 +24,13 @@ internal sealed unsafe partial class Client
     private bool MayGoOnWithoutPassword(byte* p)
     {
         if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
-        if (_undecided && !_loop.IsSharingKnown)
+        if (_undecided && !_loop.Probe.IsSharingKnown)
         {
             Wait(Waiting.Store);
             return false;
         }
         Decide();
-        if (Shared is not null || !_loop.NeedsPassword) { return true; }
+        if (Shared is not null || !_loop.Probe.NeedsPassword) { return true; }
         Refuse(tooMuch, thenClose: true);
         return false;
     }
@@ -38,7 +38,7 @@ internal sealed unsafe partial class Client
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
-        if (_loop.IsSharedFull || shared.HasLargeReplies)
+        if (_loop.Sharing.IsFull || shared.HasLargeReplies)
         {
             // How much it has to send is known when there is room, and how much of it may be sent is counted.
             ReadForDedicated();
@@ -71,11 +71,11 @@ internal sealed unsafe partial class Client
             KeepLast(start);
             shared.CommitOut((nint)(next - start));
             shared.Expect(this, count, ReplyKind.Plain);
-            _loop.SharedDirty = true;
-            _loop.FlushSharedIfFull(shared);
+            _loop.Sharing.IsDirty = true;
+            _loop.Sharing.FlushIfFull(shared);
         }
         if (stop != ScanStop.NeedMore) { ProcessInput(); }
-        if (_loop.IsSharedFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
+        if (_loop.Sharing.IsFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
     }
 
     private void ReadForDedicated()
@@ -196,12 +196,12 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Verdict);
             return null;
         }
-        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.IsSharingKnown))
+        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
         {
             Wait(Waiting.Store);
             return null;
         }
-        if (_undecided && _loop.IsSharingKnown) { Decide(); }
+        if (_undecided && _loop.Probe.IsSharingKnown) { Decide(); }
         bool mayForward = _loop.Gate.MayForward();
         // On no upstream: what is given to one counts as under way.
         if (_loop.Gate.IsShut)
@@ -211,7 +211,7 @@ internal sealed unsafe partial class Client
         }
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
-            if (_loop.IsSharedFull || !mayForward)
+            if (_loop.Sharing.IsFull || !mayForward)
             {
                 Wait(Waiting.Room);
                 return null;
@@ -232,7 +232,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _user is null ? _loop.TakeSpare(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+                Dedicated = _user is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
             {

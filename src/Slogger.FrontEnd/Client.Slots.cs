@@ -13,7 +13,7 @@ internal sealed unsafe partial class Client
 
     private byte* Scan(byte* p, byte* end, ref int count, out ScanStop stop, out byte value) => _loop.Slots is { } slots
         ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot, LargeRequestBytes, ref count, out stop, out value)
-        : CommandScanner.ScanRun(p, end, _loop.Special, LargeRequestBytes, ref count, out stop, out value);
+        : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value);
 
     // The whole ordinary request at the head of the input, which the scan did not pass.
     private bool HandleKeys()

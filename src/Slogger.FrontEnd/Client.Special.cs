@@ -149,7 +149,7 @@ internal sealed unsafe partial class Client
     {
         Upstream? upstream = Route(needsDedicated: true);
         if (upstream is null) { return false; }
-        _loop.SuspendSharing();
+        _loop.Probe.Suspend();
         upstream.Write(_input.Head, (nint)_requestBytes);
         ForwardWritten(upstream, ReplyKind.Config, barrier: true);
         return false;
@@ -375,7 +375,7 @@ internal sealed unsafe partial class Client
         _transaction.End(runs: false);
         BecomeUser(null);
         _lostLogin = false;
-        _loop.AreRightsFresh();
+        _loop.Probe.IsFresh();
     }
 
     private bool HandleQuit()

@@ -73,7 +73,7 @@ internal sealed unsafe partial class Client
                 count = _loop.Clients.Count;
                 foreach (ClientLine line in ClientLine.Parse(reply))
                 {
-                    if (line.Type != ClientType.Replica && !_loop.IsOwn(line, out _)) { count++; }
+                    if (line.Type != ClientType.Replica && !_loop.Directory.IsOwn(line, out _)) { count++; }
                 }
             }
             Pass(info[0] == (byte)'-' ? info : WithOwnSection(info, count));
@@ -197,7 +197,7 @@ internal sealed unsafe partial class Client
         if (_argumentNumber == long.MinValue)
         {
             // A log that is full would be full without the proxy's doing, too.
-            bool isFull = long.TryParse(reply[1..^2], CultureInfo.InvariantCulture, out long entries) && entries >= _loop.SlowLogMaxEntries;
+            bool isFull = long.TryParse(reply[1..^2], CultureInfo.InvariantCulture, out long entries) && entries >= _loop.Settings.SlowLogMaxEntries;
             _slowLogLength = reply.ToArray();
             if (entries == 0 || isFull)
             {
@@ -271,7 +271,7 @@ internal sealed unsafe partial class Client
         int name = entry.IndexOf("\r\n$"u8) + 2;
         name += entry[name..].IndexOf((byte)'\n') + 1;
         int length = entry[name..].IndexOf((byte)'\r');
-        return OwnSpelling.Is(entry.Slice(name, Math.Max(0, length))) || _loop.ContainsMarker(entry);
+        return OwnSpelling.Is(entry.Slice(name, Math.Max(0, length))) || MonitorLines.NameMarkers(_loop, entry);
     }
 
     private void AppendEntry(List<byte> shown, byte* p, byte* end)
@@ -282,7 +282,7 @@ internal sealed unsafe partial class Client
         var bulk = new ReadOnlySpan<byte>(address, (int)(after - address));
         int content = bulk.IndexOf((byte)'\n') + 1;
         string from = Encoding.Latin1.GetString(bulk[content..^2]);
-        Client? client = _loop.ClientAt(from);
+        Client? client = _loop.Directory.ClientAt(from);
         shown.AddRange(new ReadOnlySpan<byte>(p, (int)(address - p)));
         if (client is null) { shown.AddRange(bulk); } else { AppendBulk(shown, Encoding.Latin1.GetBytes(client.PeerAddress)); }
         // The name that a shared connection has is of whoever set one last.
@@ -362,7 +362,7 @@ internal sealed unsafe partial class Client
 
     private void LearnSettings()
     {
-        foreach ((string name, string value) in _settings) { _loop.OnSetting(name, value); }
+        foreach ((string name, string value) in _settings) { _loop.Settings.OnSetting(name, value); }
         _settings.Clear();
     }
 
@@ -370,7 +370,7 @@ internal sealed unsafe partial class Client
 
     // As Redis does it: not while it is blocked, subscribed, or watches others.
     private bool IsIdleTooLong(long now) =>
-        _loop.IdleTimeoutSeconds > 0 && now - _lastActive > (_loop.IdleTimeoutSeconds + 1) * 1_000_000 && IsDrained
+        _loop.Settings.IdleTimeoutSeconds > 0 && now - _lastActive > (_loop.Settings.IdleTimeoutSeconds + 1) * 1_000_000 && IsDrained
         && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) == 0 && _waiting is Waiting.Nothing && !_streaming;
 
     // Before clients are paused: what others have in flight on the shared connection must not be caught in it, or it would
@@ -378,8 +378,8 @@ internal sealed unsafe partial class Client
     private bool IsQuiet()
     {
         const long LongestMicroseconds = 100_000;
-        _loop.ExpectPause();
-        if (_loop.IsSharedBusy)
+        _loop.Pause.Expect();
+        if (_loop.Sharing.IsBusy)
         {
             if (_quietDeadline == 0) { _quietDeadline = _loop.Now + LongestMicroseconds; }
             if (_loop.Now < _quietDeadline)

@@ -83,7 +83,7 @@ internal sealed unsafe partial class Client
         if (_transaction.PauseMilliseconds > 0 && kind == CommandKind.Exec)
         {
             if (!IsQuiet()) { return false; }
-            _loop.Pause(_transaction.PauseMilliseconds);
+            _loop.Pause.Begin(_transaction.PauseMilliseconds);
         }
         Pins unpin = ends && !touches ? Pins.Multi | Pins.Watch : Pins.None;
         if (!Forward((_pins & (Pins.Multi | Pins.Watch)) != 0, ReplyKind.Plain, unpin: unpin)) { return false; }

@@ -14,7 +14,7 @@ internal enum ReplyKind : byte
     /// <summary>An internal command's: dropped, whatever it is.</summary>
     Dropped,
 
-    /// <summary>The first of an upstream that has to be proved (FrontEndLoop.Admission): whatever it is, Redis knows the connection.</summary>
+    /// <summary>The first of an upstream that has to be proved (ConnectionAdmission): whatever it is, Redis knows the connection.</summary>
     Answers,
 
     /// <summary>The first of the probing upstream: tells whether a new connection may do anything without a password.</summary>

@@ -281,17 +281,17 @@ internal sealed unsafe partial class Upstream
                 ReplyProtocol = 2;
                 break;
             case ReplyKind.Control:
-                _loop.OnControlReply(this, reply);
+                _loop.Carrier.OnControlReply(this, reply);
                 return;
             case ReplyKind.Answers:
                 _loop.OnUpstreamAnswers(this);
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.Greeting:
-                _loop.OnGreeting(this, reply);
+                _loop.Probe.OnGreeting(this, reply);
                 return;
             case ReplyKind.OwnId:
-                _loop.OnId(this, reply);
+                _loop.Directory.OnId(this, reply);
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnLogin:
@@ -299,25 +299,25 @@ internal sealed unsafe partial class Upstream
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnInfo:
-                _loop.OnOwnInfo(this, reply);
+                _loop.Directory.OnOwnInfo(this, reply);
                 return;
             case ReplyKind.Settings:
-                _loop.OnSettings(reply);
+                _loop.Settings.OnReply(reply);
                 return;
             case ReplyKind.Facts:
-                _loop.OnFact(reply);
+                _loop.Facts.OnReply(reply);
                 return;
             case ReplyKind.Commands:
-                _loop.OnCommands(reply);
+                _loop.Catalog.OnCommands(reply);
                 return;
             case ReplyKind.CommandNames:
                 _loop.OnCommandNames(this, reply);
                 return;
             case ReplyKind.CommandCount:
-                _loop.OnCommandCount(reply);
+                _loop.Catalog.OnCount(reply);
                 return;
             case ReplyKind.Marker:
-                _loop.OnMarkerReply(this, reply);
+                _loop.Carrier.OnReply(this, reply);
                 return;
             case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
                 // Confirmations come as pushes; what arrives here is an error.
@@ -415,7 +415,7 @@ internal sealed unsafe partial class Upstream
             var frame = new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
             if (frame[0] == (byte)'+')
             {
-                _loop.DeliverMonitorLine(Exclusive!, frame);
+                MonitorLines.Deliver(_loop, Exclusive!, frame);
             }
             else
             {

@@ -33,7 +33,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         loop.Poller.Watch(Channel, read: false, write: true);
         LastUsedMicroseconds = loop.Now;
         if (loop.Shard.IsFenced) { Expect(null, 1, ReplyKind.Answers, inexact: true); }
-        loop.Register(this);
+        loop.Directory.Add(this);
     }
 
     public Channel Channel { get; }
@@ -44,7 +44,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>Connected ahead of need, for the next client that needs one of its own.</summary>
     public bool IsSpare { get; private set; }
 
-    /// <summary>Carries markers where nobody shares; see FrontEndLoop.Carrier.</summary>
+    /// <summary>Carries markers where nobody shares; see <see cref="MarkerCarrier"/>.</summary>
     public bool IsControl { get; }
 
     public bool IsClosed { get; private set; }
@@ -276,7 +276,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         if (!_connected || IsClosed) { return; }
         if (Exclusive is null && !IsSpare && !IsControl)
         {
-            _loop.SharedDirty = true;
+            _loop.Sharing.IsDirty = true;
         }
         else
         {
@@ -425,7 +425,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         return false;
     }
 
-    /// <summary>May be used from now on; see FrontEndLoop.Admission.</summary>
+    /// <summary>May be used from now on; see <see cref="ConnectionAdmission"/>.</summary>
     public void Admit()
     {
         if (IsClosed) { return; }
