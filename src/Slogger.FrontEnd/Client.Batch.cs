@@ -34,7 +34,6 @@ internal sealed unsafe partial class Client
 
     private BatchHeader _held;
     private long _holdDeadline;
-    private UInt128 _helloSession;
 
     // The error that ends the connection was given: what still comes is dropped until the client has gone, or until this time.
     private long _lingerUntil;
@@ -43,32 +42,35 @@ internal sealed unsafe partial class Client
 
     // ---- DPR.HELLO ----
 
-    private string? HelloRefusal()
+    /// <summary>Why DPR.HELLO is refused; null if it is not.</summary>
+    public string? HelloRefusal(out UInt128 session)
     {
+        session = default;
         if (_loop.Shard.Batches is null) { return NoVersions; }
         if (!ArgumentIs(1, "1"u8)) { return $"ERR SLOGGER this proxy speaks version {BatchProtocol} of the session protocol, no other"; }
-        return ReadSession(2, out _helloSession) ? null : BadSession;
+        return ReadSession(2, out session) ? null : BadSession;
     }
 
-    private void AnswerHello()
+    /// <summary>Answers DPR.HELLO.</summary>
+    public void AnswerHello(UInt128 session)
     {
         IBatchPort port = _loop.Shard.Batches!;
         WorldPoint cut = SessionCut;
         var bytes = new List<byte>();
         void Number(string name, long value)
         {
-            AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
-            AppendHeader(bytes, ':', value);
+            RespText.AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
+            RespText.AppendHeader(bytes, ':', value);
         }
         void Word(string name, string value)
         {
-            AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
-            AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
+            RespText.AppendBulk(bytes, Encoding.ASCII.GetBytes(name));
+            RespText.AppendBulk(bytes, Encoding.UTF8.GetBytes(value));
         }
-        (Sequence Last, long Version)? done = port.LastDone(new SessionId(_helloSession));
-        AppendHeader(bytes, '*', done is null ? 22 : 26);
+        (Sequence Last, long Version)? done = port.LastDone(new SessionId(session));
+        RespText.AppendHeader(bytes, '*', done is null ? 22 : 26);
         Number("protocol", BatchProtocol);
-        Word("session", new SessionId(_helloSession).ToString());
+        Word("session", new SessionId(session).ToString());
         Word("cluster", port.Cluster);
         Number("shard", port.Shard.Number);
         Number("worldline", cut.WorldLine.Number);
@@ -77,7 +79,7 @@ internal sealed unsafe partial class Client
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
         Word("finder", port.Finder.ToString().ToLowerInvariant());
-        Word("partitions", NameOf(port.Partitions.Kind));
+        Word("partitions", CommitCommands.NameOf(port.Partitions.Kind));
         if (done is { } known)
         {
             Number("last", known.Last.Number);
@@ -92,10 +94,11 @@ internal sealed unsafe partial class Client
     private const string NoVersions = "ERR SLOGGER nothing has a version with --commit none: send requests without DPR.BATCH, or start the proxy with --commit log";
     private const string BadSession = "ERR SLOGGER a session's id is 32 hexadecimal digits";
 
-    private bool HandleBatch()
+    /// <summary>Handles DPR.BATCH.</summary>
+    public bool HandleBatch()
     {
         if (_loop.Shard.Batches is not { } port) { return RefuseBatch(NoVersions); }
-        _usesDpr = true;
+        UsesDpr = true;
         if (WhyNoBatch() is { } unfit) { return RefuseBatch(unfit); }
         if (ReadHeader(port, out BatchHeader header) is { } wrong) { return RefuseBatch(wrong); }
         // Replies of batches need not be awaited, they are counted; of other requests nobody keeps count.
@@ -175,7 +178,7 @@ internal sealed unsafe partial class Client
     private Dependency[] _dependencies = [];
 
     // What sessions are told: committed at every shard.
-    private WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
+    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
 
     /// <summary>What a session of an older world-line is told.</summary>
     internal static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
@@ -301,24 +304,8 @@ internal sealed unsafe partial class Client
     public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !_streaming && !_ended && !_quits
         && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
-    // What would hold up the batch, be no single reply, or end the connection.
-    private string? BatchRefusalOf(CommandKind kind)
-    {
-        bool inTransaction = (_pins & Pins.Multi) != 0;
-        bool isRefused = kind switch
-        {
-            CommandKind.Blocking => !inTransaction,
-            CommandKind.BlockingStream => !inTransaction && HasArgument("BLOCK"u8),
-            CommandKind.Multi => _batchLeft == 1,
-            CommandKind.Client => ArgumentIs(1, "REPLY"u8),
-            _ => kind is CommandKind.Subscribe or CommandKind.Unsubscribe or CommandKind.Monitor or CommandKind.Replication or CommandKind.Quit
-                or CommandKind.Reset or CommandKind.Wait or CommandKind.WaitAof or CommandKind.Dpr or CommandKind.Batch or CommandKind.Peer,
-        };
-        if (!isRefused) { return null; }
-        return kind == CommandKind.Multi
-            ? "ERR SLOGGER a transaction must end in the batch that it begins in"
-            : $"ERR SLOGGER '{Encoding.ASCII.GetString(Argument(0)).ToUpperInvariant()}' cannot be part of a batch";
-    }
+    /// <summary>Requests of the batch let through last that have not been forwarded, or answered by the proxy.</summary>
+    public int BatchLeft => _batchLeft;
 
     // ---- The replies ----
 

@@ -80,7 +80,8 @@ internal sealed unsafe partial class Client
         }
     }
 
-    private void CloseWhenSent()
+    /// <summary>Ends the connection behind what is owed.</summary>
+    public void CloseWhenSent()
     {
         _closeWhenSent = true;
         _input.Free();

@@ -10,7 +10,6 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private readonly SessionProgress? _progress;
-    private bool _usesDpr;
     private int _owed;
 
     // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
@@ -20,7 +19,29 @@ internal sealed unsafe partial class Client
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
-        kind is ReplyKind.Probe or ReplyKind.Exec or ReplyKind.KillStep or ReplyKind.Census or ReplyKind.SlowLogAll or ReplyKind.KeysOfSlot or ReplyKind.StatisticsResetAgain;
+        kind is ReplyKind.Uncounted or ReplyKind.Exec;
+
+    /// <summary>It knows of versions: it has asked of them.</summary>
+    public bool UsesDpr { get; set; }
+
+    /// <summary>The world-line that it is in.</summary>
+    public WorldLine WorldLine => _progress!.WorldLine;
+
+    // ---- Waiting for a commit ----
+
+    private CommitWait? _commitWait;
+
+    /// <summary>A wait has begun: its end answers the request.</summary>
+    public void WaitForCommit(CommitWait wait, long hurriedVersion)
+    {
+        _commitWait = wait;
+        _waiting = Waiting.Commit;
+        UpdateWatch();
+        _loop.Waits.WaitForCommit(this, hurriedVersion);
+    }
+
+    /// <summary>Looks whether the commit waited for has come, or the time is over. True when the wait has ended.</summary>
+    public bool CheckCommit(long now) => IsClosed || _waiting != Waiting.Commit || _commitWait!.Check(this, now);
 
     /// <summary>Requests were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
@@ -62,7 +83,7 @@ internal sealed unsafe partial class Client
     public void OnExactnessLost() => _progress?.OnExactnessLost();
 
     // The proxy has answered by itself: an operation without effect.
-    private void CountLocal()
+    public void CountLocal()
     {
         if (_progress is null) { return; }
         // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
@@ -71,15 +92,15 @@ internal sealed unsafe partial class Client
         if (_batchLeft > 0) { CountLocalInBatch(); }
     }
 
-    private long Sequence => _progress?.Forwarded.Number ?? 0;
+    public long Sequence => _progress?.Forwarded.Number ?? 0;
 
     private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
 
     // What is said of it in the reply that is being made; 0 says nothing.
-    private long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
+    public long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
 
     // What is said of a recorded cut in the reply that is being made; version 0 says nothing.
-    private WorldPoint Told(WorldPoint cut)
+    public WorldPoint Told(WorldPoint cut)
     {
         if (!MayTell) { return cut with { Version = Version.Zero }; }
         Tells();
@@ -87,7 +108,7 @@ internal sealed unsafe partial class Client
     }
 
     // The status says what is committed, too.
-    private string InfoText()
+    public string InfoText()
     {
         bool mayTell = MayTell;
         string text = _loop.Shard.InfoText(_loop);
@@ -96,7 +117,7 @@ internal sealed unsafe partial class Client
     }
 
     // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of this one.
-    private WorldPoint Cut
+    public WorldPoint Cut
     {
         get
         {
@@ -111,7 +132,7 @@ internal sealed unsafe partial class Client
     /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has been looked at.</summary>
     public bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
-    private long VersionOf(long sequence)
+    public long VersionOf(long sequence)
     {
         _ = CommittedSequence;
         return _progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
@@ -121,7 +142,7 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
+    private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
         && (!_streaming || _dropsStream) && _replyMode == ReplyMode.On && _lingerUntil == 0
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 

@@ -35,6 +35,18 @@ internal sealed unsafe partial class Client
         return false;
     }
 
+    // Passes over ordinary requests, at most so many; 0: as many as there are.
+    private byte* ScanOrdinary(byte* p, byte* end, int most, out int count, out ScanStop stop, out byte value)
+    {
+        count = -most;
+        byte* next = _loop.Slots is { } slots
+            ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot, LargeRequestBytes, ref count, out stop, out value)
+            : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value);
+        // The scanner counts up, and stops at 0.
+        count += most;
+        return next;
+    }
+
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
@@ -61,9 +73,7 @@ internal sealed unsafe partial class Client
             return;
         }
         byte* end = start + kept + got;
-        int count = -_batchLeft;
-        byte* next = Scan(start, end, ref count, out ScanStop stop, out _);
-        count += _batchLeft;
+        byte* next = ScanOrdinary(start, end, _batchLeft, out int count, out ScanStop stop, out _);
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
@@ -136,10 +146,8 @@ internal sealed unsafe partial class Client
                 limit = 1;
             }
             if (Shared is { HasLargeReplies: true } large && (limit == 0 || limit > large.RoomForReplies)) { limit = large.RoomForReplies; }
-            int count = -limit;
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
-            byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
-            count += limit;
+            byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value);
             if (next > p)
             {
                 if (count > 0)
@@ -188,8 +196,8 @@ internal sealed unsafe partial class Client
         }
     }
 
-    // Finds the upstream for the next request, or begins to wait and returns null.
-    private Upstream? Route(bool needsDedicated, bool viewMatters = true)
+    /// <summary>Finds the upstream for the next request, or begins to wait and returns null.</summary>
+    public Upstream? Route(bool needsDedicated, bool viewMatters = true)
     {
         if (_lostLogin)
         {
@@ -294,30 +302,11 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
             _loop.CountInternal("client|setname");
-            WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            RespText.WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
             // No effect on data: no version boundary waits for it, nor it for one.
             upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
             upstream.Name = Name;
         }
-    }
-
-    private static void WriteRequest(Upstream upstream, ReadOnlySpan<byte> name, params byte[][] arguments)
-    {
-        var bytes = new List<byte>(64);
-        AppendHeader(bytes, '*', arguments.Length + 1);
-        AppendBulk(bytes, name);
-        foreach (byte[] argument in arguments) { AppendBulk(bytes, argument); }
-        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
-    }
-
-    private static void AppendHeader(List<byte> bytes, char kind, long number) =>
-        bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
-
-    private static void AppendBulk(List<byte> bytes, ReadOnlySpan<byte> content)
-    {
-        AppendHeader(bytes, '$', content.Length);
-        bytes.AddRange(content);
-        bytes.AddRange("\r\n"u8);
     }
 
     // Rewrites the lines at the head of the input as arrays of bulk strings.
@@ -347,8 +336,8 @@ internal sealed unsafe partial class Client
             }
             p += newline + 1;
             if (arguments.Count == 0) { continue; }
-            AppendHeader(converted, '*', arguments.Count);
-            foreach (byte[] argument in arguments) { AppendBulk(converted, argument); }
+            RespText.AppendHeader(converted, '*', arguments.Count);
+            foreach (byte[] argument in arguments) { RespText.AppendBulk(converted, argument); }
         }
         nint consumed = (nint)(p - _input.Head);
         if (consumed == 0)

@@ -72,7 +72,7 @@ internal sealed unsafe partial class Client
     // It would not know how to go on.
     private void EndIfPlain()
     {
-        if (!_usesDpr && _refusalBehindNotice is not null && !IsClosed) { EndWhenRead(); }
+        if (!UsesDpr && _refusalBehindNotice is not null && !IsClosed) { EndWhenRead(); }
     }
 
     // Every request that was under way gets an answer, the first of them the notice if there is one.
@@ -130,29 +130,22 @@ internal sealed unsafe partial class Client
 
     // ---- DPR.RESUME ----
 
-    private long _resumed;
-
-    private string? ResumeRefusal()
-    {
-        if (!_loop.Gate.IsVersioned) { return "ERR SLOGGER nothing is rolled back with --commit none"; }
-        return ArgumentNumber(1, out _resumed) && _resumed >= 1 ? null : "ERR SLOGGER the world-line must be a number of 1 or more";
-    }
-
-    private void AnswerResume()
+    /// <summary>Answers DPR.RESUME.</summary>
+    public void AnswerResume(long resumed)
     {
         bool isAtBackup = _loop.Shard.IsFollowing;
         long line = isAtBackup ? _loop.Shard.WorldLine : _progress!.WorldLine.Number;
-        if (_resumed != line && isAtBackup)
+        if (resumed != line && isAtBackup)
         {
             // Nothing that was read here is ever undone, so there is no notice. Who comes from another connection may ask for the world-line all the same.
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {_resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
+                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
             return;
         }
-        if (_resumed != line)
+        if (resumed != line)
         {
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this connection is in world-line {line}, not in {_resumed}: name the one that its last ROLLBACK told of\r\n")));
+                $"-ERR SLOGGER this connection is in world-line {line}, not in {resumed}: name the one that its last ROLLBACK told of\r\n")));
             return;
         }
         _refusalBehindNotice = null;

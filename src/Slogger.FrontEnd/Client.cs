@@ -100,12 +100,21 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (shared is not null) { shared.ClientCount++; }
     }
 
+    public FrontEndLoop Loop => _loop;
+
+    /// <summary>Why it needs a connection of its own.</summary>
+    public Pins Pins
+    {
+        get => _pins;
+        set => _pins = value;
+    }
+
     /// <summary>Serial number of the connection at this proxy.</summary>
     public long Id { get; }
 
-    public int Db { get; private set; }
+    public int Db { get; set; }
 
-    public int Protocol { get; private set; } = 2;
+    public int Protocol { get; set; } = 2;
 
     public byte[]? Name { get; private set; }
 
@@ -208,7 +217,8 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     private bool MayTell => _loop.Shard.MayTell;
 
-    private void Tells()
+    /// <summary>What is given out next tells a commit, or what has survived a recovery.</summary>
+    public void Tells()
     {
         if (IsReplying) { _output.Tells(); }
     }
@@ -250,7 +260,8 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     // ---- Waiting ----
 
-    private void Wait(Waiting reason)
+    /// <summary>Stops looking at requests until something has come.</summary>
+    public void Wait(Waiting reason)
     {
         _waiting = reason;
         UpdateWatch();
@@ -306,7 +317,8 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>It stopped being read until there is room on its upstream.</summary>
     public bool WaitsForRoom => _waiting == Waiting.Room;
 
-    private void EndWait()
+    /// <summary>What was waited for has come.</summary>
+    public void EndWait()
     {
         _waiting = Waiting.Nothing;
         if (IsInBatch) { AfterBatchReply(); }
@@ -334,7 +346,8 @@ internal sealed unsafe partial class Client : IChannelOwner
     private const long AvoidSharedMicroseconds = 100_000;
     private long _avoidSharedUntil;
 
-    private bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
+    /// <summary>No reply is owed to it.</summary>
+    public bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
 
     /// <summary>A reply has been given out.</summary>
     public void AfterReply(Upstream upstream)
@@ -400,6 +413,11 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void LeaveShared() => Shared = null;
 
     private bool _undecided;
+
+    // As Redis does it: not while it is blocked, subscribed, or watches others.
+    private bool IsIdleTooLong(long now) =>
+        _loop.Settings.IdleTimeoutSeconds > 0 && now - _lastActive > (_loop.Settings.IdleTimeoutSeconds + 1) * 1_000_000 && IsDrained
+        && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) == 0 && _waiting is Waiting.Nothing && !_streaming;
 
     public void Housekeeping(long now)
     {

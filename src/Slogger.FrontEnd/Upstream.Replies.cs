@@ -245,6 +245,7 @@ internal sealed unsafe partial class Upstream
         if (e.Blocking) { BlockingInFlight--; }
         _answered++;
         e.Client = null;
+        if (e.Handler is not null) { e.Handler = null; }
         _head++;
         if (_head == _tail) { _head = _tail = 0; _unanswered = 0; }
     }
@@ -319,9 +320,6 @@ internal sealed unsafe partial class Upstream
             case ReplyKind.Marker:
                 _loop.Carrier.OnReply(this, reply);
                 return;
-            case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
-                // Confirmations come as pushes; what arrives here is an error.
-                break;
             case ReplyKind.Monitor:
                 IsMonitor |= !failed;
                 break;
@@ -330,7 +328,7 @@ internal sealed unsafe partial class Upstream
         {
             client.OnAnswered(this, 1, e.Kind, e.Version, e.Inexact);
             bool skipping = client.IsSkipping;
-            client.OnCaptured(this, e.Kind, reply);
+            client.OnHandled(this, e, reply);
             // A change of the mode says itself what comes next.
             if (skipping && e.Kind != ReplyKind.ReplyMode) { client.EndSkip(); }
             if (!client.IsClosed) { client.AfterReply(this); }

@@ -232,6 +232,24 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         client?.OnForwarded(this, count, kind, e.Version, inexact);
     }
 
+    /// <summary>Expects a reply to what was just written that a handler looks at.</summary>
+    public void Expect(Client client, ReplyHandler handler, ReplyKind kind = ReplyKind.Handled, int count = 1, bool blocking = false, bool inexact = false)
+    {
+        Expect(client, count, kind, blocking, inexact);
+        _expected[(_tail - 1) & (_expected.Length - 1)].Handler = handler;
+    }
+
+    /// <summary>The connection was reset: it is like a new one.</summary>
+    public void BecomeNew()
+    {
+        Db = 0;
+        Protocol = 2;
+        Name = null;
+        IsMonitor = false;
+        MayInvalidate = false;
+        ForgetSubscriptions();
+    }
+
     /// <summary>The request expected last, sent piece by piece, is now sent to its end: only from here on can it run.</summary>
     public void FinishStreaming()
     {
