@@ -55,7 +55,7 @@ internal sealed unsafe partial class Client
         }
         if (LeavesTransactionOpen && !EndsTransaction(kind)) { return DiscardTransaction(); }
         if (_loop.Shard.IsFollowing && command.RefuseAtBackup?.Invoke(this) is { } notAtBackup) { return RefuseCommand(notAtBackup); }
-        if (_batchLeft > 0 && command.RefuseInBatch?.Invoke(this) is { } notInBatch) { return RefuseCommand(notInBatch); }
+        if (BatchLeft > 0 && command.RefuseInBatch?.Invoke(this) is { } notInBatch) { return RefuseCommand(notInBatch); }
         if (command.IgnoresNotice?.Invoke(this) != true && AnswerWithNotice((nint)_requestBytes, kind)) { return true; }
         if (command.IsOfProxy) { return command.Handle(this); }
         if (_loop.Gate.IsVersioned)

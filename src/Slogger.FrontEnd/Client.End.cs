@@ -1,4 +1,5 @@
 // How a client's connection ends: by its own doing, by Redis's, or by the proxy's. What it is owed it still gets.
+using System.Text;
 using Slogger.FrontEnd.Transports;
 
 namespace Slogger.FrontEnd;
@@ -13,6 +14,14 @@ internal sealed unsafe partial class Client
 
     // Its connection to Redis has ended with its own: when Redis hangs up, all has come.
     private bool _endsWithUpstream;
+
+    private const long LingerMicroseconds = 1_000_000;
+
+    // For one that does not read what it is owed.
+    private const long UnreadMicroseconds = 30_000_000;
+
+    // The error that ends the connection was given: what still comes is dropped until the client has gone, or until this time.
+    private long _lingerUntil;
 
     // A client that has ended its stream still gets what it is owed.
     private void CloseIfDone()
@@ -143,5 +152,50 @@ internal sealed unsafe partial class Client
     {
         _closeWhenSent = true;
         if (_output.Count == 0 || _output.IsHeld) { Close(); } else { UpdateWatch(); }
+    }
+
+    // ---- An error that ends the connection ----
+
+    // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
+    // with requests of the batch still coming, it might be lost on the way.
+    public bool RefuseBatch(string error, bool tells = false)
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        if (tells) { Tells(); }
+        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
+        if (!IsClosed) { EndWhenRead(); }
+        return false;
+    }
+
+    // What the client has sent meanwhile is dropped.
+    private void EndWhenRead()
+    {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
+        _input.Free();
+        if (_output.Count == 0) { EndSending(); }
+        UpdateWatch();
+    }
+
+    private void EndSending()
+    {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
+        try
+        {
+            _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);
+        }
+        catch (System.Net.Sockets.SocketException)
+        {
+            Close();
+        }
+    }
+
+    private void DropInput()
+    {
+        int got = _channel.Receive(_loop.ReceiveBuffer, FrontEndLoop.ReceiveBufferBytes);
+        if (got <= 0 && got != Channel.WouldBlock) { Close(); }
     }
 }

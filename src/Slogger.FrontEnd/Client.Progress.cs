@@ -1,6 +1,7 @@
 // Which of this client's operations are of which version, how far they are committed, and what a rollback did to them.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -52,7 +53,7 @@ internal sealed unsafe partial class Client
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
         if (IsUncounted(kind)) { return; }
-        if (_batchLeft > 0) { CountForwardedInBatch(upstream, count); }
+        if (BatchLeft > 0) { _batches!.OnForwarded(upstream, count); }
         if (inexact)
         {
             _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
@@ -73,10 +74,10 @@ internal sealed unsafe partial class Client
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
             _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
-            if (_batchLeft > 0) { CountForwardedInBatch(upstream, 1); }
+            if (BatchLeft > 0) { _batches!.OnForwarded(upstream, 1); }
         }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
-        if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
+        if (IsInBatch) { _batches!.OnAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
@@ -89,7 +90,7 @@ internal sealed unsafe partial class Client
         // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
         _progress.OnForwarded(1, new Version(_loop.Gate.Open));
         _progress.OnAnswered(1, new Version(_loop.Gate.Open));
-        if (_batchLeft > 0) { CountLocalInBatch(); }
+        if (BatchLeft > 0) { _batches!.OnAnsweredHere(); }
     }
 
     public long Sequence => _progress?.Forwarded.Number ?? 0;
@@ -201,4 +202,57 @@ internal sealed unsafe partial class Client
         SequenceRange uncertain = _progress!.OnUpstreamLost();
         GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }
+
+    // ---- Batches ----
+
+    private ClientBatches? _batches;
+
+    private bool IsInBatch => _batches is { IsUnderWay: true };
+
+    /// <summary>Its sessions' batches.</summary>
+    public ClientBatches Batches => _batches ??= new(_loop, this, _output);
+
+    /// <summary>See <see cref="ClientBatches.Left"/>.</summary>
+    public int BatchLeft => _batches?.Left ?? 0;
+
+    /// <summary>Operations that have been forwarded and are not answered.</summary>
+    public long UnansweredOperations => _progress!.Forwarded.Number - _progress.Answered.Number;
+
+    /// <summary>Looks whether the batch that was held can go on, or has waited too long. True when the wait has ended.</summary>
+    public bool IsBatchReleased() => IsClosed || _waiting != Waiting.Batch || _batches!.IsReleased();
+
+    /// <summary>Replies were looked at, and are yet to be given out.</summary>
+    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint;
+
+    /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
+    public string? WhyNoBatch()
+    {
+        if ((_pins & Pins.Multi) != 0 || _losesTransaction) { return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction"; }
+        if (_replyMode != ReplyMode.On) { return "ERR SLOGGER DPR.BATCH needs the replies that CLIENT REPLY has switched off"; }
+        return (_pins & Pins.Monitor) != 0 || (Protocol == 2 && (_pins & Pins.PubSub) != 0)
+            ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
+    }
+
+    /// <summary>Whether it is known what this client may do; if not, that is waited for.</summary>
+    /// <param name="isNotLetIn">It has not given the password that Redis wants, and needs no connection of its own to hear of it.</param>
+    public bool KnowsItsRights(out bool isNotLetIn)
+    {
+        isNotLetIn = false;
+        if (Shared is not null || (_pins & Pins.Auth) != 0) { return true; }
+        if (!_loop.Probe.IsSharingKnown)
+        {
+            Wait(Waiting.Store);
+            return false;
+        }
+        Decide();
+        isNotLetIn = Shared is null && _loop.Probe.NeedsPassword;
+        return true;
+    }
+
+    /// <summary>Whether a command of the proxy's own can be put behind what this client's own upstream has been sent.</summary>
+    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !_streaming && !_ended && !_quits
+        && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+
+    /// <summary>What sessions are told: committed at every shard.</summary>
+    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
 }

@@ -73,7 +73,7 @@ internal sealed unsafe partial class Client
             return;
         }
         byte* end = start + kept + got;
-        byte* next = ScanOrdinary(start, end, _batchLeft, out int count, out ScanStop stop, out _);
+        byte* next = ScanOrdinary(start, end, BatchLeft, out int count, out ScanStop stop, out _);
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
@@ -134,7 +134,7 @@ internal sealed unsafe partial class Client
             }
             byte* p = _input.Head;
             // In a transaction the last request of its batch is looked at by itself.
-            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft;
+            int limit = BatchLeft > 1 && (_pins & Pins.Multi) != 0 ? BatchLeft - 1 : BatchLeft;
             if (IsHeldUp) { limit = 1; }
             if (_loop.Shard.Hold != Hold.None)
             {

@@ -25,7 +25,7 @@ internal sealed unsafe partial class Client
     private bool _losesTransaction;
 
     // The next request, unless it is of a batch that was let through, is not done but answered here.
-    private bool IsHeldUp => (_notice is not null || _refusalBehindNotice is not null || _losesTransaction) && _batchLeft == 0;
+    private bool IsHeldUp => (_notice is not null || _refusalBehindNotice is not null || _losesTransaction) && BatchLeft == 0;
 
     /// <summary>A new world-line has begun: tells what survived.</summary>
     public void OnRolledBack(WorldLine next, Version branch)
@@ -57,6 +57,9 @@ internal sealed unsafe partial class Client
             EndWait();
         }
     }
+
+    /// <summary>The client has said that it has read the notice.</summary>
+    public void OnNoticeRead() => _refusalBehindNotice = null;
 
     // It says what has survived: without the right to say so the connection ends.
     private void GiveNotice()

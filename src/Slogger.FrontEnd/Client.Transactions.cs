@@ -10,10 +10,10 @@ internal sealed unsafe partial class Client
 
     // What would be done otherwise if Redis refuses MULTI waits for its answer.
     private bool MayHaveNoTransaction(CommandKind kind) => (_pins & Pins.Multi) != 0 && _transaction.MayBeRefused
-        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated) && !(kind == CommandKind.Quit && _batchLeft == 0);
+        && kind is not (CommandKind.Exec or CommandKind.Discard or CommandKind.Dedicated) && !(kind == CommandKind.Quit && BatchLeft == 0);
 
     // The next request is the last of its batch, and does not end the transaction under way unless it is EXEC or DISCARD.
-    private bool LeavesTransactionOpen => _batchLeft == 1 && (_pins & Pins.Multi) != 0;
+    private bool LeavesTransactionOpen => BatchLeft == 1 && (_pins & Pins.Multi) != 0;
 
     private bool EndsTransaction(CommandKind kind) => kind == CommandKind.Exec || (kind == CommandKind.Discard && ArgumentCount == 1);
 

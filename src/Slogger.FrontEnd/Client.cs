@@ -199,7 +199,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (_replyMode != ReplyMode.On) { return; }
         // The last reply that the next request waits for: its answer may follow at once.
         if (_waiting == Waiting.Drain && _input.Count > 0 && IsDrained) { GatherUntilResumed(); }
-        if (IsInBatch) { BeforeReply(count); }
+        if (IsInBatch) { _batches!.BeforeReply(count); }
         DeliverPush(p, count);
     }
 
@@ -215,7 +215,8 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>Whether replies are given out, as CLIENT REPLY says.</summary>
     public bool IsReplying => _replyMode == ReplyMode.On;
 
-    private bool MayTell => _loop.Shard.MayTell;
+    /// <summary>Whether commits may be told at this moment.</summary>
+    public bool MayTell => _loop.Shard.MayTell;
 
     /// <summary>What is given out next tells a commit, or what has survived a recovery.</summary>
     public void Tells()
@@ -321,7 +322,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public void EndWait()
     {
         _waiting = Waiting.Nothing;
-        if (IsInBatch) { AfterBatchReply(); }
+        if (IsInBatch) { _batches!.AfterReply(); }
         _loop.ScheduleResume(this);
     }
 
@@ -352,7 +353,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>A reply has been given out.</summary>
     public void AfterReply(Upstream upstream)
     {
-        if (IsInBatch) { AfterBatchReply(); }
+        if (IsInBatch) { _batches!.AfterReply(); }
         if (IsClosed) { return; }
         _lastActive = _loop.Now;
         if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)

@@ -42,7 +42,7 @@ internal static class CommitCommands
             "DPR.CUT" => Question(client, static c => AnswerCut(c, c.SessionCut)),
             "DPR.WORLDLINE" => Question(client, static c => c.Answer(RespText.Integer(c.Loop.Shard.WorldLine))),
             "DPR.PARTITIONS" => Question(client, static c => AnswerPartitions(c, c.Loop.Shard.Batches?.Partitions ?? Partitioning.Hash)),
-            "DPR.HELLO" => Hello(client),
+            "DPR.HELLO" => SessionCommands.Hello(client),
             "DPR.RESUME" => Resume(client),
             "DPR.WAIT" => Wait(client, ofBackup),
             "DPR.REACH" => Reach(client),
@@ -50,7 +50,8 @@ internal static class CommitCommands
         };
     }
 
-    private static bool Question(Client client, Action<Client> answer)
+    /// <summary>Asks Redis whether the client may ask, and then answers.</summary>
+    public static bool Question(Client client, Action<Client> answer)
     {
         bool isAway = !client.Loop.Shard.IsOpen || client.Loop.Shard.Hold == Hold.All;
         if (isAway && !client.Loop.Probe.NeedsPassword && client.IsDrained)
@@ -106,10 +107,6 @@ internal static class CommitCommands
 
     /// <summary>How clients are told how keys fall into partitions.</summary>
     public static string NameOf(PartitionKind kind) => kind == PartitionKind.Hash ? "hash" : "range";
-
-    private static bool Hello(Client client) => client.HelloRefusal(out UInt128 session) is { } why
-        ? client.RefuseCommand(why)
-        : Question(client, c => c.AnswerHello(session));
 
     private static bool Resume(Client client)
     {

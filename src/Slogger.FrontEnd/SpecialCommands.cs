@@ -107,7 +107,7 @@ internal static class SpecialCommands
         {
             Queue = CommitCommands.WaitAof, RefuseInBatch = SpecialCommand.NotInBatch, RefuseAtBackup = CommitCommands.NothingCommitted,
         },
-        new(CommandKind.Batch, "DPR.BATCH", static client => client.HandleBatch())
+        new(CommandKind.Batch, "DPR.BATCH", SessionCommands.Batch)
         {
             RefuseInBatch = SpecialCommand.NotInBatch,
             RefuseAtBackup = static _ => "ERR SLOGGER this site is a backup: sessions work at the primary",
