@@ -21,7 +21,8 @@ internal sealed unsafe partial class Client
         byte* p = _input.Head;
         if (kind == CommandKind.OwnSpelled)
         {
-            // The embedded store has neither MONITOR nor a slow log that anybody could hide in, and its errors repeat names as they are spelled.
+            // The embedded store has neither MONITOR nor a slow log that anybody could hide in, and its errors repeat names as they are
+            // spelled.
             if (_loop.Store.Knows(OwnSpelling.NameAt(p)))
             {
                 OwnSpelling.Undo(p);
@@ -156,7 +157,8 @@ internal sealed unsafe partial class Client
         if (barrier) { Wait(Waiting.Reply); }
     }
 
-    /// <summary>Sends a harmless request in place of one that the proxy answers: without the right to do anything its error is the answer.</summary>
+    /// <summary>Sends a harmless request in place of one that the proxy answers: without the right to do anything its error is the
+    /// answer.</summary>
     /// <param name="then">Answers.</param>
     /// <param name="counts">It is an operation of the client's all the same.</param>
     public bool ForwardProbe(ReplyHandler then, bool counts = false)
@@ -180,7 +182,8 @@ internal sealed unsafe partial class Client
         return false;
     }
 
-    /// <summary>Answers the request with an error. In a transaction Redis must know that something was refused, so that EXEC fails.</summary>
+    /// <summary>Answers the request with an error. In a transaction Redis must know that something was refused, so that EXEC
+    /// fails.</summary>
     public bool RefuseCommand(string why)
     {
         if ((_pins & Pins.Multi) == 0)

@@ -123,10 +123,10 @@ internal sealed unsafe partial class Client
         _transaction.ConnectionLost();
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
-        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
+        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !IsStreaming && !_closeWhenSent);
         if (wasIdle || _waiting == Waiting.Verdict || IsKept)
         {
-            _losesTransaction |= (_pins & Pins.Multi) != 0;
+            if ((_pins & Pins.Multi) != 0) { Rollback.LoseTransaction(); }
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_user is not null)
             {
@@ -171,8 +171,8 @@ internal sealed unsafe partial class Client
         return false;
     }
 
-    // What the client has sent meanwhile is dropped.
-    private void EndWhenRead()
+    /// <summary>The connection is closed when the client has read what it was sent. What it has sent meanwhile is dropped.</summary>
+    public void EndWhenRead()
     {
         _lingerUntil = _loop.Now + LingerMicroseconds;
         _input.Free();

@@ -11,12 +11,6 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private readonly SessionProgress? _progress;
-    private int _owed;
-
-    // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
-    // there, died alone.
-    private const long VerdictMicroseconds = 200_000;
-    private long _verdictDue;
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
@@ -70,7 +64,7 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
-        if (_streaming && upstream.InFlight == 0)
+        if (IsStreaming && upstream.InFlight == 0)
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
             _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
@@ -117,7 +111,8 @@ internal sealed unsafe partial class Client
         return text;
     }
 
-    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of this one.
+    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of
+    // this one.
     public WorldPoint Cut
     {
         get
@@ -130,77 +125,14 @@ internal sealed unsafe partial class Client
         }
     }
 
-    /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has been looked at.</summary>
+    /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has
+    /// been looked at.</summary>
     public bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     public long VersionOf(long sequence)
     {
         _ = CommittedSequence;
         return _progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
-    }
-
-    // ---- Losing the store ----
-
-    // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
-    // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
-    private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
-        && (!_streaming || _dropsStream) && _replyMode == ReplyMode.On && _lingerUntil == 0
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
-
-    // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
-    // again in its place; if not, Redis has closed that connection, and with it the client.
-    private bool _lostLogin;
-
-    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
-    // shards nobody can tell what it has seen there.
-    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
-
-    /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
-    public void OnReplyLost(int count, ReplyKind kind)
-    {
-        if (IsClosed || _closeWhenSent) { return; }
-        if (!IsKept || kind == ReplyKind.Exec)
-        {
-            // Of a transaction that may have changed the database nobody can tell where the client stands now.
-            LoseReplies();
-            return;
-        }
-        _owed += count;
-        _waiting = Waiting.Verdict;
-        _verdictDue = _loop.Now + VerdictMicroseconds;
-        UpdateWatch();
-    }
-
-    /// <summary>The store is lost: who is not kept goes.</summary>
-    public void OnStoreLost()
-    {
-        Shared = null;
-        _undecided = true;
-        _sharedInFlight = 0;
-        _lostLogin |= _user is not null && Dedicated is not null;
-        Dedicated?.Close("the store was lost");
-        Dedicated = null;
-        if (!IsKept && !HasDoneNothing)
-        {
-            if (!IsClosed) { LoseReplies(); }
-            return;
-        }
-        _pins = _user is null ? Pins.None : Pins.Auth;
-        _transaction.End(runs: false);
-    }
-
-    /// <summary>The store was not lost after all; only a connection to it was.</summary>
-    public void OnStoreSame()
-    {
-        if (IsClosed) { return; }
-        if (_lostLogin)
-        {
-            LoseReplies();
-            return;
-        }
-        if (_waiting != Waiting.Verdict) { return; }
-        SequenceRange uncertain = _progress!.OnUpstreamLost();
-        GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }
 
     // ---- Batches ----
@@ -227,7 +159,7 @@ internal sealed unsafe partial class Client
     /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
     public string? WhyNoBatch()
     {
-        if ((_pins & Pins.Multi) != 0 || _losesTransaction) { return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction"; }
+        if ((_pins & Pins.Multi) != 0 || _rollback is { LosesTransaction: true }) { return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction"; }
         if (_replyMode != ReplyMode.On) { return "ERR SLOGGER DPR.BATCH needs the replies that CLIENT REPLY has switched off"; }
         return (_pins & Pins.Monitor) != 0 || (Protocol == 2 && (_pins & Pins.PubSub) != 0)
             ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
@@ -250,7 +182,7 @@ internal sealed unsafe partial class Client
     }
 
     /// <summary>Whether a command of the proxy's own can be put behind what this client's own upstream has been sent.</summary>
-    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !_streaming && !_ended && !_quits
+    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !IsStreaming && !_ended && !_quits
         && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     /// <summary>What sessions are told: committed at every shard.</summary>

@@ -12,13 +12,15 @@ internal sealed unsafe partial class Client
     private const int SpecialRequestBytes = 64 << 20;
     private const int DedicatedOutLimitBytes = 1 << 20;
     private const int SmallInputBytes = 1 << 10;
-    private bool _streaming;
-    private long _streamArguments;
-    private long _streamBytes;
+
+    // The large request that is under way; null: none.
+    private LargeRequest? _large;
+
+    private bool IsStreaming => _large is not null;
 
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
-        Shared is not null && (_pins & ~Pins.Auth) == 0 && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+        Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
@@ -121,9 +123,9 @@ internal sealed unsafe partial class Client
         if (IsStillIncomplete()) { return; }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
         {
-            if (_streaming)
+            if (_large is { } large)
             {
-                if (!Stream()) { return; }
+                if (!Stream(large)) { return; }
                 continue;
             }
             if ((_pins & Pins.Raw) != 0)
@@ -145,7 +147,7 @@ internal sealed unsafe partial class Client
                 }
                 limit = 1;
             }
-            if (Shared is { HasLargeReplies: true } large && (limit == 0 || limit > large.RoomForReplies)) { limit = large.RoomForReplies; }
+            if (Shared is { HasLargeReplies: true } slow && (limit == 0 || limit > slow.RoomForReplies)) { limit = slow.RoomForReplies; }
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
             byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value);
             if (next > p)
@@ -364,22 +366,16 @@ internal sealed unsafe partial class Client
         return true;
     }
 
-    private void BeginStream(Upstream? upstream = null)
+    private void BeginStream(Upstream? upstream)
     {
-        byte* p = _input.Head;
-        byte* q = p + 1;
-        while (*q != (byte)'\r') { q++; }
-        _streamArguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
-        q += 2;
-        _streaming = true;
-        _streamBytes = 0;
-        upstream?.Write(p, (nint)(q - p));
-        _input.Consume((nint)(q - p));
+        _large = new LargeRequest(_input.Head, isDropped: upstream is null, out nint header);
+        upstream?.Write(_input.Head, header);
+        _input.Consume(header);
     }
 
-    private bool Stream()
+    private bool Stream(LargeRequest large)
     {
-        Upstream? upstream = _dropsStream ? null : Dedicated!;
+        Upstream? upstream = large.IsDropped ? null : Dedicated!;
         if (upstream is { OutBytes: > DedicatedOutLimitBytes })
         {
             Wait(Waiting.Room);
@@ -392,49 +388,16 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Room);
             return false;
         }
-        byte* p = _input.Head, end = _input.Tail;
-        while (p < end)
-        {
-            if (_streamBytes > 0)
-            {
-                long take = Math.Min(_streamBytes, end - p);
-                p += take;
-                _streamBytes -= take;
-                if (_streamBytes > 0) { break; }
-                if (--_streamArguments == 0) { break; }
-                continue;
-            }
-            byte* q = p;
-            // Behind a zero byte Redis sees no line end. It says what is wrong with a line only when that has ended, or is too long: before, nothing may be sent
-            // on as if it were all, for the version would wait for an answer.
-            while (q < end && *q is not ((byte)'\r' or 0)) { q++; }
-            if (end - q < 2 || *q == 0)
-            {
-                if (end - p > CommandScanner.MaxLineBytes) { return BreakStream(upstream, end); }
-                break;
-            }
-            if (*p != (byte)'$' ||
-                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
-            {
-                return BreakStream(upstream, end);
-            }
-            p = q + 2;
-            _streamBytes = length + 2;
-        }
-        nint count = (nint)(p - _input.Head);
+        if (!large.TryAdvance(_input.Head, _input.Tail, out nint count)) { return BreakStream(upstream, _input.Tail); }
         if (count > 0)
         {
             upstream?.Write(_input.Head, count);
             _input.Consume(count);
         }
-        if (_streamArguments == 0)
-        {
-            _streaming = false;
-            if (upstream is null) { return EndDropping(); }
-            upstream.FinishStreaming();
-            return true;
-        }
-        return count > 0;
+        if (!large.IsComplete) { return count > 0; }
+        _large = null;
+        if (upstream is null) { Rollback.AnswerInstead(CommandKind.Ordinary); } else { upstream.FinishStreaming(); }
+        return true;
     }
 
     // Redis says what is wrong with it, and closes.
@@ -444,7 +407,7 @@ internal sealed unsafe partial class Client
         upstream.Write(_input.Head, (nint)(end - _input.Head));
         _input.Free();
         _ended = true;
-        _streaming = false;
+        _large = null;
         upstream.FinishStreaming();
         UpdateWatch();
         return false;

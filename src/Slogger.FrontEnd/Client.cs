@@ -166,7 +166,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             return;
         }
         bool special = IsHeldUp || _quits || IsInputLong;
-        if (_streaming || Shared is null || Dedicated is not null || special)
+        if (IsStreaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
         }
@@ -418,7 +418,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     // As Redis does it: not while it is blocked, subscribed, or watches others.
     private bool IsIdleTooLong(long now) =>
         _loop.Settings.IdleTimeoutSeconds > 0 && now - _lastActive > (_loop.Settings.IdleTimeoutSeconds + 1) * 1_000_000 && IsDrained
-        && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) == 0 && _waiting is Waiting.Nothing && !_streaming;
+        && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) == 0 && _waiting is Waiting.Nothing && !IsStreaming;
 
     public void Housekeeping(long now)
     {
@@ -429,7 +429,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         }
         GiveUpBlocked(now);
         if ((_waiting == Waiting.Verdict || _lostLogin) && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
-        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
+        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !IsStreaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {
             dedicated.WasIdle = true;

@@ -1,4 +1,5 @@
-// CLIENT KILL. It follows what is listed, so it cannot hit a connection of the proxy's own; and Redis is asked first whether the request is right.
+// CLIENT KILL. It follows what is listed, so it cannot hit a connection of the proxy's own; and Redis is asked first whether the request
+// is right.
 using System.Runtime.InteropServices;
 using System.Text;
 

@@ -1,6 +1,7 @@
 // What a client is to be sent: when it leaves, and what it tells. All bytes to the client take this way.
 //
-// Bytes are sent at once when nothing waits before them. They wait while the client does not read, while more follows at once (gathering, in the
+// Bytes are sent at once when nothing waits before them. They wait while the client does not read, while more follows at once (gathering,
+// in the
 // same turn; corking, in the same batch), and while what they say depends on a commit that is yet to come.
 using Slogger.FrontEnd.Transports;
 
@@ -102,7 +103,8 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
         return !client.IsClosed;
     }
 
-    // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
+    // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the
+    // right to tell it the
     // connection ends instead. Nothing comes between the question and the system call.
     private int Send(byte* p, nint count)
     {

@@ -94,7 +94,8 @@ internal sealed class CommandCatalog(FrontEndLoop loop)
         if (reply[0] == (byte)':' && Utf8Parser.TryParse(reply[1..], out int count, out _) && count != _commands.ByName.Count) { Learn(); }
     }
 
-    /// <summary>Whether a command may write, by what the store says of it: also what it sends to replicas without changing anything.</summary>
+    /// <summary>Whether a command may write, by what the store says of it: also what it sends to replicas without changing
+    /// anything.</summary>
     public bool MayWrite(ReadOnlySpan<byte> name)
     {
         // Queued, and done by EXEC.

@@ -7,7 +7,8 @@ using Slogger.Core.WorldLines;
 
 namespace Slogger.FrontEnd;
 
-/// <summary>Handlers of the proxy's questions and of WAITAOF. Where the proxy answers by itself Redis is sent a PING, behind all that the client
+/// <summary>Handlers of the proxy's questions and of WAITAOF. Where the proxy answers by itself Redis is sent a PING, behind all that the
+/// client
 /// has sent before: without the right to do anything its error is the answer.</summary>
 internal static class CommitCommands
 {
@@ -56,7 +57,8 @@ internal static class CommitCommands
         bool isAway = !client.Loop.Shard.IsOpen || client.Loop.Shard.Hold == Hold.All;
         if (isAway && !client.Loop.Probe.NeedsPassword && client.IsDrained)
         {
-            // While the store is being recovered, or nothing may be under way there, people want to know how it goes; nobody's rights can be asked for then.
+            // While the store is being recovered, or nothing may be under way there, people want to know how it goes; nobody's rights can
+            // be asked for then.
             client.ConsumeRequest();
             client.UsesDpr = true;
             answer(client);

@@ -52,7 +52,8 @@ internal enum ReplyKind : byte
     /// <summary>Not of what the client asked for, but of what the proxy needs for its answer: no operation of the client's.</summary>
     Uncounted,
 
-    /// <summary>The same, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client stands.</summary>
+    /// <summary>The same, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client
+    /// stands.</summary>
     Exec,
 
     /// <summary>Of a change that the replication stream does not carry: handled even if the client has gone.</summary>

@@ -20,7 +20,8 @@ internal sealed record FrontEndLimits
     /// <summary>Replies that wait for one client; beyond it is closed. One value of 512 MB must fit.</summary>
     public long ClientOutputBytes { get; init; } = 576L << 20;
 
-    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed. So for requests that have not come whole.</summary>
+    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed. So for requests that have not come
+    /// whole.</summary>
     public long TotalOutputBytes { get; init; } = 1L << 30;
 }
 
@@ -233,7 +234,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Ends <see cref="Run"/>. Any thread.</summary>
     public void Stop() => Post(() => IsStopping = true);
 
-    /// <summary>Stops serving at once: from here on no client is sent anything, and all connections end. The process ends next. Any thread.</summary>
+    /// <summary>Stops serving at once: from here on no client is sent anything, and all connections end. The process ends next. Any
+    /// thread.</summary>
     public void Halt()
     {
         _isHalted = true;
@@ -455,7 +457,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     // ---- What the shard says ----
 
     /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
-    /// <param name="run">Which run of the store's program it is: what its commands are has been learnt of the same one; empty: not known.</param>
+    /// <param name="run">Which run of the store's program it is: what its commands are has been learnt of the same one; empty: not
+    /// known.</param>
     public void OpenStore(string run = "")
     {
         // Closed again meanwhile: this is called again.
@@ -508,7 +511,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     /// <summary>Less is held than before (<see cref="IShardPort.Hold"/>).</summary>
     public void OnHoldEnded() => _held.Release();
 
-    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others are held.</summary>
+    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
+    /// are held.</summary>
     public void AwaitForwarded(Withholding withholding)
     {
         if (Shared is { } shared) { withholding.Await(shared); }
@@ -620,7 +624,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     private const long FullQueueWarningMicroseconds = 60_000_000;
 
-    /// <summary>The queue of Redis's Unix socket is full: a client that needs a connection of its own has been refused. Said once a minute.</summary>
+    /// <summary>The queue of Redis's Unix socket is full: a client that needs a connection of its own has been refused. Said once a
+    /// minute.</summary>
     public void WarnOfFullQueue()
     {
         if (Now < _nextFullQueueWarning) { return; }

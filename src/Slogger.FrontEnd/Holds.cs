@@ -1,4 +1,5 @@
-// Requests that are held: writes, while the log kept for a backup is at its budget; all, while the site is handed over. The shard says which (IShardPort.Hold). A client whose next request is held is
+// Requests that are held: writes, while the log kept for a backup is at its budget; all, while the site is handed over. The shard says
+// which (IShardPort.Hold). A client whose next request is held is
 // not read any more, as for back-pressure, so nothing of it overtakes; nothing else is looked at one by one but while something is held.
 using System.Text;
 

@@ -4,7 +4,8 @@
 // and it has logged in as the proxy itself.
 //
 // A connection that breaks may leave a marker at Redis that is executed later, behind what was forwarded on others meanwhile: whoever
-// reads it there would take it for the end of its version. So a marker that is lost stays undecided, with all that is held held, until the shard has
+// reads it there would take it for the end of its version. So a marker that is lost stays undecided, with all that is held held, until
+// the shard has
 // had Redis end that connection: then it was executed, before anything that comes now, or never is.
 using System.Net.Sockets;
 using System.Text;
@@ -60,7 +61,8 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
         }
     }
 
-    /// <summary>The store opens. With the shared upstream still there, or a marker on its way, the gate goes on; else it begins anew.</summary>
+    /// <summary>The store opens. With the shared upstream still there, or a marker on its way, the gate goes on; else it begins
+    /// anew.</summary>
     public void OnStoreOpens()
     {
         if (loop.Shared is not null || _underWay is { IsClosed: false }) { return; }
@@ -132,7 +134,8 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
         return true;
     }
 
-    /// <summary>An upstream that may have carried a marker has ended. Before the store is opened again, the shard ends at Redis what may have
+    /// <summary>An upstream that may have carried a marker has ended. Before the store is opened again, the shard ends at Redis what may
+    /// have
     /// something to execute yet.</summary>
     public void OnLost(Upstream upstream, string reason)
     {

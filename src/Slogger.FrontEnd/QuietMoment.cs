@@ -1,4 +1,5 @@
-// Moments in which nothing is under way at the store: nothing is forwarded, and all that was has been answered. A backup applies a version in
+// Moments in which nothing is under way at the store: nothing is forwarded, and all that was has been answered. A backup applies a
+// version in
 // such a moment, so that each command sees the end of one.
 namespace Slogger.FrontEnd;
 
@@ -12,7 +13,8 @@ internal sealed class QuietMoment(FrontEndLoop loop)
     /// <summary>Whether somebody waits for such a moment. The loop's thread.</summary>
     public bool IsAwaited => _asked is not null;
 
-    /// <summary>Stops forwarding, and completes when nothing is under way any more. What clients send waits. Any thread; by one caller at a time.</summary>
+    /// <summary>Stops forwarding, and completes when nothing is under way any more. What clients send waits. Any thread; by one caller at
+    /// a time.</summary>
     public Task BeginAsync()
     {
         var quiet = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);

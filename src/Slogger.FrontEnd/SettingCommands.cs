@@ -1,4 +1,5 @@
-// Commands about the store itself: its settings, users, modules and process. The proxy refuses such as would take the store away from it, or
+// Commands about the store itself: its settings, users, modules and process. The proxy refuses such as would take the store away from it,
+// or
 // change data or history behind the version log's back.
 using System.Text;
 

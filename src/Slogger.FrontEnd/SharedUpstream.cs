@@ -10,7 +10,8 @@ internal sealed class SharedUpstream(FrontEndLoop loop)
     private readonly List<Client> _waitingForQuiet = [];
     private int _firstWaiting;
 
-    /// <summary>The upstream; <c>null</c> while there is none, or while Redis lets nobody in without a password and the proxy has none.</summary>
+    /// <summary>The upstream; <c>null</c> while there is none, or while Redis lets nobody in without a password and the proxy has
+    /// none.</summary>
     public Upstream? Upstream { get; private set; }
 
     /// <summary>Was shared, and owes replies still.</summary>

@@ -1,4 +1,5 @@
-// SLOWLOG, without what the proxy does of its own accord. Where entries of its own are hidden, all are asked for, to show as many as were wanted.
+// SLOWLOG, without what the proxy does of its own accord. Where entries of its own are hidden, all are asked for, to show as many as were
+// wanted.
 using System.Globalization;
 using System.Text;
 using Slogger.Resp;

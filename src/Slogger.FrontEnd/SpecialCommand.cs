@@ -1,4 +1,5 @@
-// Commands that are not ordinary: one entry for each, or for several that are treated alike. To add a command: a kind, an entry in the table
+// Commands that are not ordinary: one entry for each, or for several that are treated alike. To add a command: a kind, an entry in the
+// table
 // (SpecialCommands), and the handler that the entry names.
 using System.Text;
 

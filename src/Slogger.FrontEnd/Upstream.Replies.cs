@@ -100,7 +100,8 @@ internal sealed unsafe partial class Upstream
 
     // ---- What the shared upstream awaits ----
 
-    // Redis does what it has read before it writes what it owes: whatever is asked for there lies in its memory, and everybody else waits behind it.
+    // Redis does what it has read before it writes what it owes: whatever is asked for there lies in its memory, and everybody else waits
+    // behind it.
     private const long UnansweredMax = 16 << 10, AwaitedBytesMax = 64 << 20, AlwaysAllowed = 64;
     private long _unanswered;
     private long _replyBytes = 1;   // how large replies were lately
@@ -346,7 +347,8 @@ internal sealed unsafe partial class Upstream
         _ => false,
     };
 
-    /// <summary>The protocol in which Redis writes now: it changes with a reply, where <see cref="Protocol"/> does with a request.</summary>
+    /// <summary>The protocol in which Redis writes now: it changes with a reply, where <see cref="Protocol"/> does with a
+    /// request.</summary>
     public int ReplyProtocol { get; set; } = 2;
 
     // HELLO is answered in the protocol that it has chosen; SELECT tells nothing.

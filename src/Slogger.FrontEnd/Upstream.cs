@@ -351,7 +351,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         EndIfSent();
     }
 
-    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs up.</summary>
+    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs
+    /// up.</summary>
     public void Linger()
     {
         if (IsClosed || !_connected)

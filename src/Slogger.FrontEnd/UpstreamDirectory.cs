@@ -106,7 +106,8 @@ internal sealed class UpstreamDirectory(FrontEndLoop loop)
     /// <summary>Has an action run when the ids of all connections that exist now are known.</summary>
     public void WhenIdsKnown(Action action) => _whenIdsKnown.Add(action);
 
-    /// <summary>The first question on a connection that is to carry markers. Who is it to Redis, to end it there should it be lost? And does Redis
+    /// <summary>The first question on a connection that is to carry markers. Who is it to Redis, to end it there should it be lost? And
+    /// does Redis
     /// see it come from where the proxy thinks it does?</summary>
     public void Identify(Upstream upstream)
     {

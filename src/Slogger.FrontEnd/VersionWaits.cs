@@ -15,7 +15,8 @@ internal sealed class VersionWaits(FrontEndLoop loop)
     /// <summary>Whether a commit, or that the backup holds it, should be told to the loop at once.</summary>
     public bool AnybodyWaits => _forCommit.Count > 0 || _heldOutputs.Count > 0;
 
-    /// <summary>A client waits until a version is committed (and, maybe, the backup holds it), or a backup has come to it, or its time is over.</summary>
+    /// <summary>A client waits until a version is committed (and, maybe, the backup holds it), or a backup has come to it, or its time is
+    /// over.</summary>
     public void WaitForCommit(Client client, long version)
     {
         _forCommit.Add(client);
@@ -35,7 +36,8 @@ internal sealed class VersionWaits(FrontEndLoop loop)
     /// <summary>Whether a batch is held.</summary>
     public bool HoldsBatches => _heldBatches.Count > 0;
 
-    /// <summary>Lets batches go on whose version is open. Called once in each turn: there are few, and a turn comes at the latest with the next
+    /// <summary>Lets batches go on whose version is open. Called once in each turn: there are few, and a turn comes at the latest with
+    /// the next
     /// housekeeping.</summary>
     public void CheckBatches() => _heldBatches.RemoveAll(static client => client.IsBatchReleased());
 

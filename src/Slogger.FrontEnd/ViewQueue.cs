@@ -1,4 +1,5 @@
-// Clients that wait until the shared upstream has their database and protocol. One view comes after the other: each change is a round trip, in
+// Clients that wait until the shared upstream has their database and protocol. One view comes after the other: each change is a round
+// trip, in
 // which those who want it gather.
 namespace Slogger.FrontEnd;
 
