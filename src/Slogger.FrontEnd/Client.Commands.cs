@@ -34,7 +34,10 @@ internal sealed unsafe partial class Client
         if (length == 0)
         {
             // Among several shards its keys must be seen first.
-            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null) { return StartDropping() ?? StartStream(); }
+            if (kind == CommandKind.Dedicated && _input.Count > LargeRequestBytes && _loop.Slots is null)
+            {
+                return StartDropping() ?? StartStream();
+            }
             return _input.Count > SpecialRequestBytes && Refuse("ERR Protocol error: request too large for this command", thenClose: true);
         }
         if (length < 0)
@@ -296,7 +299,10 @@ internal sealed unsafe partial class Client
         string name = Field("name");
         Name = upstream.Name = name.Length == 0 ? null : Encoding.UTF8.GetBytes(name);
         _pins &= ~(Pins.Multi | Pins.Watch);
-        if (Field("user") is { Length: > 0 } user && (user != FrontEndLoop.DefaultUser || (_pins & Pins.Auth) != 0)) { LogIn(upstream, user); }
+        if (Field("user") is { Length: > 0 } user && (user != FrontEndLoop.DefaultUser || (_pins & Pins.Auth) != 0))
+        {
+            LogIn(upstream, user);
+        }
         if (Field("flags").Contains('t', StringComparison.Ordinal))
         {
             _pins |= Pins.Tracking;

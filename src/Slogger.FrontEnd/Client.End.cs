@@ -57,7 +57,8 @@ internal sealed unsafe partial class Client
 
     // Behind a request that blocks others may wait that are not forwarded before it is answered: the end must be seen
     // all the same, or Redis gives an element to a client that has gone.
-    private bool ReadsAhead => _waiting is Waiting.Drain or Waiting.Reply or Waiting.Room && Dedicated is { BlockingInFlight: > 0 } && _input.Count < ReadAheadBytes;
+    private bool ReadsAhead => _waiting is Waiting.Drain or Waiting.Reply or Waiting.Room && Dedicated is { BlockingInFlight: > 0 }
+        && _input.Count < ReadAheadBytes;
 
     private void ReadAhead()
     {
@@ -83,7 +84,8 @@ internal sealed unsafe partial class Client
     // It has ended its stream, and the request before those that are here still blocks: Redis would not do them any more.
     private void GiveUpBlocked(long now)
     {
-        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated && now - _lastActive > EndedBlockedMicroseconds)
+        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated
+            && now - _lastActive > EndedBlockedMicroseconds)
         {
             dedicated.EndInput();
         }

@@ -60,7 +60,8 @@ internal sealed unsafe partial class Client
         line["addr"] = PeerAddress;
         line["laddr"] = LocalAddress;
         line["age"] = Seconds(_connectedAt);
-        long idle = long.TryParse(line["idle"], NumberStyles.None, CultureInfo.InvariantCulture, out long itsIdle) ? itsIdle : long.MaxValue;
+        long idle = long.TryParse(line["idle"], NumberStyles.None, CultureInfo.InvariantCulture, out long itsIdle) ? itsIdle
+            : long.MaxValue;
         line["idle"] = Math.Min(idle, (_loop.Now - _lastActive) / 1_000_000).ToString(CultureInfo.InvariantCulture);
         if ((_pins & ~Pins.Auth) != 0) { return; }
         // The connection is lent to it for a while: what it had, it has still.
@@ -105,7 +106,11 @@ internal sealed unsafe partial class Client
             _lastRequest.CopyTo(bytes);
             string[] parts = Encoding.Latin1.GetString(bytes).ToLowerInvariant().Split(RespText.NewLine);
             if (parts.Length < 3 || !parts[0].StartsWith('*') || !parts[1].StartsWith('$')) { return "NULL"; }
-            if (!int.TryParse(parts[1].AsSpan(1), NumberStyles.None, CultureInfo.InvariantCulture, out int length) || length != parts[2].Length) { return "NULL"; }
+            if (!int.TryParse(parts[1].AsSpan(1), NumberStyles.None, CultureInfo.InvariantCulture, out int length)
+                || length != parts[2].Length)
+            {
+                return "NULL";
+            }
             bool isContainer = parts[2] is "client" or "object" or "xgroup" or "xinfo" or "pubsub" or "command" or "memory" or "slowlog";
             bool hasSub = isContainer && parts.Length > 4 && parts[3] == $"${parts[4].Length}";
             return hasSub ? $"{parts[2]}|{parts[4]}" : parts[2];

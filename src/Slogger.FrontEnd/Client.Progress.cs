@@ -127,7 +127,8 @@ internal sealed unsafe partial class Client
 
     /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has
     /// been looked at.</summary>
-    public bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
+    public bool IsCommitted(long version) =>
+        MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
     public long VersionOf(long sequence)
     {
@@ -159,7 +160,10 @@ internal sealed unsafe partial class Client
     /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
     public string? WhyNoBatch()
     {
-        if ((_pins & Pins.Multi) != 0 || _rollback is { LosesTransaction: true }) { return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction"; }
+        if ((_pins & Pins.Multi) != 0 || _rollback is { LosesTransaction: true })
+        {
+            return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction";
+        }
         if (_replyMode != ReplyMode.On) { return "ERR SLOGGER DPR.BATCH needs the replies that CLIENT REPLY has switched off"; }
         return (_pins & Pins.Monitor) != 0 || (Protocol == 2 && (_pins & Pins.PubSub) != 0)
             ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
@@ -186,5 +190,6 @@ internal sealed unsafe partial class Client
         && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     /// <summary>What sessions are told: committed at every shard.</summary>
-    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
+    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate
+        ? port.CommittedEverywhere : Cut);
 }

@@ -20,7 +20,8 @@ internal sealed unsafe partial class Client
 
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
-        Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+        Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0)
+            && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
@@ -42,12 +43,15 @@ internal sealed unsafe partial class Client
     {
         count = -most;
         byte* next = _loop.Slots is { } slots
-            ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot, LargeRequestBytes, ref count, out stop, out value)
+            ? CommandScanner.ScanRun(p, end, slots.Table, SlotsNow, LargeRequestBytes, ref count, out stop, out value)
             : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value);
         // The scanner counts up, and stops at 0.
         count += most;
         return next;
     }
+
+    // Whose keys it passes: a transaction's are all in one slot.
+    private int SlotsNow => (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot;
 
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)

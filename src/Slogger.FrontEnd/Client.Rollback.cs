@@ -97,7 +97,8 @@ internal sealed unsafe partial class Client
 
     // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
     // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
-    private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
+    private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed
+        && !_closeWhenSent && !_ended && !_quits
         && _large is null or { IsDropped: true } && _replyMode == ReplyMode.On && _lingerUntil == 0
         && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
@@ -107,7 +108,8 @@ internal sealed unsafe partial class Client
 
     // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
     // shards nobody can tell what it has seen there.
-    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch && _rollback is null or { Owed: 0 } && !_closeWhenSent && !_ended && !IsStreaming;
+    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch
+        && _rollback is null or { Owed: 0 } && !_closeWhenSent && !_ended && !IsStreaming;
 
     /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
     public void OnReplyLost(int count, ReplyKind kind)

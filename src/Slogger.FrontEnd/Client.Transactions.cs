@@ -18,7 +18,8 @@ internal sealed unsafe partial class Client
     private bool EndsTransaction(CommandKind kind) => kind == CommandKind.Exec || (kind == CommandKind.Discard && ArgumentCount == 1);
 
     // What is queued would be executed after its batch, in a version that the session would not hear of.
-    private bool DiscardTransaction() => DiscardInstead("ERR SLOGGER a transaction must end in the batch that it begins in: it was discarded");
+    private bool DiscardTransaction() =>
+        DiscardInstead("ERR SLOGGER a transaction must end in the batch that it begins in: it was discarded");
 
     // In the place of the request: the transaction must not run.
     private bool DiscardInstead(string why)

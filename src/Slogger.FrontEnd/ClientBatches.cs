@@ -80,21 +80,34 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         header = default;
         bool keepsDependencies = port.Finder != FinderKind.Approximate;
         int dependencies = 0;
-        if (client.ArgumentCount < HeaderArguments || (client.ArgumentCount - HeaderArguments) % 3 != 0) { return "ERR wrong number of arguments for 'dpr.batch' command"; }
+        if (client.ArgumentCount < HeaderArguments || (client.ArgumentCount - HeaderArguments) % 3 != 0)
+        {
+            return "ERR wrong number of arguments for 'dpr.batch' command";
+        }
         if (!ReadSession(client, 1, out UInt128 session)) { return BadSession; }
         if (!client.ArgumentNumber(2, out long line) || line < 1) { return "ERR SLOGGER the world-line must be a number of 1 or more"; }
         if (!client.ArgumentNumber(3, out long atLeast) || atLeast < 0) { return "ERR SLOGGER the version must be a number of 0 or more"; }
-        if (!client.ArgumentNumber(5, out long count) || count is < 1 or > CountMax) { return $"ERR SLOGGER a batch has 1 to {CountMax} operations"; }
-        if (!client.ArgumentNumber(4, out long first) || first < 1 || first > long.MaxValue - count) { return "ERR SLOGGER the first sequence number must be a number of 1 or more"; }
+        if (!client.ArgumentNumber(5, out long count) || count is < 1 or > CountMax)
+        {
+            return $"ERR SLOGGER a batch has 1 to {CountMax} operations";
+        }
+        if (!client.ArgumentNumber(4, out long first) || first < 1 || first > long.MaxValue - count)
+        {
+            return "ERR SLOGGER the first sequence number must be a number of 1 or more";
+        }
         for (int i = HeaderArguments; i < client.ArgumentCount; i += 3)
         {
             long shard = 0, version = 0;
-            bool isDependency = client.ArgumentIs(i, "DEP"u8) && client.ArgumentNumber(i + 1, out shard) && shard is >= 0 and < ClientSession.ShardsMax
+            bool isDependency = client.ArgumentIs(i, "DEP"u8) && client.ArgumentNumber(i + 1, out shard)
+                && shard is >= 0 and < ClientSession.ShardsMax
                 && client.ArgumentNumber(i + 2, out version) && version >= 1;
             if (!isDependency) { return "ERR SLOGGER what follows the count must be DEP <shard> <version>, any number of times"; }
             if (!keepsDependencies) { continue; }
             if (shard >= port.ShardCount) { return $"ERR SLOGGER there is no shard {shard}: the cluster has {port.ShardCount}, from 0"; }
-            if (version > atLeast) { return $"ERR SLOGGER DEP {shard} {version} is above the version that the session has seen, {atLeast}"; }
+            if (version > atLeast)
+            {
+                return $"ERR SLOGGER DEP {shard} {version} is above the version that the session has seen, {atLeast}";
+            }
             if (dependencies == _dependencies.Length) { Array.Resize(ref _dependencies, Math.Max(8, 2 * dependencies)); }
             _dependencies[dependencies++] = new Dependency(new ShardId((int)shard), new Version(version));
         }
@@ -106,14 +119,16 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     private Dependency[] _dependencies = [];
 
     /// <summary>What a session of an older world-line is told.</summary>
-    public static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
+    public static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) =>
+        string.Create(CultureInfo.InvariantCulture,
         $"ROLLBACK session={header.Session} abandoned={header.WorldLine} worldline={decision.Branch.WorldLine} {BranchText(port, header, decision)}");
 
     /// <summary>What a session is told that has seen a version which no shard can have opened.</summary>
     public static string AheadText(in BatchHeader header, long open) => string.Create(CultureInfo.InvariantCulture,
         $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead");
 
-    private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) => port.Finder == FinderKind.Approximate
+    private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) =>
+        port.Finder == FinderKind.Approximate
         ? string.Create(CultureInfo.InvariantCulture, $"branch={decision.Branch.Version}")
         : $"branches={port.BranchesSince(header.WorldLine)}";
 
@@ -142,7 +157,10 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         if (_holdDeadline == 0) { _holdDeadline = loop.Now + HoldMicroseconds; }
         if (loop.Now >= _holdDeadline)
         {
-            if (decision.Verdict == GateVerdict.Rollback) { return client.RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived of world-line {header.WorldLine}: try again"); }
+            if (decision.Verdict == GateVerdict.Rollback)
+            {
+                return client.RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived of world-line {header.WorldLine}: try again");
+            }
             return client.RefuseBatch(string.Create(CultureInfo.InvariantCulture,
                 $"ERR SLOGGER shard {port.Shard} is at version {loop.Gate.Open} of world-line {loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }

@@ -76,7 +76,8 @@ internal sealed class ClientKill
     }
 
     private bool Takes(long id, long otherId, string address, string localAddress, ClientType type, string user) =>
-        (_id == 0 || _id == id || _id == otherId) && (_address is null || _address == address) && (_localAddress is null || _localAddress == localAddress)
+        (_id == 0 || _id == id || _id == otherId) && (_address is null || _address == address)
+        && (_localAddress is null || _localAddress == localAddress)
         && (_type is null || _type == type) && (_user is null || _user == user);
 
     // Redis has judged the request: ":0", "no such client", or what is wrong with it.
@@ -136,7 +137,8 @@ internal sealed class ClientKill
         {
             if (client.IsClosed || (client == self && _skipsSelf)) { continue; }
             own.TryGetValue(client, out ClientLine? line);
-            if (!Takes(client.VirtualId, line?.Id ?? 0, client.PeerAddress, client.LocalAddress, line?.Type ?? ClientType.Normal, line?["user"] ?? "default"))
+            ClientType type = line?.Type ?? ClientType.Normal;
+            if (!Takes(client.VirtualId, line?.Id ?? 0, client.PeerAddress, client.LocalAddress, type, line?["user"] ?? "default"))
             {
                 continue;
             }

@@ -50,7 +50,10 @@ internal static class ClientListCommands
 
     private static void OnInfo(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
     {
-        if (!IsPutOff(client, reply, later => client.Answer(OfItself(client, later)))) { client.Answer(failed ? reply : OfItself(client, reply)); }
+        if (!IsPutOff(client, reply, later => client.Answer(OfItself(client, later))))
+        {
+            client.Answer(failed ? reply : OfItself(client, reply));
+        }
     }
 
     private static byte[] OfItself(Client client, ReadOnlySpan<byte> reply)
@@ -88,7 +91,10 @@ internal static class ClientListCommands
     {
         public void OnReply(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
         {
-            if (!IsPutOff(client, reply, later => client.Answer(WithOwnClients(client, later)))) { client.Answer(failed ? reply : WithOwnClients(client, reply)); }
+            if (!IsPutOff(client, reply, later => client.Answer(WithOwnClients(client, later))))
+            {
+                client.Answer(failed ? reply : WithOwnClients(client, reply));
+            }
         }
 
         private byte[] WithOwnClients(Client self, ReadOnlySpan<byte> reply)
@@ -125,7 +131,8 @@ internal static class ClientListCommands
             {
                 foreach (Client client in self.Loop.Clients.OrderBy(c => c.Id))
                 {
-                    if (!listed.Contains(client) && !client.IsUnrecognizable && !client.IsClosed && (type is null || client.Dedicated is null))
+                    if (!listed.Contains(client) && !client.IsUnrecognizable && !client.IsClosed
+                        && (type is null || client.Dedicated is null))
                     {
                         shown.Add(client.MakeLine(shared));
                     }

@@ -72,7 +72,8 @@ internal sealed class CommandCatalog(FrontEndLoop loop)
         Special = unknown.Count is 0 or > UnknownMax ? CommandKinds.Special : CommandKinds.With(unknown);
         if (hides && !HidesCommands)
         {
-            string why = renamed.Count > 0 ? $"Redis has {string.Join(", ", renamed)} under another name" : $"Redis has {unknown.Count} commands of modules";
+            string why = renamed.Count > 0 ? $"Redis has {string.Join(", ", renamed)} under another name"
+                : $"Redis has {unknown.Count} commands of modules";
             loop.Shard.Warn($"{why}, which the proxy cannot tell from ordinary commands: every client gets a connection of its own");
         }
         HidesCommands = hides;

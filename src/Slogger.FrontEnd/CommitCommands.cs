@@ -78,13 +78,15 @@ internal static class CommitCommands
         answer(c);
     });
 
-    private static void AnswerCut(Client client, WorldPoint cut) => client.Answer(RespText.Integers(cut.WorldLine.Number, cut.Version.Number));
+    private static void AnswerCut(Client client, WorldPoint cut) =>
+        client.Answer(RespText.Integers(cut.WorldLine.Number, cut.Version.Number));
 
     // Where all shards have the same, that one for each.
     private static void AnswerCutOfShards(Client client)
     {
         IShardPort shard = client.Loop.Shard;
-        if (shard.Batches is { } port && port.Finder != FinderKind.Approximate && shard.MayTell && port.CommittedByShard is { Length: > 0 } text)
+        if (shard.Batches is { } port && port.Finder != FinderKind.Approximate && shard.MayTell
+            && port.CommittedByShard is { Length: > 0 } text)
         {
             client.Tells();
             client.Answer(RespText.Integers([.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]));
@@ -113,7 +115,10 @@ internal static class CommitCommands
     private static bool Resume(Client client)
     {
         if (!client.Loop.Gate.IsVersioned) { return client.RefuseCommand("ERR SLOGGER nothing is rolled back with --commit none"); }
-        if (!client.ArgumentNumber(1, out long line) || line < 1) { return client.RefuseCommand("ERR SLOGGER the world-line must be a number of 1 or more"); }
+        if (!client.ArgumentNumber(1, out long line) || line < 1)
+        {
+            return client.RefuseCommand("ERR SLOGGER the world-line must be a number of 1 or more");
+        }
         return ResumeIn(client, line);
     }
 
@@ -147,7 +152,10 @@ internal static class CommitCommands
         {
             return client.RefuseCommand("ERR SLOGGER this site is no backup: what is read here is the newest, and a session's DPR.BATCH says at least which");
         }
-        if (!client.ArgumentNumber(1, out long version) || version < 0) { return client.RefuseCommand("ERR SLOGGER the version must be a number of 0 or more"); }
+        if (!client.ArgumentNumber(1, out long version) || version < 0)
+        {
+            return client.RefuseCommand("ERR SLOGGER the version must be a number of 0 or more");
+        }
         if (!client.ArgumentNumber(2, out long milliseconds) || milliseconds < 0) { return client.RefuseCommand(BadTimeout); }
         return Probe(client, new ReachWait(version, milliseconds).Begin);
     }
@@ -157,11 +165,15 @@ internal static class CommitCommands
         if (!client.Loop.Gate.IsVersioned) { return client.Forward(needsDedicated: false); }
         if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand("ERR SLOGGER WAITAOF cannot be queued in a transaction"); }
         if (client.ArgumentCount != 4) { return client.RefuseCommand("ERR wrong number of arguments for 'waitaof' command"); }
-        if (!client.ArgumentNumber(1, out long local) || local is < 0 or > 1 || !client.ArgumentNumber(2, out long replicas) || replicas < 0)
+        if (!client.ArgumentNumber(1, out long local) || local is < 0 or > 1 || !client.ArgumentNumber(2, out long replicas)
+            || replicas < 0)
         {
             return client.RefuseCommand("ERR value is out of range, must be positive");
         }
-        if (!client.ArgumentNumber(3, out long milliseconds) || milliseconds < 0) { return client.RefuseCommand("ERR timeout is negative"); }
+        if (!client.ArgumentNumber(3, out long milliseconds) || milliseconds < 0)
+        {
+            return client.RefuseCommand("ERR timeout is negative");
+        }
         if (replicas > 0) { return client.RefuseCommand("ERR SLOGGER replicas are not known to the proxy: use WAITAOF 1 0 <timeout>"); }
         return WaitAof(client, new AofWait(local == 0 ? 0 : client.Sequence, milliseconds));
     }
@@ -173,10 +185,12 @@ internal static class CommitCommands
 
     // ---- At a backup ----
 
-    public static string? AskAtBackup(Client client) => client.ArgumentIs(0, "DPR.WAIT"u8) || client.ArgumentIs(0, "DPR.COMMITTED"u8) || client.ArgumentIs(0, "DPR.HELLO"u8)
+    public static string? AskAtBackup(Client client) =>
+        client.ArgumentIs(0, "DPR.WAIT"u8) || client.ArgumentIs(0, "DPR.COMMITTED"u8) || client.ArgumentIs(0, "DPR.HELLO"u8)
         ? NothingCommitted(client) : null;
 
-    public static string NothingCommitted(Client client) => "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary";
+    public static string NothingCommitted(Client client) =>
+        "ERR SLOGGER this site is a backup, where nothing is committed: ask the primary";
 
     // ---- Behind a rollback ----
 

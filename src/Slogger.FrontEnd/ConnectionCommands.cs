@@ -103,11 +103,12 @@ internal static class ConnectionCommands
         if (client.ArgumentIs(1, "SETNAME"u8) && client.ArgumentCount == 3) { return SetName(client); }
         if (client.ArgumentIs(1, "GETNAME"u8) && client.ArgumentCount == 2)
         {
-            return client.Forward(needsDedicated: false, static (c, _, failed, reply) => c.Answer(failed ? reply : NameReply(c)), barrier: true);
+            return client.Forward(needsDedicated: false, OnGetName, barrier: true);
         }
         if (client.ArgumentIs(1, "SETINFO"u8) || client.ArgumentIs(1, "HELP"u8)) { return client.Forward(needsDedicated: false); }
         if (client.ArgumentIs(1, "REPLY"u8) && ReplyModeOf(client) is { } mode) { return SetReplyMode(client, mode); }
-        if (client.ArgumentIs(1, "PAUSE"u8) && client.ArgumentCount is 3 or 4 && client.ArgumentNumber(2, out long milliseconds) && milliseconds >= 0)
+        if (client.ArgumentIs(1, "PAUSE"u8) && client.ArgumentCount is 3 or 4 && client.ArgumentNumber(2, out long milliseconds)
+            && milliseconds >= 0)
         {
             return client.IsQuiet() && Pause(client, milliseconds);
         }
@@ -155,21 +156,26 @@ internal static class ConnectionCommands
         });
     }
 
+    private static void OnGetName(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
+        client.Answer(failed ? reply : NameReply(client));
+
     private static ReadOnlySpan<byte> NameReply(Client client) =>
         client.Name is { } name ? RespText.Bulk(name) : client.Protocol == 3 ? "_\r\n"u8 : "$-1\r\n"u8;
 
-    private static bool Pause(Client client, long milliseconds) => client.Forward(needsDedicated: true, barrier: true, then: (c, _, failed, reply) =>
-    {
-        c.Loop.Pause.Begin(failed ? 0 : milliseconds);
-        c.Answer(reply);
-    });
+    private static bool Pause(Client client, long milliseconds) =>
+        client.Forward(needsDedicated: true, barrier: true, then: (c, _, failed, reply) =>
+        {
+            c.Loop.Pause.Begin(failed ? 0 : milliseconds);
+            c.Answer(reply);
+        });
 
     // The pause will begin with EXEC.
-    private static bool QueuePause(Client client, long milliseconds) => client.Forward(needsDedicated: true, barrier: true, then: (c, _, failed, reply) =>
-    {
-        if (!failed) { c.Transaction.QueuePause(milliseconds); }
-        c.Answer(reply);
-    });
+    private static bool QueuePause(Client client, long milliseconds) =>
+        client.Forward(needsDedicated: true, barrier: true, then: (c, _, failed, reply) =>
+        {
+            if (!failed) { c.Transaction.QueuePause(milliseconds); }
+            c.Answer(reply);
+        });
 
     private static ReadOnlySpan<byte> ReplyOn => "*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$2\r\nON\r\n"u8;
 
@@ -237,7 +243,10 @@ internal static class ConnectionCommands
         ReplyHandler pass = static (c, _, _, reply) => c.Pass(reply);
         if ((client.Pins & Pins.Monitor) == 0) { return client.Forward(needsDedicated: true, pass, ReplyKind.Monitor, pin: Pins.Monitor); }
         if (!client.MayAnswer()) { return false; }
-        if (client.Dedicated is not { IsMonitor: true } || client.ArgumentCount != 1) { return client.Forward(needsDedicated: true, pass, ReplyKind.Monitor); }
+        if (client.Dedicated is not { IsMonitor: true } || client.ArgumentCount != 1)
+        {
+            return client.Forward(needsDedicated: true, pass, ReplyKind.Monitor);
+        }
         client.ConsumeRequest();
         client.CountLocal();
         return true;

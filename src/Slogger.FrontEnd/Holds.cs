@@ -53,12 +53,17 @@ internal sealed unsafe partial class Client
         if (bytes[0] != (byte)'*' || at < 0) { return false; }
         ReadOnlySpan<byte> line = bytes[(at + 1)..];
         int newline = line.IndexOf((byte)'\n');
-        if (newline < 1 || !System.Buffers.Text.Utf8Parser.TryParse(line, out int length, out int digits) || digits != newline - 1 || length <= 0 || line.Length < newline + 1 + length) { return false; }
+        if (newline < 1 || !System.Buffers.Text.Utf8Parser.TryParse(line, out int length, out int digits) || digits != newline - 1
+            || length <= 0 || line.Length < newline + 1 + length)
+        {
+            return false;
+        }
         ReadOnlySpan<byte> name = line.Slice(newline + 1, length);
         return _loop.Shard.Hold switch
         {
             Hold.Writes => _loop.Catalog.MayWrite(name),
-            Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix)) || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
+            Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
+                || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
             _ => false,
         };
     }

@@ -30,7 +30,8 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
         ? shared is { IsClosed: false, IsIdentified: true } && loop.Sharing.IsReady
         : _control is { IsClosed: false } && _controlReady && loop.Sharing.Retiring is not { InFlight: > 0 });
 
-    private bool NeedsControl => loop.Gate.IsVersioned && loop.Shared is null && loop.Probe.MustNotShare && loop.MayConnect && !loop.IsStoreClosed;
+    private bool NeedsControl => loop.Gate.IsVersioned && loop.Shared is null && loop.Probe.MustNotShare && loop.MayConnect
+        && !loop.IsStoreClosed;
 
     /// <summary>Sends a marker.</summary>
     public void Send(ReadOnlySpan<byte> command)
@@ -110,7 +111,8 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
     public void OnControlReply(Upstream upstream, ReadOnlySpan<byte> reply)
     {
         if (upstream != _control) { return; }
-        bool failed = reply.StartsWith("-NOAUTH"u8) || reply.StartsWith("-WRONGPASS"u8) || reply.StartsWith("-LOADING"u8) || reply.StartsWith("-ERR max number"u8);
+        bool failed = reply.StartsWith("-NOAUTH"u8) || reply.StartsWith("-WRONGPASS"u8) || reply.StartsWith("-LOADING"u8)
+            || reply.StartsWith("-ERR max number"u8);
         if (failed)
         {
             string why = Encoding.UTF8.GetString(reply).Trim();

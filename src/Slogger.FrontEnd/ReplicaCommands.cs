@@ -19,7 +19,8 @@ internal static unsafe class ReplicaCommands
         upstream.Write(InternalRequest.Nothing, inexact: true);
         upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
         client.Loop.CountInternal("hello");
-        if (!client.HasReplicaLink || client.ArgumentCount != 3 || !client.ArgumentNumber(1, out long replicas) || replicas is <= 0 or long.MaxValue)
+        if (!client.HasReplicaLink || client.ArgumentCount != 3 || !client.ArgumentNumber(1, out long replicas)
+            || replicas is <= 0 or long.MaxValue)
         {
             bool counted = client.HasReplicaLink && client.ArgumentCount == 3;
             return client.Forward(needsDedicated: true, counted ? OnWaitCount : null, blocking: true);

@@ -73,7 +73,8 @@ internal static class SettingCommands
             string name = Encoding.ASCII.GetString(client.Argument(i));
             bool cutsLink = name.Equals("client-output-buffer-limit", StringComparison.OrdinalIgnoreCase) && i + 1 < client.ArgumentCount
                 && Encoding.ASCII.GetString(client.Argument(i + 1)) is { } limits
-                && (limits.Contains("replica", StringComparison.OrdinalIgnoreCase) || limits.Contains("slave", StringComparison.OrdinalIgnoreCase));
+                && (limits.Contains("replica", StringComparison.OrdinalIgnoreCase)
+                || limits.Contains("slave", StringComparison.OrdinalIgnoreCase));
             if (cutsLink)
             {
                 return "ERR SLOGGER a limit for replicas would cut the proxy's replication link: set limits for normal and pubsub only";
@@ -82,7 +83,10 @@ internal static class SettingCommands
             {
                 return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
             }
-            if (i + 1 < client.ArgumentCount && LockOutOf(client).OfSetting(name, client.TextOf(i + 1), client.Loop.UpstreamCount) is { } lockOut) { return lockOut; }
+            if (i + 1 < client.ArgumentCount && LockOutOf(client).OfSetting(name, client.TextOf(i + 1), client.Loop.UpstreamCount) is { } lockOut)
+            {
+                return lockOut;
+            }
         }
         return LockOutOf(client).OfProtection(LastOf(client, "protected-mode"u8), LastOf(client, "requirepass"u8));
     }
@@ -107,7 +111,10 @@ internal static class SettingCommands
         for (int i = 2; i < client.ArgumentCount; i += 2)
         {
             string name = Encoding.ASCII.GetString(client.Argument(i));
-            if (FollowingSettings.Contains(name)) { return $"ERR SLOGGER '{name}' is set by the proxy while this Redis follows the primary's log"; }
+            if (FollowingSettings.Contains(name))
+            {
+                return $"ERR SLOGGER '{name}' is set by the proxy while this Redis follows the primary's log";
+            }
         }
         return null;
     }
@@ -122,7 +129,8 @@ internal static class SettingCommands
         return client.Forward(needsDedicated: true);
     }
 
-    private static bool ChangesUsers(Client client) => client.ArgumentIs(1, "SETUSER"u8) || client.ArgumentIs(1, "DELUSER"u8) || client.ArgumentIs(1, "LOAD"u8);
+    private static bool ChangesUsers(Client client) =>
+        client.ArgumentIs(1, "SETUSER"u8) || client.ArgumentIs(1, "DELUSER"u8) || client.ArgumentIs(1, "LOAD"u8);
 
     public static string? RefuseAcl(Client client)
     {
@@ -131,7 +139,8 @@ internal static class SettingCommands
         {
             string user = client.TextOf(2);
             string[] rules = [.. Enumerable.Range(3, client.ArgumentCount - 3).Select(client.TextOf)];
-            return rules.Select(rule => lockOut.OfRule(user, rule)).FirstOrDefault(why => why is not null) ?? lockOut.OfOpening(user, rules);
+            return rules.Select(rule => lockOut.OfRule(user, rule)).FirstOrDefault(why => why is not null)
+                ?? lockOut.OfOpening(user, rules);
         }
         if (client.ArgumentIs(1, "DELUSER"u8))
         {
@@ -193,9 +202,11 @@ internal static class SettingCommands
 
     // (RELOAD alone saves first: the data stays.)
     private static bool IsUnlogged(Client client) =>
-        client.ArgumentIs(1, "POPULATE"u8) || client.ArgumentIs(1, "LOADAOF"u8) || (client.ArgumentIs(1, "RELOAD"u8) && client.ArgumentCount > 2);
+        client.ArgumentIs(1, "POPULATE"u8) || client.ArgumentIs(1, "LOADAOF"u8) || (client.ArgumentIs(1, "RELOAD"u8)
+            && client.ArgumentCount > 2);
 
-    private static void OnUnlogged(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) => client.OnUnloggedAnswered(upstream, reply);
+    private static void OnUnlogged(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
+        client.OnUnloggedAnswered(upstream, reply);
 
     public static string? RefuseDebug(Client client)
     {

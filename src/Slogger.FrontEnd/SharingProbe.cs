@@ -162,7 +162,8 @@ internal sealed class SharingProbe(FrontEndLoop loop)
         }
         bool isLoggedIn = _stage is ProbeStage.LoggedIn or ProbeStage.LoggedInAndAsked;
         bool needsPassword = isLoggedIn || reply.StartsWith("-NOAUTH"u8);
-        if (needsPassword && _stage == ProbeStage.New && loop.Shared is null && !_mayNotMark && !_ownUserSharesNot && loop.Store.Login is { Length: > 0 } login)
+        if (needsPassword && _stage == ProbeStage.New && loop.Shared is null && !_mayNotMark && !_ownUserSharesNot
+            && loop.Store.Login is { Length: > 0 } login)
         {
             LogIn(upstream, login);
             return;

@@ -18,7 +18,8 @@ internal static unsafe class SlowLogCommand
             return client.Forward(needsDedicated: false, OnLength, barrier: true);
         }
         long limit = DefaultEntries;
-        bool get = client.ArgumentIs(1, "GET"u8) && client.ArgumentCount is 2 or 3 && (client.ArgumentCount == 2 || client.ArgumentNumber(2, out limit));
+        bool get = client.ArgumentIs(1, "GET"u8) && client.ArgumentCount is 2 or 3 && (client.ArgumentCount == 2
+            || client.ArgumentNumber(2, out limit));
         return get ? Get(client, limit) : client.Forward(needsDedicated: false);
     }
 
@@ -27,7 +28,8 @@ internal static unsafe class SlowLogCommand
     private static void OnLength(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
     {
         // A log that is full would be full without the proxy's doing, too.
-        if (failed || (long.TryParse(reply[1..^2], CultureInfo.InvariantCulture, out long entries) && entries >= client.Loop.Settings.SlowLogMaxEntries) || entries == 0)
+        if (failed || (long.TryParse(reply[1..^2], CultureInfo.InvariantCulture, out long entries)
+            && entries >= client.Loop.Settings.SlowLogMaxEntries) || entries == 0)
         {
             client.Answer(reply);
             return;
@@ -47,21 +49,23 @@ internal static unsafe class SlowLogCommand
 
     // ---- SLOWLOG GET ----
 
-    private static bool Get(Client client, long limit) => client.Forward(needsDedicated: false, barrier: true, then: (c, upstream, failed, reply) =>
-    {
-        if (failed)
+    private static bool Get(Client client, long limit) =>
+        client.Forward(needsDedicated: false, barrier: true, then: (c, upstream, failed, reply) =>
         {
-            c.Answer(reply);
-            return;
-        }
-        byte[] shown = WithoutInternalEntries(c.Loop, reply, limit, out long hidden, out long entries);
-        if (hidden == 0 || limit < 0 || entries < limit)
-        {
-            c.Answer(shown);
-            return;
-        }
-        AskForAll(c, upstream, (itself, again, itFailed, all) => itself.Answer(itFailed ? all : WithoutInternalEntries(itself.Loop, all, limit, out long _, out long _)));
-    });
+            if (failed)
+            {
+                c.Answer(reply);
+                return;
+            }
+            byte[] shown = WithoutInternalEntries(c.Loop, reply, limit, out long hidden, out long entries);
+            if (hidden == 0 || limit < 0 || entries < limit)
+            {
+                c.Answer(shown);
+                return;
+            }
+            AskForAll(c, upstream, (itself, again, itFailed, all) => itself.Answer(itFailed ? all
+                : WithoutInternalEntries(itself.Loop, all, limit, out long _, out long _)));
+        });
 
     private static void AskForAll(Client client, Upstream upstream, ReplyHandler then)
     {

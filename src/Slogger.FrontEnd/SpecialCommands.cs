@@ -135,7 +135,8 @@ internal static class SpecialCommands
 
     /// <summary>How a kind is handled.</summary>
     /// <exception cref="InvalidOperationException">It has no entry.</exception>
-    public static SpecialCommand Of(CommandKind kind) => ByKind[(int)kind] ?? throw new InvalidOperationException($"command kind {kind} is not handled");
+    public static SpecialCommand Of(CommandKind kind) =>
+        ByKind[(int)kind] ?? throw new InvalidOperationException($"command kind {kind} is not handled");
 
     private static SpecialCommand?[] MakeIndex()
     {

@@ -50,7 +50,8 @@ internal static class StatisticsCommands
     {
         private byte[]? _info;
 
-        public void OnInfo(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) => _info = client.IsSkipping ? null : reply.ToArray();
+        public void OnInfo(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
+            _info = client.IsSkipping ? null : reply.ToArray();
 
         public void OnCensus(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply)
         {
@@ -115,7 +116,10 @@ internal static class StatisticsCommands
     // What the proxy did of its own accord is taken off the counts of commands.
     private static string WithoutInternalCalls(Client client, string text)
     {
-        if (!text.Contains("cmdstat_", StringComparison.Ordinal) && !text.Contains("latency_percentiles_usec_", StringComparison.Ordinal)) { return text; }
+        if (!text.Contains("cmdstat_", StringComparison.Ordinal) && !text.Contains("latency_percentiles_usec_", StringComparison.Ordinal))
+        {
+            return text;
+        }
         foreach ((string name, long calls) in client.Loop.Shard.OwnCommands.All) { text = WithoutCalls(text, name, calls); }
         // Clients' are refused where there is a link: what is left is the link's acknowledging, and that of other replicas.
         if (client.HasReplicaLink) { text = WithoutCalls(text, "replconf", long.MaxValue); }
@@ -133,14 +137,18 @@ internal static class StatisticsCommands
             if (calls > 0) { return string.Concat(text.AsSpan(0, from), calls.ToString(CultureInfo.InvariantCulture), text.AsSpan(comma)); }
             text = text.Remove(at, text.IndexOf(RespText.NewLine, at, StringComparison.Ordinal) + 2 - at);
             int latency = text.IndexOf($"latency_percentiles_usec_{command}:", StringComparison.Ordinal);
-            if (latency >= 0) { text = text.Remove(latency, text.IndexOf(RespText.NewLine, latency, StringComparison.Ordinal) + 2 - latency); }
+            if (latency >= 0)
+            {
+                text = text.Remove(latency, text.IndexOf(RespText.NewLine, latency, StringComparison.Ordinal) + 2 - latency);
+            }
         }
         return text;
     }
 
     // ---- LATENCY HISTOGRAM ----
 
-    public static bool Latency(Client client) => client.Forward(needsDedicated: true, client.ArgumentIs(1, "HISTOGRAM"u8) ? OnHistogram : null);
+    public static bool Latency(Client client) =>
+        client.Forward(needsDedicated: true, client.ArgumentIs(1, "HISTOGRAM"u8) ? OnHistogram : null);
 
     private static void OnHistogram(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
         client.Pass(failed ? reply : WithoutInternalHistograms(client, reply));

@@ -9,7 +9,8 @@ internal static class TransactionCommands
     {
         if ((client.Pins & Pins.PubSub) != 0 && !client.MayAnswer()) { return false; }
         // A second one is an error, and leaves the first as it is.
-        bool begins = client.ArgumentCount == 1 && (client.Pins & Pins.Multi) == 0 && !(client.Protocol == 2 && client.Dedicated is { IsSubscribed: true });
+        bool begins = client.ArgumentCount == 1 && (client.Pins & Pins.Multi) == 0 && !(client.Protocol == 2
+            && client.Dedicated is { IsSubscribed: true });
         if (!begins) { return client.Forward(needsDedicated: true); }
         bool watches = (client.Pins & Pins.Watch) != 0;
         if (!client.Forward(needsDedicated: true, OnMulti, pin: Pins.Multi)) { return false; }
@@ -31,9 +32,11 @@ internal static class TransactionCommands
     public static string? MultiInBatch(Client client) =>
         client.BatchLeft == 1 ? "ERR SLOGGER a transaction must end in the batch that it begins in" : null;
 
-    public static bool Watch(Client client) => client.Forward(needsDedicated: true, pin: (client.Pins & Pins.Multi) != 0 ? Pins.None : Pins.Watch);
+    public static bool Watch(Client client) =>
+        client.Forward(needsDedicated: true, pin: (client.Pins & Pins.Multi) != 0 ? Pins.None : Pins.Watch);
 
-    public static bool Unwatch(Client client) => client.Forward(needsDedicated: false, unpin: client.ArgumentCount == 1 ? Pins.Watch : Pins.None);
+    public static bool Unwatch(Client client) =>
+        client.Forward(needsDedicated: false, unpin: client.ArgumentCount == 1 ? Pins.Watch : Pins.None);
 
     public static bool Exec(Client client) => End(client, isExec: true);
 

@@ -121,7 +121,8 @@ internal sealed unsafe partial class Upstream
     /// <summary>How many more requests may be sent at once; at least one.</summary>
     public int RoomForReplies => (int)Math.Max(1, Math.Max(AlwaysAllowed, AwaitedBytesMax / _replyBytes) - _unanswered);
 
-    private bool Awaits(long number, long bytes) => _unanswered > AlwaysAllowed && (_unanswered > number || _unanswered * _replyBytes > bytes);
+    private bool Awaits(long number, long bytes) =>
+        _unanswered > AlwaysAllowed && (_unanswered > number || _unanswered * _replyBytes > bytes);
 
     // Large ones are noticed at once, and forgotten slowly.
     private void LearnReplyBytes(int received, long answered)

@@ -168,7 +168,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// unless something before it does. So what a client sends next on another connection does not overtake it.</summary>
     public void Write(byte* bytes, nint count, bool inexact = false)
     {
-        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact || BlockingInFlight > 0)))
+        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact
+            || BlockingInFlight > 0)))
         {
             if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
             _held.Append(bytes, count);

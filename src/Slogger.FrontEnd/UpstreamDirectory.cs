@@ -159,7 +159,10 @@ internal sealed class UpstreamDirectory(FrontEndLoop loop)
             _byId.Remove(upstream.RedisId);
             _goneIds.Add(upstream.RedisId);
         }
-        if (upstream.Address is not null || upstream.RedisId != 0) { _gone.Enqueue((loop.Now + GoneMicroseconds, upstream.Address, upstream.RedisId)); }
+        if (upstream.Address is not null || upstream.RedisId != 0)
+        {
+            _gone.Enqueue((loop.Now + GoneMicroseconds, upstream.Address, upstream.RedisId));
+        }
     }
 
     /// <summary>Forgets connections that ended so long ago that Redis shows them no more.</summary>
