@@ -1,4 +1,5 @@
 // How a client's connection ends: by its own doing, by Redis's, or by the proxy's. What it is owed it still gets.
+using System.Text;
 using Slogger.FrontEnd.Transports;
 
 namespace Slogger.FrontEnd;
@@ -13,6 +14,14 @@ internal sealed unsafe partial class Client
 
     // Its connection to Redis has ended with its own: when Redis hangs up, all has come.
     private bool _endsWithUpstream;
+
+    private const long LingerMicroseconds = 1_000_000;
+
+    // For one that does not read what it is owed.
+    private const long UnreadMicroseconds = 30_000_000;
+
+    // The error that ends the connection was given: what still comes is dropped until the client has gone, or until this time.
+    private long _lingerUntil;
 
     // A client that has ended its stream still gets what it is owed.
     private void CloseIfDone()
@@ -48,7 +57,8 @@ internal sealed unsafe partial class Client
 
     // Behind a request that blocks others may wait that are not forwarded before it is answered: the end must be seen
     // all the same, or Redis gives an element to a client that has gone.
-    private bool ReadsAhead => _waiting is Waiting.Drain or Waiting.Reply or Waiting.Room && Dedicated is { BlockingInFlight: > 0 } && _input.Count < ReadAheadBytes;
+    private bool ReadsAhead => _waiting is Waiting.Drain or Waiting.Reply or Waiting.Room && Dedicated is { BlockingInFlight: > 0 }
+        && _input.Count < ReadAheadBytes;
 
     private void ReadAhead()
     {
@@ -74,13 +84,15 @@ internal sealed unsafe partial class Client
     // It has ended its stream, and the request before those that are here still blocks: Redis would not do them any more.
     private void GiveUpBlocked(long now)
     {
-        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated && now - _lastActive > EndedBlockedMicroseconds)
+        if (_ended && _waiting != Waiting.Nothing && Dedicated is { BlockingInFlight: > 0 } dedicated
+            && now - _lastActive > EndedBlockedMicroseconds)
         {
             dedicated.EndInput();
         }
     }
 
-    private void CloseWhenSent()
+    /// <summary>Ends the connection behind what is owed.</summary>
+    public void CloseWhenSent()
     {
         _closeWhenSent = true;
         _input.Free();
@@ -92,7 +104,6 @@ internal sealed unsafe partial class Client
         if (IsClosed) { return; }
         IsClosed = true;
         GiveUpReset();
-        _loop.OutputBytes -= _output.Count;
         _output.Free();
         _input.Free();
         _loop.Poller.Close(_channel);
@@ -114,10 +125,10 @@ internal sealed unsafe partial class Client
         _transaction.ConnectionLost();
         GiveUpReset();
         // Redis closes connections by its timeout, too: one that was only lent to the client is not missed.
-        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !_streaming && !_closeWhenSent);
+        bool wasIdle = upstream.WasIdle || (_pins == Pins.None && !IsStreaming && !_closeWhenSent);
         if (wasIdle || _waiting == Waiting.Verdict || IsKept)
         {
-            _losesTransaction |= (_pins & Pins.Multi) != 0;
+            if ((_pins & Pins.Multi) != 0) { Rollback.LoseTransaction(); }
             _pins &= ~(Pins.Multi | Pins.Watch | Pins.Identity);
             if (_user is not null)
             {
@@ -142,6 +153,51 @@ internal sealed unsafe partial class Client
     private void LoseReplies()
     {
         _closeWhenSent = true;
-        if (_output.Count == 0 || IsOutputHeld) { Close(); } else { UpdateWatch(); }
+        if (_output.Count == 0 || _output.IsHeld) { Close(); } else { UpdateWatch(); }
+    }
+
+    // ---- An error that ends the connection ----
+
+    // The error is the only reply, after all that is owed. The connection is closed when the client has seen it: closed at once,
+    // with requests of the batch still coming, it might be lost on the way.
+    public bool RefuseBatch(string error, bool tells = false)
+    {
+        if (!IsDrained)
+        {
+            Wait(Waiting.Drain);
+            return false;
+        }
+        if (tells) { Tells(); }
+        DeliverPush(Encoding.ASCII.GetBytes($"-{error}\r\n"));
+        if (!IsClosed) { EndWhenRead(); }
+        return false;
+    }
+
+    /// <summary>The connection is closed when the client has read what it was sent. What it has sent meanwhile is dropped.</summary>
+    public void EndWhenRead()
+    {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
+        _input.Free();
+        if (_output.Count == 0) { EndSending(); }
+        UpdateWatch();
+    }
+
+    private void EndSending()
+    {
+        _lingerUntil = _loop.Now + LingerMicroseconds;
+        try
+        {
+            _channel.Socket.Shutdown(System.Net.Sockets.SocketShutdown.Send);
+        }
+        catch (System.Net.Sockets.SocketException)
+        {
+            Close();
+        }
+    }
+
+    private void DropInput()
+    {
+        int got = _channel.Receive(_loop.ReceiveBuffer, FrontEndLoop.ReceiveBufferBytes);
+        if (got <= 0 && got != Channel.WouldBlock) { Close(); }
     }
 }

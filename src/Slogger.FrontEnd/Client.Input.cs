@@ -25,7 +25,7 @@ internal sealed unsafe partial class Client
     // The request at the head of the input has been looked at before, and nothing that has come since can matter.
     private bool IsStillIncomplete()
     {
-        if (!IsInputLong || _streaming || (_pins & Pins.Raw) != 0) { return false; }
+        if (!IsInputLong || IsStreaming || (_pins & Pins.Raw) != 0) { return false; }
         bool isIncomplete = _partial.IsIncomplete(_input.Head, _input.Tail);
         bool hasDoubled = _input.Count < _lookedAt || _input.Count >= 2 * _lookedAt || _input.Count > SpecialRequestBytes;
         if (isIncomplete && _partial.Arguments > PatientArguments && !hasDoubled) { return true; }

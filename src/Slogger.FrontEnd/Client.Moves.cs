@@ -19,8 +19,6 @@ internal sealed unsafe partial class Client
 
     private ReadOnlySpan<byte> NilReply => Protocol == 3 ? "_\r\n"u8 : "*-1\r\n"u8;
 
-    private ReplyKind BlockedReply => _loop.Slots is null ? ReplyKind.Plain : ReplyKind.Blocked;
-
     // This shard serves the slot of a request that is looked at, and forwarded next.
     private void NoteServed(CommandKind kind, HashSlot slot)
     {
@@ -46,7 +44,7 @@ internal sealed unsafe partial class Client
     }
 
     // The proxy ended it: its client is sent to whoever the slot's owner is, which may still be this shard, and asks again.
-    private ReadOnlySpan<byte> AnswerOfUnblocked(ReadOnlySpan<byte> reply) =>
+    public ReadOnlySpan<byte> AnswerOfUnblocked(ReadOnlySpan<byte> reply) =>
         _loop.Slots is { } slots && !slots.Table.Owns(_blockingSlot) ? Encoding.Latin1.GetBytes($"-{slots.Redirection(_blockingSlot)}\r\n") : reply;
 
     /// <summary>Other slots are served than before.</summary>

@@ -1,6 +1,7 @@
 // Which of this client's operations are of which version, how far they are committed, and what a rollback did to them.
 using System.Globalization;
 using System.Text;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -10,17 +11,32 @@ namespace Slogger.FrontEnd;
 internal sealed unsafe partial class Client
 {
     private readonly SessionProgress? _progress;
-    private bool _usesDpr;
-    private int _owed;
-
-    // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
-    // there, died alone.
-    private const long VerdictMicroseconds = 200_000;
-    private long _verdictDue;
 
     // Not what the client asked for, but what the proxy needs for its answer.
     private static bool IsUncounted(ReplyKind kind) =>
-        kind is ReplyKind.Probe or ReplyKind.Exec or ReplyKind.KillStep or ReplyKind.Census or ReplyKind.SlowLogAll or ReplyKind.KeysOfSlot or ReplyKind.StatisticsResetAgain;
+        kind is ReplyKind.Uncounted or ReplyKind.Exec;
+
+    /// <summary>It knows of versions: it has asked of them.</summary>
+    public bool UsesDpr { get; set; }
+
+    /// <summary>The world-line that it is in.</summary>
+    public WorldLine WorldLine => _progress!.WorldLine;
+
+    // ---- Waiting for a commit ----
+
+    private CommitWait? _commitWait;
+
+    /// <summary>A wait has begun: its end answers the request.</summary>
+    public void WaitForCommit(CommitWait wait, long hurriedVersion)
+    {
+        _commitWait = wait;
+        _waiting = Waiting.Commit;
+        UpdateWatch();
+        _loop.Waits.WaitForCommit(this, hurriedVersion);
+    }
+
+    /// <summary>Looks whether the commit waited for has come, or the time is over. True when the wait has ended.</summary>
+    public bool CheckCommit(long now) => IsClosed || _waiting != Waiting.Commit || _commitWait!.Check(this, now);
 
     /// <summary>Requests were given to an upstream.</summary>
     public void OnForwarded(Upstream upstream, int count, ReplyKind kind, long version, bool inexact)
@@ -31,7 +47,7 @@ internal sealed unsafe partial class Client
         if (_progress is null) { return; }
         _loop.Gate.MarkBusy();
         if (IsUncounted(kind)) { return; }
-        if (_batchLeft > 0) { CountForwardedInBatch(upstream, count); }
+        if (BatchLeft > 0) { _batches!.OnForwarded(upstream, count); }
         if (inexact)
         {
             _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
@@ -48,38 +64,38 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is null) { _sharedInFlight -= count; }
         if (_progress is null || IsUncounted(kind)) { return; }
         if (inexact) { _loop.Gate.MarkBusy(); }
-        if (_streaming && upstream.InFlight == 0)
+        if (IsStreaming && upstream.InFlight == 0)
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
             _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
-            if (_batchLeft > 0) { CountForwardedInBatch(upstream, 1); }
+            if (BatchLeft > 0) { _batches!.OnForwarded(upstream, 1); }
         }
         _progress.OnAnswered(count, new Version(_loop.Gate.Open));
-        if (IsInBatch) { OnBatchAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
+        if (IsInBatch) { _batches!.OnAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
     public void OnExactnessLost() => _progress?.OnExactnessLost();
 
     // The proxy has answered by itself: an operation without effect.
-    private void CountLocal()
+    public void CountLocal()
     {
         if (_progress is null) { return; }
         // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
         _progress.OnForwarded(1, new Version(_loop.Gate.Open));
         _progress.OnAnswered(1, new Version(_loop.Gate.Open));
-        if (_batchLeft > 0) { CountLocalInBatch(); }
+        if (BatchLeft > 0) { _batches!.OnAnsweredHere(); }
     }
 
-    private long Sequence => _progress?.Forwarded.Number ?? 0;
+    public long Sequence => _progress?.Forwarded.Number ?? 0;
 
     private long CommittedSequence => _progress is null ? 0 : _progress.OnCommitted(Cut).Number;
 
     // What is said of it in the reply that is being made; 0 says nothing.
-    private long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
+    public long TellSequence() => Told(Cut) is { Version.Number: > 0 } ? CommittedSequence : 0;
 
     // What is said of a recorded cut in the reply that is being made; version 0 says nothing.
-    private WorldPoint Told(WorldPoint cut)
+    public WorldPoint Told(WorldPoint cut)
     {
         if (!MayTell) { return cut with { Version = Version.Zero }; }
         Tells();
@@ -87,7 +103,7 @@ internal sealed unsafe partial class Client
     }
 
     // The status says what is committed, too.
-    private string InfoText()
+    public string InfoText()
     {
         bool mayTell = MayTell;
         string text = _loop.Shard.InfoText(_loop);
@@ -95,8 +111,9 @@ internal sealed unsafe partial class Client
         return text;
     }
 
-    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of this one.
-    private WorldPoint Cut
+    // The recorded cut, which not everybody may be told. Both parts as of one moment: a version of the next world-line says nothing of
+    // this one.
+    public WorldPoint Cut
     {
         get
         {
@@ -108,76 +125,71 @@ internal sealed unsafe partial class Client
         }
     }
 
-    // In another world-line nothing can be said before the rollback has been looked at.
-    private bool IsCommitted(long version) => MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
+    /// <summary>Whether a version is committed, and may be told to be. In another world-line nothing can be said before the rollback has
+    /// been looked at.</summary>
+    public bool IsCommitted(long version) =>
+        MayTell && Cut is var cut && cut.WorldLine == _progress!.WorldLine && version <= cut.Version.Number;
 
-    private long VersionOf(long sequence)
+    public long VersionOf(long sequence)
     {
         _ = CommittedSequence;
         return _progress!.TryVersionNeededFor(new Sequence(sequence), out Version version) ? version.Number : long.MaxValue;
     }
 
-    // ---- Losing the store ----
+    // ---- Batches ----
 
-    // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
-    // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
-    private bool IsKept => _progress is not null && (_usesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !IsOutputHeld && !IsClosed && !_closeWhenSent && !_ended && !_quits
-        && (!_streaming || _dropsStream) && _replyMode == ReplyMode.On && _lingerUntil == 0
-        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+    private ClientBatches? _batches;
 
-    // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
-    // again in its place; if not, Redis has closed that connection, and with it the client.
-    private bool _lostLogin;
+    private bool IsInBatch => _batches is { IsUnderWay: true };
 
-    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
-    // shards nobody can tell what it has seen there.
-    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch && _owed == 0 && !_closeWhenSent && !_ended && !_streaming;
+    /// <summary>Its sessions' batches.</summary>
+    public ClientBatches Batches => _batches ??= new(_loop, this, _output);
 
-    /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
-    public void OnReplyLost(int count, ReplyKind kind)
+    /// <summary>See <see cref="ClientBatches.Left"/>.</summary>
+    public int BatchLeft => _batches?.Left ?? 0;
+
+    /// <summary>Operations that have been forwarded and are not answered.</summary>
+    public long UnansweredOperations => _progress!.Forwarded.Number - _progress.Answered.Number;
+
+    /// <summary>Looks whether the batch that was held can go on, or has waited too long. True when the wait has ended.</summary>
+    public bool IsBatchReleased() => IsClosed || _waiting != Waiting.Batch || _batches!.IsReleased();
+
+    /// <summary>Replies were looked at, and are yet to be given out.</summary>
+    public bool IsReplyPutOff => _waiting is Waiting.Reply or Waiting.Checkpoint;
+
+    /// <summary>What the connection is in that a batch cannot be part of; null: nothing.</summary>
+    public string? WhyNoBatch()
     {
-        if (IsClosed || _closeWhenSent) { return; }
-        if (!IsKept || kind == ReplyKind.Exec)
+        if ((_pins & Pins.Multi) != 0 || _rollback is { LosesTransaction: true })
         {
-            // Of a transaction that may have changed the database nobody can tell where the client stands now.
-            LoseReplies();
-            return;
+            return "ERR SLOGGER DPR.BATCH cannot be queued in a transaction";
         }
-        _owed += count;
-        _waiting = Waiting.Verdict;
-        _verdictDue = _loop.Now + VerdictMicroseconds;
-        UpdateWatch();
+        if (_replyMode != ReplyMode.On) { return "ERR SLOGGER DPR.BATCH needs the replies that CLIENT REPLY has switched off"; }
+        return (_pins & Pins.Monitor) != 0 || (Protocol == 2 && (_pins & Pins.PubSub) != 0)
+            ? "ERR SLOGGER DPR.BATCH cannot be used on a connection that is subscribed or monitors" : null;
     }
 
-    /// <summary>The store is lost: who is not kept goes.</summary>
-    public void OnStoreLost()
+    /// <summary>Whether it is known what this client may do; if not, that is waited for.</summary>
+    /// <param name="isNotLetIn">It has not given the password that Redis wants, and needs no connection of its own to hear of it.</param>
+    public bool KnowsItsRights(out bool isNotLetIn)
     {
-        Shared = null;
-        _undecided = true;
-        _sharedInFlight = 0;
-        _lostLogin |= _user is not null && Dedicated is not null;
-        Dedicated?.Close("the store was lost");
-        Dedicated = null;
-        if (!IsKept && !HasDoneNothing)
+        isNotLetIn = false;
+        if (Shared is not null || (_pins & Pins.Auth) != 0) { return true; }
+        if (!_loop.Probe.IsSharingKnown)
         {
-            if (!IsClosed) { LoseReplies(); }
-            return;
+            Wait(Waiting.Store);
+            return false;
         }
-        _pins = _user is null ? Pins.None : Pins.Auth;
-        _transaction.End(runs: false);
+        Decide();
+        isNotLetIn = Shared is null && _loop.Probe.NeedsPassword;
+        return true;
     }
 
-    /// <summary>The store was not lost after all; only a connection to it was.</summary>
-    public void OnStoreSame()
-    {
-        if (IsClosed) { return; }
-        if (_lostLogin)
-        {
-            LoseReplies();
-            return;
-        }
-        if (_waiting != Waiting.Verdict) { return; }
-        SequenceRange uncertain = _progress!.OnUpstreamLost();
-        GiveOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
-    }
+    /// <summary>Whether a command of the proxy's own can be put behind what this client's own upstream has been sent.</summary>
+    public bool TakesMarks(Upstream upstream) => upstream == Dedicated && !IsClosed && !IsStreaming && !_ended && !_quits
+        && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+
+    /// <summary>What sessions are told: committed at every shard.</summary>
+    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate
+        ? port.CommittedEverywhere : Cut);
 }

@@ -12,33 +12,51 @@ internal sealed unsafe partial class Client
     private const int SpecialRequestBytes = 64 << 20;
     private const int DedicatedOutLimitBytes = 1 << 20;
     private const int SmallInputBytes = 1 << 10;
-    private bool _streaming;
-    private long _streamArguments;
-    private long _streamBytes;
+
+    // The large request that is under way; null: none.
+    private LargeRequest? _large;
+
+    private bool IsStreaming => _large is not null;
 
     // Ordinary requests may take the shared upstream only when nothing of this client is under way elsewhere.
     private bool TakesShared =>
-        Shared is not null && (_pins & ~Pins.Auth) == 0 && !_streaming && (Dedicated is null || Dedicated.InFlight == 0) && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
+        Shared is not null && (_pins & ~Pins.Auth) == 0 && !IsStreaming && (Dedicated is null || Dedicated.InFlight == 0)
+            && !_loop.IsPaused && _avoidSharedUntil <= _loop.Now;
 
     // Who has not given the password that Redis wants may send little: a request that is too large is not waited for.
     private bool MayGoOnWithoutPassword(byte* p)
     {
         if (CommandScanner.ClassifyUnauthenticated(p, _input.Tail) is not { } tooMuch) { return true; }
-        if (_undecided && !_loop.IsSharingKnown)
+        if (_undecided && !_loop.Probe.IsSharingKnown)
         {
             Wait(Waiting.Store);
             return false;
         }
         Decide();
-        if (Shared is not null || !_loop.NeedsPassword) { return true; }
+        if (Shared is not null || !_loop.Probe.NeedsPassword) { return true; }
         Refuse(tooMuch, thenClose: true);
         return false;
     }
 
+    // Passes over ordinary requests, at most so many; 0: as many as there are.
+    private byte* ScanOrdinary(byte* p, byte* end, int most, out int count, out ScanStop stop, out byte value)
+    {
+        count = -most;
+        byte* next = _loop.Slots is { } slots
+            ? CommandScanner.ScanRun(p, end, slots.Table, SlotsNow, LargeRequestBytes, ref count, out stop, out value)
+            : CommandScanner.ScanRun(p, end, _loop.Catalog.Special, LargeRequestBytes, ref count, out stop, out value);
+        // The scanner counts up, and stops at 0.
+        count += most;
+        return next;
+    }
+
+    // Whose keys it passes: a transaction's are all in one slot.
+    private int SlotsNow => (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot;
+
     // The hot path: bytes are received where they will be sent from, right behind those of other clients.
     private void ReadForShared(Upstream shared)
     {
-        if (_loop.IsSharedFull || shared.HasLargeReplies)
+        if (_loop.Sharing.IsFull || shared.HasLargeReplies)
         {
             // How much it has to send is known when there is room, and how much of it may be sent is counted.
             ReadForDedicated();
@@ -61,9 +79,7 @@ internal sealed unsafe partial class Client
             return;
         }
         byte* end = start + kept + got;
-        int count = -_batchLeft;
-        byte* next = Scan(start, end, ref count, out ScanStop stop, out _);
-        count += _batchLeft;
+        byte* next = ScanOrdinary(start, end, BatchLeft, out int count, out ScanStop stop, out _);
         if (kept > 0) { _input.Clear(ReadBytes); }
         if (next < end) { _input.Append(next, (nint)(end - next)); }
         if (count > 0)
@@ -71,11 +87,11 @@ internal sealed unsafe partial class Client
             KeepLast(start);
             shared.CommitOut((nint)(next - start));
             shared.Expect(this, count, ReplyKind.Plain);
-            _loop.SharedDirty = true;
-            _loop.FlushSharedIfFull(shared);
+            _loop.Sharing.IsDirty = true;
+            _loop.Sharing.FlushIfFull(shared);
         }
         if (stop != ScanStop.NeedMore) { ProcessInput(); }
-        if (_loop.IsSharedFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
+        if (_loop.Sharing.IsFull && _waiting == Waiting.Nothing && !IsClosed) { Wait(Waiting.Room); }
     }
 
     private void ReadForDedicated()
@@ -111,9 +127,9 @@ internal sealed unsafe partial class Client
         if (IsStillIncomplete()) { return; }
         while (_input.Count > 0 && _waiting == Waiting.Nothing && !IsClosed && !_closeWhenSent)
         {
-            if (_streaming)
+            if (_large is { } large)
             {
-                if (!Stream()) { return; }
+                if (!Stream(large)) { return; }
                 continue;
             }
             if ((_pins & Pins.Raw) != 0)
@@ -124,7 +140,7 @@ internal sealed unsafe partial class Client
             }
             byte* p = _input.Head;
             // In a transaction the last request of its batch is looked at by itself.
-            int limit = _batchLeft > 1 && (_pins & Pins.Multi) != 0 ? _batchLeft - 1 : _batchLeft;
+            int limit = BatchLeft > 1 && (_pins & Pins.Multi) != 0 ? BatchLeft - 1 : BatchLeft;
             if (IsHeldUp) { limit = 1; }
             if (_loop.Shard.Hold != Hold.None)
             {
@@ -135,11 +151,9 @@ internal sealed unsafe partial class Client
                 }
                 limit = 1;
             }
-            if (Shared is { HasLargeReplies: true } large && (limit == 0 || limit > large.RoomForReplies)) { limit = large.RoomForReplies; }
-            int count = -limit;
+            if (Shared is { HasLargeReplies: true } slow && (limit == 0 || limit > slow.RoomForReplies)) { limit = slow.RoomForReplies; }
             if (Shared is null && (_pins & Pins.Auth) == 0 && !MayGoOnWithoutPassword(p)) { return; }
-            byte* next = Scan(p, _input.Tail, ref count, out ScanStop stop, out byte value);
-            count += limit;
+            byte* next = ScanOrdinary(p, _input.Tail, limit, out int count, out ScanStop stop, out byte value);
             if (next > p)
             {
                 if (count > 0)
@@ -188,20 +202,20 @@ internal sealed unsafe partial class Client
         }
     }
 
-    // Finds the upstream for the next request, or begins to wait and returns null.
-    private Upstream? Route(bool needsDedicated, bool viewMatters = true)
+    /// <summary>Finds the upstream for the next request, or begins to wait and returns null.</summary>
+    public Upstream? Route(bool needsDedicated, bool viewMatters = true)
     {
         if (_lostLogin)
         {
             Wait(Waiting.Verdict);
             return null;
         }
-        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.IsSharingKnown))
+        if (!_loop.Shard.IsOpen || (_undecided && Dedicated is null && !_loop.Probe.IsSharingKnown))
         {
             Wait(Waiting.Store);
             return null;
         }
-        if (_undecided && _loop.IsSharingKnown) { Decide(); }
+        if (_undecided && _loop.Probe.IsSharingKnown) { Decide(); }
         bool mayForward = _loop.Gate.MayForward();
         // On no upstream: what is given to one counts as under way.
         if (_loop.Gate.IsShut)
@@ -211,7 +225,7 @@ internal sealed unsafe partial class Client
         }
         if (!needsDedicated && TakesShared && !Shared!.IsClosed)
         {
-            if (_loop.IsSharedFull || !mayForward)
+            if (_loop.Sharing.IsFull || !mayForward)
             {
                 Wait(Waiting.Room);
                 return null;
@@ -232,7 +246,7 @@ internal sealed unsafe partial class Client
         {
             try
             {
-                Dedicated = _user is null ? _loop.TakeSpare(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
+                Dedicated = _user is null ? _loop.Spares.Take(this) ?? new Upstream(_loop, this) : _loop.LogInAgain(this);
             }
             catch (System.Net.Sockets.SocketException e) when (e.SocketErrorCode == System.Net.Sockets.SocketError.WouldBlock)
             {
@@ -294,30 +308,11 @@ internal sealed unsafe partial class Client
         if (upstream.Exclusive is not null && !ReferenceEquals(upstream.Name, Name) && (_pins & Pins.Multi) == 0 && !upstream.IsSubscribed)
         {
             _loop.CountInternal("client|setname");
-            WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
+            RespText.WriteRequest(upstream, "cLIENT"u8, "SETNAME"u8.ToArray(), Name ?? []);
             // No effect on data: no version boundary waits for it, nor it for one.
             upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
             upstream.Name = Name;
         }
-    }
-
-    private static void WriteRequest(Upstream upstream, ReadOnlySpan<byte> name, params byte[][] arguments)
-    {
-        var bytes = new List<byte>(64);
-        AppendHeader(bytes, '*', arguments.Length + 1);
-        AppendBulk(bytes, name);
-        foreach (byte[] argument in arguments) { AppendBulk(bytes, argument); }
-        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
-    }
-
-    private static void AppendHeader(List<byte> bytes, char kind, long number) =>
-        bytes.AddRange(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
-
-    private static void AppendBulk(List<byte> bytes, ReadOnlySpan<byte> content)
-    {
-        AppendHeader(bytes, '$', content.Length);
-        bytes.AddRange(content);
-        bytes.AddRange("\r\n"u8);
     }
 
     // Rewrites the lines at the head of the input as arrays of bulk strings.
@@ -347,8 +342,8 @@ internal sealed unsafe partial class Client
             }
             p += newline + 1;
             if (arguments.Count == 0) { continue; }
-            AppendHeader(converted, '*', arguments.Count);
-            foreach (byte[] argument in arguments) { AppendBulk(converted, argument); }
+            RespText.AppendHeader(converted, '*', arguments.Count);
+            foreach (byte[] argument in arguments) { RespText.AppendBulk(converted, argument); }
         }
         nint consumed = (nint)(p - _input.Head);
         if (consumed == 0)
@@ -375,22 +370,16 @@ internal sealed unsafe partial class Client
         return true;
     }
 
-    private void BeginStream(Upstream? upstream = null)
+    private void BeginStream(Upstream? upstream)
     {
-        byte* p = _input.Head;
-        byte* q = p + 1;
-        while (*q != (byte)'\r') { q++; }
-        _streamArguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
-        q += 2;
-        _streaming = true;
-        _streamBytes = 0;
-        upstream?.Write(p, (nint)(q - p));
-        _input.Consume((nint)(q - p));
+        _large = new LargeRequest(_input.Head, isDropped: upstream is null, out nint header);
+        upstream?.Write(_input.Head, header);
+        _input.Consume(header);
     }
 
-    private bool Stream()
+    private bool Stream(LargeRequest large)
     {
-        Upstream? upstream = _dropsStream ? null : Dedicated!;
+        Upstream? upstream = large.IsDropped ? null : Dedicated!;
         if (upstream is { OutBytes: > DedicatedOutLimitBytes })
         {
             Wait(Waiting.Room);
@@ -403,49 +392,16 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Room);
             return false;
         }
-        byte* p = _input.Head, end = _input.Tail;
-        while (p < end)
-        {
-            if (_streamBytes > 0)
-            {
-                long take = Math.Min(_streamBytes, end - p);
-                p += take;
-                _streamBytes -= take;
-                if (_streamBytes > 0) { break; }
-                if (--_streamArguments == 0) { break; }
-                continue;
-            }
-            byte* q = p;
-            // Behind a zero byte Redis sees no line end. It says what is wrong with a line only when that has ended, or is too long: before, nothing may be sent
-            // on as if it were all, for the version would wait for an answer.
-            while (q < end && *q is not ((byte)'\r' or 0)) { q++; }
-            if (end - q < 2 || *q == 0)
-            {
-                if (end - p > CommandScanner.MaxLineBytes) { return BreakStream(upstream, end); }
-                break;
-            }
-            if (*p != (byte)'$' ||
-                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
-            {
-                return BreakStream(upstream, end);
-            }
-            p = q + 2;
-            _streamBytes = length + 2;
-        }
-        nint count = (nint)(p - _input.Head);
+        if (!large.TryAdvance(_input.Head, _input.Tail, out nint count)) { return BreakStream(upstream, _input.Tail); }
         if (count > 0)
         {
             upstream?.Write(_input.Head, count);
             _input.Consume(count);
         }
-        if (_streamArguments == 0)
-        {
-            _streaming = false;
-            if (upstream is null) { return EndDropping(); }
-            upstream.FinishStreaming();
-            return true;
-        }
-        return count > 0;
+        if (!large.IsComplete) { return count > 0; }
+        _large = null;
+        if (upstream is null) { Rollback.AnswerInstead(CommandKind.Ordinary); } else { upstream.FinishStreaming(); }
+        return true;
     }
 
     // Redis says what is wrong with it, and closes.
@@ -455,7 +411,7 @@ internal sealed unsafe partial class Client
         upstream.Write(_input.Head, (nint)(end - _input.Head));
         _input.Free();
         _ended = true;
-        _streaming = false;
+        _large = null;
         upstream.FinishStreaming();
         UpdateWatch();
         return false;

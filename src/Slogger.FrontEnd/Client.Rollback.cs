@@ -1,9 +1,4 @@
-// What a kept connection hears of a rollback, and what becomes of its requests from there on.
-//
-// The contract: nothing that the client sent before it could read the notice is executed. A client pipelines, and nobody sees from
-// here how far it has read: so each request behind the notice is refused until the client itself says that it has read it, by
-// DPR.RESUME or by the header of a batch of the new world-line. A client that has never used DPR.* knows of neither:
-// its connection ends behind the notice.
+// What becomes of a client and its requests when the store is lost, or has gone back.
 using System.Globalization;
 using System.Text;
 using Slogger.Core.Sessions;
@@ -14,18 +9,18 @@ namespace Slogger.FrontEnd;
 
 internal sealed unsafe partial class Client
 {
-    // The error that the next request is answered with.
-    private string? _notice;
-    private RollbackOutcome _rolledBack;
+    // A store that dies is noticed within this time; a connection that has been dead for longer, beside a store that is
+    // there, died alone.
+    private const long VerdictMicroseconds = 200_000;
+    private long _verdictDue;
 
-    // The notice was given, and the client has not said that it has read it: what each request is answered with.
-    private byte[]? _refusalBehindNotice;
+    // What it is to be told of requests that were lost; null: nothing was.
+    private RollbackNotice? _rollback;
 
-    // What is left of a transaction whose connection broke, up to its EXEC, must not run as commands of their own.
-    private bool _losesTransaction;
+    private RollbackNotice Rollback => _rollback ??= new(this);
 
     // The next request, unless it is of a batch that was let through, is not done but answered here.
-    private bool IsHeldUp => (_notice is not null || _refusalBehindNotice is not null || _losesTransaction) && _batchLeft == 0;
+    private bool IsHeldUp => _rollback is { HoldsUp: true } && BatchLeft == 0;
 
     /// <summary>A new world-line has begun: tells what survived.</summary>
     public void OnRolledBack(WorldLine next, Version branch)
@@ -33,69 +28,24 @@ internal sealed unsafe partial class Client
         // Who came while the store was being restored may be of the new world-line already.
         if (IsClosed || _progress is null || _progress.WorldLine >= next) { return; }
         _lostLogin = false;
-        bool tell = !HasDoneNothing || _notice is not null || _refusalBehindNotice is not null;
+        bool tell = !HasDoneNothing || _rollback is { IsUnread: true };
         RollbackOutcome outcome = _progress.OnRollback(next, branch);
         if (!tell) { return; }
-        // Rolled back again before the client has read of the first time: nothing was done in between, and that one still holds.
-        if (_notice is null && _refusalBehindNotice is null) { _rolledBack = outcome; }
-        _refusalBehindNotice = null;
-        string uncertain = _rolledBack.Uncertain.IsEmpty ? "" : _rolledBack.Uncertain.ToString();
-        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={_rolledBack.Survived} uncertain={uncertain}\r\n");
-        if (_waiting is Waiting.Commit)
-        {
-            // What was waited for is lost, or is of the past: the notice is the answer.
-            GiveNotice();
-            EndWait();
-            EndIfPlain();
-        }
-        else if (_owed > 0)
-        {
-            GiveOwed("-ERR SLOGGER lost: see the ROLLBACK error before\r\n");
-        }
-        else if (_waiting is Waiting.Verdict)
-        {
-            EndWait();
-        }
+        Rollback.Prepare(next, outcome);
+        if (_waiting is Waiting.Commit) { Rollback.AnswerWait(); }
+        else if (Rollback.Owed > 0) { Rollback.AnswerOwed("-ERR SLOGGER lost: see the ROLLBACK error before\r\n"); }
+        else if (_waiting is Waiting.Verdict) { EndWait(); }
     }
 
-    // It says what has survived: without the right to say so the connection ends.
-    private void GiveNotice()
-    {
-        Tells();
-        Deliver(Encoding.ASCII.GetBytes(_notice!));
-        _notice = null;
-        _losesTransaction = false;
-        _refusalBehindNotice = Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-            $"-ERR SLOGGER not done: it came behind ROLLBACK worldline={_progress!.WorldLine}: send DPR.RESUME {_progress.WorldLine} when that has been read\r\n"));
-    }
-
-    // It would not know how to go on.
-    private void EndIfPlain()
-    {
-        if (!_usesDpr && _refusalBehindNotice is not null && !IsClosed) { EndWhenRead(); }
-    }
-
-    // Every request that was under way gets an answer, the first of them the notice if there is one.
-    private void GiveOwed(string error)
-    {
-        if (_notice is not null && _owed > 0)
-        {
-            GiveNotice();
-            _owed--;
-        }
-        for (; _owed > 0 && !IsClosed; _owed--) { Deliver(Encoding.ASCII.GetBytes(error)); }
-        _owed = 0;
-        if (IsClosed) { return; }
-        EndWait();
-        EndIfPlain();
-    }
+    /// <summary>The client has said that it has read the notice.</summary>
+    public void OnNoticeRead() => _rollback?.OnRead();
 
     // Answers a request that is not done, behind what is on its way. False: it is to be looked at as any other.
     private bool AnswerWithNotice(nint requestBytes, CommandKind kind)
     {
         if (!IsHeldUp) { return false; }
         bool isAnswerToNotice = kind == CommandKind.Quit || (kind == CommandKind.Dpr && ArgumentIs(0, "DPR.RESUME"u8));
-        if (_notice is null && isAnswerToNotice) { return false; }
+        if (!_rollback!.IsToBeGiven && isAnswerToNotice) { return false; }
         // A batch of the new world-line does not take the notice away: its answers come first.
         if (!IsDrained)
         {
@@ -103,66 +53,32 @@ internal sealed unsafe partial class Client
             return true;
         }
         _input.Consume(requestBytes);
-        GiveAnswerInstead(kind);
+        _rollback!.AnswerInstead(kind);
         return true;
     }
 
-    private void GiveAnswerInstead(CommandKind kind)
-    {
-        if (kind != CommandKind.Dpr) { CountLocal(); }
-        if (_notice is not null)
-        {
-            GiveNotice();
-            if (kind == CommandKind.Quit && !IsClosed) { EndWhenRead(); }
-            EndIfPlain();
-            return;
-        }
-        if (_refusalBehindNotice is not null)
-        {
-            Deliver(_refusalBehindNotice);
-            return;
-        }
-        Deliver(kind == CommandKind.Exec
-            ? "-EXECABORT SLOGGER Transaction discarded because the connection to Redis broke\r\n"u8
-            : "-ERR SLOGGER lost: the connection to Redis broke during its transaction\r\n"u8);
-        if (kind is CommandKind.Exec or CommandKind.Discard or CommandKind.Reset) { _losesTransaction = false; }
-    }
-
-    // ---- DPR.RESUME ----
-
-    private long _resumed;
-
-    private string? ResumeRefusal()
-    {
-        if (!_loop.Gate.IsVersioned) { return "ERR SLOGGER nothing is rolled back with --commit none"; }
-        return ArgumentNumber(1, out _resumed) && _resumed >= 1 ? null : "ERR SLOGGER the world-line must be a number of 1 or more";
-    }
-
-    private void AnswerResume()
+    /// <summary>Answers DPR.RESUME.</summary>
+    public void AnswerResume(long resumed)
     {
         bool isAtBackup = _loop.Shard.IsFollowing;
         long line = isAtBackup ? _loop.Shard.WorldLine : _progress!.WorldLine.Number;
-        if (_resumed != line && isAtBackup)
+        if (resumed != line && isAtBackup)
         {
-            // Nothing that was read here is ever undone, so there is no notice. Who comes from another connection may ask for the world-line all the same.
+            // Nothing that was read here is ever undone, so there is no notice. Who comes from another connection may ask for the
+            // world-line all the same.
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {_resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
+                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
             return;
         }
-        if (_resumed != line)
+        if (resumed != line)
         {
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this connection is in world-line {line}, not in {_resumed}: name the one that its last ROLLBACK told of\r\n")));
+                $"-ERR SLOGGER this connection is in world-line {line}, not in {resumed}: name the one that its last ROLLBACK told of\r\n")));
             return;
         }
-        _refusalBehindNotice = null;
+        OnNoticeRead();
         Answer("+OK\r\n"u8);
     }
-
-    // ---- Large requests that are not done ----
-
-    // What comes of the large request is dropped.
-    private bool _dropsStream;
 
     // A request too large to be waited for is passed over as it comes, and answered when it has come: null if it is to be done.
     private bool? StartDropping()
@@ -173,15 +89,73 @@ internal sealed unsafe partial class Client
             Wait(Waiting.Drain);
             return false;
         }
-        _dropsStream = true;
-        BeginStream();
+        BeginStream(null);
         return true;
     }
 
-    private bool EndDropping()
+    // ---- Losing the store ----
+
+    // A client that knows of versions is kept and told; so are all, if the operator wants that. What cannot be made up
+    // again at another connection ends all the same, and so does one whose replies are off: it could not be told.
+    private bool IsKept => _progress is not null && (UsesDpr || _loop.Shard.KeepsClients) && !IsInBatch && !_output.IsHeld && !IsClosed
+        && !_closeWhenSent && !_ended && !_quits
+        && _large is null or { IsDropped: true } && _replyMode == ReplyMode.On && _lingerUntil == 0
+        && (_pins & ~(Pins.Multi | Pins.Watch | Pins.Identity | Pins.Auth)) == 0 && (_user is null || _loop.IsOwnUser(_user));
+
+    // The connection on which it logged in is lost. If the store is lost with it, and the client is kept, the proxy logs in
+    // again in its place; if not, Redis has closed that connection, and with it the client.
+    private bool _lostLogin;
+
+    // Nothing is at stake for it, whatever was lost: mostly it has come while the store was away, and waits for it. Among other
+    // shards nobody can tell what it has seen there.
+    private bool HasDoneNothing => !_loop.Gate.IsPunctual && _progress is { Forwarded.Number: 0 } && !IsInBatch
+        && _rollback is null or { Owed: 0 } && !_closeWhenSent && !_ended && !IsStreaming;
+
+    /// <summary>A connection died that owed replies: what came of their requests will be told when the shard knows.</summary>
+    public void OnReplyLost(int count, ReplyKind kind)
     {
-        _dropsStream = false;
-        GiveAnswerInstead(CommandKind.Ordinary);
-        return true;
+        if (IsClosed || _closeWhenSent) { return; }
+        if (!IsKept || kind == ReplyKind.Exec)
+        {
+            // Of a transaction that may have changed the database nobody can tell where the client stands now.
+            LoseReplies();
+            return;
+        }
+        Rollback.Owe(count);
+        _waiting = Waiting.Verdict;
+        _verdictDue = _loop.Now + VerdictMicroseconds;
+        UpdateWatch();
+    }
+
+    /// <summary>The store is lost: who is not kept goes.</summary>
+    public void OnStoreLost()
+    {
+        Shared = null;
+        _undecided = true;
+        _sharedInFlight = 0;
+        _lostLogin |= _user is not null && Dedicated is not null;
+        Dedicated?.Close("the store was lost");
+        Dedicated = null;
+        if (!IsKept && !HasDoneNothing)
+        {
+            if (!IsClosed) { LoseReplies(); }
+            return;
+        }
+        _pins = _user is null ? Pins.None : Pins.Auth;
+        _transaction.End(runs: false);
+    }
+
+    /// <summary>The store was not lost after all; only a connection to it was.</summary>
+    public void OnStoreSame()
+    {
+        if (IsClosed) { return; }
+        if (_lostLogin)
+        {
+            LoseReplies();
+            return;
+        }
+        if (_waiting != Waiting.Verdict) { return; }
+        SequenceRange uncertain = _progress!.OnUpstreamLost();
+        Rollback.AnswerOwed($"-ERR SLOGGER the connection to Redis broke: it is not known whether operations {uncertain} were done\r\n");
     }
 }

@@ -11,16 +11,12 @@ internal sealed unsafe partial class Client
 {
     private string CrossSlot => Encoding.ASCII.GetString(_loop.Slots!.Replies.CrossSlot[1..^2]);
 
-    private byte* Scan(byte* p, byte* end, ref int count, out ScanStop stop, out byte value) => _loop.Slots is { } slots
-        ? CommandScanner.ScanRun(p, end, slots.Table, (_pins & Pins.Multi) == 0 ? SlotTable.Owned : _transaction.Slot, LargeRequestBytes, ref count, out stop, out value)
-        : CommandScanner.ScanRun(p, end, _loop.Special, LargeRequestBytes, ref count, out stop, out value);
-
     // The whole ordinary request at the head of the input, which the scan did not pass.
     private bool HandleKeys()
     {
         _requestBytes = ScanOne();
         if (AnswerWithNotice((nint)_requestBytes, CommandKind.Ordinary)) { return true; }
-        return IsServed(CommandKind.Ordinary) is { } done ? done : Forward(needsDedicated: false, ReplyKind.Plain);
+        return IsServed(CommandKind.Ordinary) is { } done ? done : Forward(needsDedicated: false);
     }
 
     // Whether this shard serves the keys of the request at the head of the input, whose arguments have been read: null. If not
@@ -41,7 +37,7 @@ internal sealed unsafe partial class Client
             case SlotScope.Unknown when slots.Keys.Knows(Argument(0)):
                 return RefuseCommand($"ERR SLOGGER it is not known where '{Encoding.Latin1.GetString(Argument(0))}' has its keys: it cannot be used in a cluster of several shards");
             case SlotScope.Unknown:
-                return RefuseCommand(UnknownCommandError());
+                return RefuseCommand(SettingCommands.UnknownCommandError(this));
         }
         if (slots.IsWithheld(slot))
         {
@@ -75,10 +71,6 @@ internal sealed unsafe partial class Client
                     int slot => _loop.Slots!.Table.Owns(new HashSlot(slot)) ? null : _loop.Slots.Redirection(new HashSlot(slot)),
                 };
                 return misplaced is null ? null : DiscardInstead(misplaced);
-            case CommandKind.Cluster:
-                return HandleCluster();
-            case CommandKind.Reaching:
-                return Forward(needsDedicated: (_pins & Pins.Multi) != 0, ReplyKind.Plain);
             default:
                 return null;
         }
@@ -158,10 +150,10 @@ internal sealed unsafe partial class Client
 
     // Redis, which is no node of a cluster, is asked all the same: it knows how many arguments there must be, and what the client
     // may do. Whatever it says else than that it is no cluster is the answer.
-    private bool HandleCluster()
+    public bool HandleCluster()
     {
         _clusterAnswer = ArgumentIs(0, "CLUSTER"u8) ? AnswerOfCluster() : "+OK\r\n"u8.ToArray();
-        return Forward(needsDedicated: _clusterAnswer is null, ReplyKind.Cluster, barrier: true);
+        return Forward(needsDedicated: _clusterAnswer is null, static (client, upstream, _, reply) => client.OnCluster(upstream, reply), barrier: true);
     }
 
     // Null: the keys of a slot have to be searched for.
@@ -209,8 +201,8 @@ internal sealed unsafe partial class Client
     // Redis keeps no list of a slot's keys: all are looked at, some at a time.
     private void Search(Upstream upstream, ReadOnlySpan<byte> cursor)
     {
-        WriteRequest(upstream, "sCAN"u8, cursor.ToArray(), "COUNT"u8.ToArray(), "1000"u8.ToArray());
-        upstream.Expect(this, 1, ReplyKind.KeysOfSlot);
+        RespText.WriteRequest(upstream, "sCAN"u8, cursor.ToArray(), "COUNT"u8.ToArray(), "1000"u8.ToArray());
+        upstream.Expect(this, static (client, itself, failed, reply) => client.OnKeysOfSlot(itself, failed, reply), ReplyKind.Uncounted);
         _loop.CountInternal("scan");
     }
 
@@ -253,21 +245,21 @@ internal sealed unsafe partial class Client
         }
         var bytesOut = new List<byte>();
         string[] shown = [.. found.Take((int)Math.Min(_searchedMax, int.MaxValue))];
-        AppendHeader(bytesOut, '*', shown.Length);
-        foreach (string key in shown) { AppendBulk(bytesOut, Encoding.Latin1.GetBytes(key)); }
+        RespText.AppendHeader(bytesOut, '*', shown.Length);
+        foreach (string key in shown) { RespText.AppendBulk(bytesOut, Encoding.Latin1.GetBytes(key)); }
         Answer(bytesOut.ToArray());
     }
 
     // ---- What Redis says of itself ----
 
-    private ReadOnlySpan<byte> WithClusterMode(ReadOnlySpan<byte> hello)
+    public ReadOnlySpan<byte> WithClusterMode(ReadOnlySpan<byte> hello)
     {
         ReadOnlySpan<byte> alone = "$4\r\nmode\r\n$10\r\nstandalone\r\n"u8;
         int at = _loop.Slots is null ? -1 : hello.IndexOf(alone);
         return at < 0 ? hello : (byte[])[.. hello[..at], .. "$4\r\nmode\r\n$7\r\ncluster\r\n"u8, .. hello[(at + alone.Length)..]];
     }
 
-    private static string WithClusterFields(string info) => info
+    public static string WithClusterFields(string info) => info
         .Replace("redis_mode:standalone\r\n", "redis_mode:cluster\r\n", StringComparison.Ordinal)
         .Replace("cluster_enabled:0\r\n", "cluster_enabled:1\r\n", StringComparison.Ordinal);
 }

@@ -74,14 +74,12 @@ internal enum ReplyMode : byte { On, Off, SkipNext }
 internal sealed unsafe partial class Client : IChannelOwner
 {
     private const int ReadBytes = 64 << 10;
-    private const long OutputPauseBytes = 64 << 20;
-    private const long DedicatedOutputPauseBytes = 1 << 20;
     private const long DedicatedIdleMicroseconds = 10_000_000;
 
     private readonly FrontEndLoop _loop;
     private readonly Channel _channel;
     private NativeBuffer _input;
-    private NativeBuffer _output;
+    private readonly ClientOutput _output;
     private Pins _pins;
     private Waiting _waiting;
     private ReplyMode _replyMode;
@@ -91,23 +89,32 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     public Client(FrontEndLoop loop, Channel channel, long id, Upstream? shared, bool isDecided, ToldCommits? told)
     {
-        _told = told;
         _undecided = !isDecided;
         if (loop.Gate.IsVersioned) { _progress = new SessionProgress(new WorldLine(loop.Shard.WorldLine)); }
         _loop = loop;
         _channel = channel;
+        _output = new(loop, this, channel, told);
         Id = id;
         _connectedAt = _lastActive = loop.Now;
         Shared = shared;
         if (shared is not null) { shared.ClientCount++; }
     }
 
+    public FrontEndLoop Loop => _loop;
+
+    /// <summary>Why it needs a connection of its own.</summary>
+    public Pins Pins
+    {
+        get => _pins;
+        set => _pins = value;
+    }
+
     /// <summary>Serial number of the connection at this proxy.</summary>
     public long Id { get; }
 
-    public int Db { get; private set; }
+    public int Db { get; set; }
 
-    public int Protocol { get; private set; } = 2;
+    public int Protocol { get; set; } = 2;
 
     public byte[]? Name { get; private set; }
 
@@ -123,7 +130,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     public nint OutputBytes => _output.Count;
 
     /// <summary>A dedicated upstream should not be read while this holds.</summary>
-    public bool IsOutputFull => _output.Count > DedicatedOutputPauseBytes;
+    public bool IsOutputFull => _output.IsFull;
 
     private static ReadOnlySpan<byte> TooMany => "-ERR max number of clients reached\r\n"u8;
 
@@ -159,7 +166,7 @@ internal sealed unsafe partial class Client : IChannelOwner
             return;
         }
         bool special = IsHeldUp || _quits || IsInputLong;
-        if (_streaming || Shared is null || Dedicated is not null || special)
+        if (IsStreaming || Shared is null || Dedicated is not null || special)
         {
             if (!TakesShared || special) { ReadForDedicated(); return; }
         }
@@ -177,7 +184,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         ReadForShared(shared);
     }
 
-    public void OnWritable(Channel channel) => FlushOutput();
+    public void OnWritable(Channel channel) => _output.Flush();
 
     // ---- To the client ----
 
@@ -192,7 +199,7 @@ internal sealed unsafe partial class Client : IChannelOwner
         if (_replyMode != ReplyMode.On) { return; }
         // The last reply that the next request waits for: its answer may follow at once.
         if (_waiting == Waiting.Drain && _input.Count > 0 && IsDrained) { GatherUntilResumed(); }
-        if (IsInBatch) { BeforeReply(count); }
+        if (IsInBatch) { _batches!.BeforeReply(count); }
         DeliverPush(p, count);
     }
 
@@ -203,131 +210,59 @@ internal sealed unsafe partial class Client : IChannelOwner
     }
 
     /// <summary>Passes bytes on that are no reply, so that CLIENT REPLY OFF does not matter.</summary>
-    public void DeliverPush(byte* p, nint count)
+    public void DeliverPush(byte* p, nint count) => _output.Add(p, count);
+
+    /// <summary>Whether replies are given out, as CLIENT REPLY says.</summary>
+    public bool IsReplying => _replyMode == ReplyMode.On;
+
+    /// <summary>Whether commits may be told at this moment.</summary>
+    public bool MayTell => _loop.Shard.MayTell;
+
+    /// <summary>What is given out next tells a commit, or what has survived a recovery.</summary>
+    public void Tells()
     {
-        if (IsClosed || count == 0) { return; }
-        if (_output.Count == 0 && !_corked && (!_gathers || count > CorkBytesMax))
+        if (IsReplying) { _output.Tells(); }
+    }
+
+    /// <summary>All that waited has been sent. False: that was what the client's end waited for.</summary>
+    public bool GoesOnWhenSent()
+    {
+        if (_closeWhenSent)
         {
-            int sent = Send(p, count);
-            if (sent == count)
-            {
-                _tells = false;
-                return;
-            }
-            if (sent == Channel.Broken)
-            {
-                Close();
-                return;
-            }
-            if (sent > 0)
-            {
-                p += sent;
-                count -= sent;
-            }
-        }
-        bool wasFull = IsOutputFull;
-        _output.Append(p, count);
-        _loop.OutputBytes += count;
-        if (_output.Count > _loop.Limits.ClientOutputBytes)
-        {
-            _loop.Shard.Warn($"client {Id} is closed: {_output.Count >> 20} MB of replies wait for it (see --client-output-limit)");
             Close();
-            return;
+            return false;
         }
-        if (_loop.OutputBytes > _loop.Limits.TotalOutputBytes)
-        {
-            _loop.Shard.Warn($"{_loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see --output-memory-limit)");
-            _loop.CloseSlowest();
-            if (IsClosed) { return; }
-        }
-        UpdateWatch();
-        if (!wasFull && IsOutputFull) { Dedicated?.UpdateReading(); }
+        if (_lingerUntil != 0) { EndSending(); }
+        return true;
     }
 
-    // What is about to be given out tells commits, or what has survived.
-    private bool _tells;
+    /// <summary>Looks whether output that waits for a commit can be sent. True when nothing is held any more.</summary>
+    public bool IsOutputReleased() => _output.IsReleased();
 
-    private bool MayTell => _loop.Shard.MayTell;
-
-    private void Tells() => _tells |= _replyMode == ReplyMode.On;
-
-    // The only way to the client. What tells a commit may have lain here for long, or this process may have been stopped: without the right to tell it the
-    // connection ends instead. Nothing comes between the question and the system call.
-    private int Send(byte* p, nint count)
-    {
-        if (_tells) { _told?.Announce(count); }
-        if (_loop.IsHalted || (_tells && !MayTell)) { return Channel.Broken; }
-        int sent = _channel.Send(p, (int)count);
-        if (sent > 0) { _told?.Advance(sent); }
-        return sent;
-    }
-
-    // Of TLS under a lease: what is given out here waits again before it leaves.
-    private readonly ToldCommits? _told;
-
-    private void FlushOutput()
-    {
-        if (IsOutputHeld) { return; }
-        bool wasFull = IsOutputFull;
-        while (_output.Count > 0)
-        {
-            int sent = Send(_output.Head, Math.Min(_output.Count, 1 << 20));
-            if (sent == Channel.WouldBlock) { break; }
-            if (sent < 0)
-            {
-                Close();
-                return;
-            }
-            _output.Consume(sent);
-            _loop.OutputBytes -= sent;
-        }
-        if (_output.Count == 0)
-        {
-            _tells = false;
-            _output.Free();
-            if (_closeWhenSent)
-            {
-                Close();
-                return;
-            }
-            if (_lingerUntil != 0) { EndSending(); }
-        }
-        UpdateWatch();
-        if (wasFull && !IsOutputFull) { Dedicated?.UpdateReading(); }
-    }
-
-    private void UpdateWatch()
+    /// <summary>Has the poller watch for what this client waits for.</summary>
+    public void UpdateWatch()
     {
         if (IsClosed) { return; }
-        bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && _output.Count <= OutputPauseBytes;
-        _loop.Poller.Watch(_channel, read, _output.Count > 0 && !_corked && !_gathers && !IsOutputHeld);
+        bool read = !_ended && !_closeWhenSent && (_waiting == Waiting.Nothing || ReadsAhead) && !_output.IsTooFull;
+        _loop.Poller.Watch(_channel, read, _output.WantsWrite);
     }
 
-    // ---- Gathering: what is given out at once leaves at once, as one write ----
-
-    // Small answers wait for those that follow in the same turn. Whoever begins it ends it, or a scheduled resume does.
-    private bool _gathers;
-
     /// <summary>More is about to be given out; <see cref="EndGathering"/> must follow before the caller returns.</summary>
-    public void Gather() => _gathers = true;
+    public void Gather() => _output.Gather();
 
     private void GatherUntilResumed()
     {
-        _gathers = true;
+        _output.Gather();
         _loop.ScheduleResume(this);
     }
 
-    /// <summary>Nothing follows at once: what was gathered is sent, unless a resume in this turn may add to it.</summary>
-    public void EndGathering()
-    {
-        if (!_gathers || (IsResumeScheduled && !IsClosed)) { return; }
-        _gathers = false;
-        if (!IsClosed && !_corked && _output.Count > 0) { FlushOutput(); }
-    }
+    /// <summary>See <see cref="ClientOutput.EndGathering"/>.</summary>
+    public void EndGathering() => _output.EndGathering();
 
     // ---- Waiting ----
 
-    private void Wait(Waiting reason)
+    /// <summary>Stops looking at requests until something has come.</summary>
+    public void Wait(Waiting reason)
     {
         _waiting = reason;
         UpdateWatch();
@@ -336,26 +271,11 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Drain when IsDrained:
                 _loop.ScheduleResume(this);
                 break;
-            case Waiting.Room:
-                _loop.WaitForRoom(this);
+            case Waiting.View when Dedicated is { ViewsInFlight: > 0 }:
+                // That one's reply ends the wait.
                 break;
-            case Waiting.Store:
-                _loop.WaitForShared(this);
-                break;
-            case Waiting.Quiet:
-                _loop.WaitForQuiet(this);
-                break;
-            case Waiting.Slot:
-                _loop.WaitForSlot(this);
-                break;
-            case Waiting.Held:
-                _loop.WaitForHold(this);
-                break;
-            case Waiting.Facts:
-                _loop.WaitForFacts(this);
-                break;
-            case Waiting.View when Dedicated is not { ViewsInFlight: > 0 }:
-                _loop.WaitForView(this);
+            default:
+                _loop.WaitFor(reason, this);
                 break;
         }
     }
@@ -375,13 +295,13 @@ internal sealed unsafe partial class Client : IChannelOwner
             case Waiting.Drain when !IsDrained:
             case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held or Waiting.Facts:
                 return;
-            case Waiting.Room when Shared is not null && _loop.IsSharedFull:
-                _loop.WaitForRoom(this);
+            case Waiting.Room when Shared is not null && _loop.Sharing.IsFull:
+                _loop.WaitFor(Waiting.Room, this);
                 return;
             case Waiting.Room when Dedicated is { OutBytes: > DedicatedOutLimitBytes }:
                 return;
-            case Waiting.Quiet when _loop.IsSharedBusy && _loop.Now < _quietDeadline:
-                _loop.WaitForQuiet(this);
+            case Waiting.Quiet when _loop.Sharing.IsBusy && _loop.Now < _quietDeadline:
+                _loop.WaitFor(Waiting.Quiet, this);
                 return;
         }
         _waiting = Waiting.Nothing;
@@ -398,10 +318,11 @@ internal sealed unsafe partial class Client : IChannelOwner
     /// <summary>It stopped being read until there is room on its upstream.</summary>
     public bool WaitsForRoom => _waiting == Waiting.Room;
 
-    private void EndWait()
+    /// <summary>What was waited for has come.</summary>
+    public void EndWait()
     {
         _waiting = Waiting.Nothing;
-        if (IsInBatch) { AfterBatchReply(); }
+        if (IsInBatch) { _batches!.AfterReply(); }
         _loop.ScheduleResume(this);
     }
 
@@ -426,12 +347,13 @@ internal sealed unsafe partial class Client : IChannelOwner
     private const long AvoidSharedMicroseconds = 100_000;
     private long _avoidSharedUntil;
 
-    private bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
+    /// <summary>No reply is owed to it.</summary>
+    public bool IsDrained => _sharedInFlight == 0 && (Dedicated is null || Dedicated.InFlight == 0);
 
     /// <summary>A reply has been given out.</summary>
     public void AfterReply(Upstream upstream)
     {
-        if (IsInBatch) { AfterBatchReply(); }
+        if (IsInBatch) { _batches!.AfterReply(); }
         if (IsClosed) { return; }
         _lastActive = _loop.Now;
         if (upstream == Dedicated && (_pins & Pins.PubSub) != 0 && !upstream.IsSubscribed && _subscribing == 0)
@@ -464,7 +386,7 @@ internal sealed unsafe partial class Client : IChannelOwner
     {
         if (!_undecided) { return; }
         _undecided = false;
-        Shared = _loop.SharedFor(_user);
+        Shared = _loop.Sharing.For(_user);
         if (Shared is not null) { Shared.ClientCount++; }
     }
 
@@ -493,6 +415,11 @@ internal sealed unsafe partial class Client : IChannelOwner
 
     private bool _undecided;
 
+    // As Redis does it: not while it is blocked, subscribed, or watches others.
+    private bool IsIdleTooLong(long now) =>
+        _loop.Settings.IdleTimeoutSeconds > 0 && now - _lastActive > (_loop.Settings.IdleTimeoutSeconds + 1) * 1_000_000 && IsDrained
+        && (_pins & (Pins.PubSub | Pins.Monitor | Pins.Raw)) == 0 && _waiting is Waiting.Nothing && !IsStreaming;
+
     public void Housekeeping(long now)
     {
         if (IsIdleTooLong(now) || (_lingerUntil != 0 && now >= _lingerUntil + (_output.Count == 0 ? 0 : UnreadMicroseconds)))
@@ -502,14 +429,14 @@ internal sealed unsafe partial class Client : IChannelOwner
         }
         GiveUpBlocked(now);
         if ((_waiting == Waiting.Verdict || _lostLogin) && now >= _verdictDue && _loop.Shard.IsOpen) { OnStoreSame(); }
-        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !_streaming && Shared is not null &&
+        if (Dedicated is { InFlight: 0 } dedicated && _pins == Pins.None && !IsStreaming && Shared is not null &&
             now - dedicated.LastUsedMicroseconds > DedicatedIdleMicroseconds && !_loop.IsPaused)
         {
             dedicated.WasIdle = true;
             dedicated.Close("idle");
         }
-        if (_pins == Pins.Auth && Shared is not null && Dedicated is { InFlight: 0 } own && _loop.IdleTimeoutSeconds > 0 &&
-            now - own.LastUsedMicroseconds > _loop.IdleTimeoutSeconds * 500_000)
+        if (_pins == Pins.Auth && Shared is not null && Dedicated is { InFlight: 0 } own && _loop.Settings.IdleTimeoutSeconds > 0 &&
+            now - own.LastUsedMicroseconds > _loop.Settings.IdleTimeoutSeconds * 500_000)
         {
             _loop.KeepAlive(own);
         }

@@ -1,4 +1,4 @@
-// Which commands are not ordinary, and why. Everything that is not in this table goes over the shared upstream untouched.
+// Kinds of commands that are not ordinary, and the sets of names that a scan stops at. How each is handled SpecialCommands says.
 using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
@@ -69,50 +69,9 @@ internal enum CommandKind : byte
     Reaching,
 }
 
-/// <summary>The table of commands that are not ordinary.</summary>
+/// <summary>The names of commands that are not ordinary.</summary>
 internal static class CommandKinds
 {
-    // The marker of an embedded store, known on connections that clients share.
-    private const string OwnMarker = "SLOGGER.COMMIT";
-
-    private static readonly (CommandKind Kind, string Names)[] Table =
-    [
-        (CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION CLUSTER MIGRATE PFSELFTEST"),
-        (CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP"),
-        (CommandKind.BlockingStream, "XREAD XREADGROUP"),
-        (CommandKind.Multi, "MULTI"),
-        (CommandKind.Exec, "EXEC"),
-        (CommandKind.Discard, "DISCARD"),
-        (CommandKind.Watch, "WATCH"),
-        (CommandKind.Unwatch, "UNWATCH"),
-        (CommandKind.Subscribe, "SUBSCRIBE PSUBSCRIBE SSUBSCRIBE"),
-        (CommandKind.Unsubscribe, "UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE"),
-        (CommandKind.Monitor, "MONITOR"),
-        (CommandKind.Auth, "AUTH"),
-        (CommandKind.Hello, "HELLO"),
-        (CommandKind.Select, "SELECT"),
-        (CommandKind.Client, "CLIENT"),
-        (CommandKind.Reset, "RESET"),
-        (CommandKind.Quit, "QUIT"),
-        (CommandKind.Replication, "REPLCONF PSYNC SYNC"),
-        (CommandKind.Takeover, "REPLICAOF SLAVEOF FAILOVER SHUTDOWN"),
-        (CommandKind.Debug, "DEBUG"),
-        (CommandKind.Config, "CONFIG"),
-        (CommandKind.Acl, "ACL"),
-        (CommandKind.Info, "INFO"),
-        (CommandKind.SlowLog, "SLOWLOG"),
-        (CommandKind.Latency, "LATENCY"),
-        (CommandKind.Role, "ROLE"),
-        (CommandKind.Wait, "WAIT"),
-        (CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS DPR.RESUME DPR.REACH"),
-        (CommandKind.Batch, "DPR.BATCH"),
-        (CommandKind.Peer, "DPR.PEER"),
-        (CommandKind.WaitAof, "WAITAOF"),
-        (CommandKind.Module, "MODULE"),
-        (CommandKind.Abuse, "POST HOST:"),
-        (CommandKind.Impossible, OwnMarker),
-    ];
-
     /// <summary>The names at which a scan of ordinary commands stops.</summary>
     public static readonly SpecialNames Special = With([]);
 
@@ -120,32 +79,23 @@ internal static class CommandKinds
     public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
         Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled);
 
-    // What is special besides, or otherwise, among several shards.
-    private static readonly (CommandKind Kind, string Names)[] ClusterTable =
-    [
-        (CommandKind.Cluster, "CLUSTER READONLY READWRITE ASKING"),
-        (CommandKind.Reaching, "MOVE COPY SWAPDB SORT SORT_RO"),
-    ];
-
     /// <summary>The names that are special in a cluster of several shards, and more.</summary>
     public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more)
     {
-        KeyValuePair<string, CommandKind>[] cluster = [.. RowsOf(ClusterTable)];
+        KeyValuePair<string, CommandKind>[] cluster = [.. RowsOf(SpecialCommands.AmongShards)];
         return Rows.Concat(more).ExceptBy(cluster.Select(row => row.Key), row => row.Key).Concat(cluster)
             .Select(row => KeyValuePair.Create(row.Key, (byte)row.Value));
     }
 
     /// <summary>Names of commands which must not run on a connection that others share, because they block it or change what
     /// it is.</summary>
-    public static IEnumerable<string> NotToBeShared => Rows
-        .Where(row => row.Value is CommandKind.Blocking or CommandKind.BlockingStream or CommandKind.Wait or (>= CommandKind.Multi and <= CommandKind.Replication))
-        .Select(row => row.Key);
+    public static IEnumerable<string> NotToBeShared => RowsOf(SpecialCommands.Everywhere.Where(static command => command.ChangesConnection)).Select(row => row.Key);
 
     /// <summary>Whether a name is in the table.</summary>
     public static bool IsKnown(string name) => Rows.Any(row => row.Key.Equals(name, StringComparison.OrdinalIgnoreCase));
 
-    private static IEnumerable<KeyValuePair<string, CommandKind>> Rows => RowsOf(Table);
+    private static IEnumerable<KeyValuePair<string, CommandKind>> Rows => RowsOf(SpecialCommands.Everywhere);
 
-    private static IEnumerable<KeyValuePair<string, CommandKind>> RowsOf((CommandKind Kind, string Names)[] table) =>
-        table.SelectMany(row => row.Names.Split(' '), (row, name) => KeyValuePair.Create(name, row.Kind));
+    private static IEnumerable<KeyValuePair<string, CommandKind>> RowsOf(IEnumerable<SpecialCommand> table) =>
+        table.SelectMany(command => command.Names.Split(' '), (command, name) => KeyValuePair.Create(name, command.Kind));
 }

@@ -14,56 +14,15 @@ internal enum ReplyKind : byte
     /// <summary>An internal command's: dropped, whatever it is.</summary>
     Dropped,
 
-    /// <summary>The first of an upstream that has to be proved (FrontEndLoop.Admission): whatever it is, Redis knows the connection.</summary>
+    /// <summary>The first of an upstream that has to be proved (ConnectionAdmission): whatever it is, Redis knows the connection.</summary>
     Answers,
 
     /// <summary>The first of the probing upstream: tells whether a new connection may do anything without a password.</summary>
     Greeting,
     Marker,
-    Select,
-    Hello,
-    Auth,
-    SetName,
-    GetName,
-    ReplyMode,
-    Reset,
-    Info,
-    SlowLog,
-
-    /// <summary>A harmless command sent in place of one that the proxy answers: the client's rights decide.</summary>
-    Probe,
-
-    /// <summary>Like <see cref="Plain"/>, with a follow-up when it has passed.</summary>
-    Config,
-
-    /// <summary>Of MULTI: whether Redis has begun the transaction that the proxy takes for begun.</summary>
-    Multi,
-    Exec,
-    Subscribe,
-    Unsubscribe,
-    ClientList,
-    ClientKill,
-
-    /// <summary>Of what killing clients takes; see <see cref="Client"/>.</summary>
-    KillStep,
-
-    /// <summary>A list of clients that goes with INFO, to count them.</summary>
-    Census,
-
-    /// <summary>Of CONFIG RESETSTAT.</summary>
-    StatisticsReset,
-
-    /// <summary>Of another one, since a command of the proxy's own was on its way beside the one before.</summary>
-    StatisticsResetAgain,
-
-    /// <summary>All entries of the slow log, when those asked for were not enough.</summary>
-    SlowLogAll,
 
     /// <summary>Of what begins a control upstream.</summary>
     Control,
-
-    /// <summary>Of CONFIG SET, of a setting that the front end must know.</summary>
-    Setting,
 
     /// <summary>Of CLIENT ID, asked of the proxy's own accord.</summary>
     OwnId,
@@ -85,42 +44,37 @@ internal enum ReplyKind : byte
     CommandNames,
     CommandCount,
 
-    /// <summary>Of what loads or unloads commands.</summary>
-    Module,
+    // ---- Of a special command: given to its handler (Expected.Handler) ----
 
-    /// <summary>Of a change that the replication stream does not carry.</summary>
+    /// <summary>Of a client's request.</summary>
+    Handled,
+
+    /// <summary>Not of what the client asked for, but of what the proxy needs for its answer: no operation of the client's.</summary>
+    Uncounted,
+
+    /// <summary>The same, of what follows a transaction that may have changed the connection. If it is lost nobody knows where the client
+    /// stands.</summary>
+    Exec,
+
+    /// <summary>Of a change that the replication stream does not carry: handled even if the client has gone.</summary>
     Unlogged,
 
-    Latency,
-    Role,
-
-    /// <summary>Of WAIT: the proxy's own link is counted.</summary>
-    WaitCount,
-
-    /// <summary>Not known to Redis, sent in place of a refused command so that a transaction fails.</summary>
-    Refused,
-    CommitWait,
+    // What the upstream itself learns from.
+    Hello,
+    Reset,
+    ReplyMode,
     Monitor,
-    Pause,
-
-    /// <summary>Of a pause that will begin with EXEC.</summary>
-    QueuedPause,
-    Unpause,
-
-    /// <summary>Of CLUSTER and its like, which the proxy answers if Redis has no objection but that it is no cluster.</summary>
-    Cluster,
-
-    /// <summary>Of SCAN, on the search for the keys of a slot.</summary>
-    KeysOfSlot,
-
-    /// <summary>Of what may block, among several shards: it is ended when its keys move.</summary>
-    Blocked,
+    Subscribe,
+    Unsubscribe,
 }
 
 /// <summary>One or more replies that an upstream owes.</summary>
 internal struct Expected
 {
     public Client? Client;
+
+    /// <summary>Looks at the reply; <c>null</c> for one that is passed on as bytes, and for the proxy's own.</summary>
+    public ReplyHandler? Handler;
     public int Count;
     public ReplyKind Kind;
 

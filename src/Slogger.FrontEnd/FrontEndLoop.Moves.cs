@@ -9,9 +9,6 @@ internal sealed unsafe partial class FrontEndLoop
     private readonly List<Client> _waitingForSlots = [];
     private readonly List<Withholding> _withholdings = [];
 
-    /// <summary>Connections of clients that have gone with something under way: until Redis has hung up it may yet be executed.</summary>
-    public HashSet<Upstream> Lingering { get; } = [];
-
     /// <summary>Stops serving the slots that a view says are withheld, and awaits what was forwarded before.</summary>
     /// <param name="view">The view.</param>
     /// <param name="commands">As for <see cref="UseSlots"/>.</param>
@@ -20,7 +17,7 @@ internal sealed unsafe partial class FrontEndLoop
     {
         UseSlots(view, commands);
         if (Shared is { } shared) { withholding.Await(shared); }
-        if (_retiring is { } retiring) { withholding.Await(retiring); }
+        if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
         foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
         foreach (Client client in Clients)
         {

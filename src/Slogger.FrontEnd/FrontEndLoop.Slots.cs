@@ -18,6 +18,9 @@ internal sealed unsafe partial class FrontEndLoop
         Slots = Slots?.WithView(view) ?? ShardSlots.Of(view, commands);
         OnSlotsChanged();
     }
+
+    /// <summary>The store has other commands now.</summary>
+    public void UseCommands(StoreCommands commands) => Slots = Slots?.WithCommands(commands);
 }
 
 /// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
@@ -66,7 +69,7 @@ internal sealed class ShardSlots
     {
         List<KeyValuePair<string, CommandKind>> unknown = commands.Unknown();
         // As many are not told apart; then nobody shares.
-        if (unknown.Count > FrontEndLoop.UnknownCommandsMax) { unknown.Clear(); }
+        if (unknown.Count > CommandCatalog.UnknownMax) { unknown.Clear(); }
         return new(view, commands, SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled, view.Partitions, Owned(view)));
     }
 

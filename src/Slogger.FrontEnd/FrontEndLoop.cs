@@ -1,5 +1,7 @@
 // The front end: one thread, one poller, all clients, one shared upstream and the dedicated ones. In each turn it reads the
 // clients that are ready, sends once to Redis, then reads Redis's replies: Redis works while the loop reads on.
+//
+// The loop keeps the cycle. What has state of its own is a part of it: each part is a type, knows the loop, and reaches the others by it.
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Net;
@@ -18,26 +20,35 @@ internal sealed record FrontEndLimits
     /// <summary>Replies that wait for one client; beyond it is closed. One value of 512 MB must fit.</summary>
     public long ClientOutputBytes { get; init; } = 576L << 20;
 
-    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed. So for requests that have not come whole.</summary>
+    /// <summary>Replies that wait for all clients together; beyond, the one with the most is closed. So for requests that have not come
+    /// whole.</summary>
     public long TotalOutputBytes { get; init; } = 1L << 30;
 }
 
 internal sealed unsafe partial class FrontEndLoop : IDisposable
 {
     public const int ReceiveBufferBytes = 256 << 10;
-    private const int FlushAtBytes = 32 << 10;
-    private const int SharedOutLimitBytes = 8 << 20;
+
+    /// <summary>Whom Redis takes a connection for that has not logged in.</summary>
+    public const string DefaultUser = "default";
+
     private const long HousekeepingMicroseconds = 100_000;
 
     private readonly ConcurrentQueue<Action> _posted = new();
-    private readonly List<Client> _otherView = [];
     private readonly List<Upstream> _readableShared = [];
+    private readonly List<Upstream> _heldReads = [];
     private readonly List<Client> _resuming = [];
     private readonly List<Client> _resumingNow = [];
     private readonly List<Upstream> _releasing = [];
+    private readonly ClientListeners _listeners;
+    private readonly ConnectionAdmission _admission;
+    private readonly ViewQueue _views;
+    private readonly QuietMoment _quiet;
+    private readonly HeldClients _held;
     private long _nextHousekeeping;
+    private long _nextFullQueueWarning;
     private long _nextClientId;
-    private bool _stopping;
+    private volatile bool _isHalted;
 
     public FrontEndLoop(IPoller poller, IStoreConnector store, IShardPort shard, FrontEndLimits limits)
     {
@@ -46,6 +57,21 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Shard = shard;
         Limits = limits;
         Gate = new VersionGate(this, shard);
+        Sharing = new(this);
+        Probe = new(this);
+        Spares = new(this);
+        Carrier = new(this);
+        Directory = new(this);
+        Catalog = new(this);
+        Settings = new(this);
+        Facts = new(this);
+        Pause = new(this);
+        Waits = new(this);
+        _listeners = new(this);
+        _admission = new(this);
+        _views = new(this);
+        _quiet = new(this);
+        _held = new(this);
         ReceiveBuffer = (byte*)NativeMemory.AlignedAlloc(ReceiveBufferBytes, 4096);
     }
 
@@ -58,30 +84,75 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public FrontEndLimits Limits { get; }
 
+    // ---- The parts ----
+
     public VersionGate Gate { get; }
+
+    public SharedUpstream Sharing { get; }
+
+    public SharingProbe Probe { get; }
+
+    public SpareUpstreams Spares { get; }
+
+    public MarkerCarrier Carrier { get; }
+
+    public UpstreamDirectory Directory { get; }
+
+    public CommandCatalog Catalog { get; }
+
+    public StoreSettings Settings { get; }
+
+    public FactQuestions Facts { get; }
+
+    public ClientPause Pause { get; }
+
+    public VersionWaits Waits { get; }
+
+    // ---- What all of them share ----
 
     /// <summary>Memory to receive into, valid until the next receive.</summary>
     public byte* ReceiveBuffer { get; }
 
-    /// <summary>The shared upstream has something to send.</summary>
-    public bool SharedDirty { get; set; }
-
+    /// <summary>Dedicated upstreams that have written something which waits for a version's boundary.</summary>
     public List<Upstream> HeldUpstreams { get; } = [];
+
+    /// <summary>Connections of clients that have gone with something under way: until Redis has hung up it may yet be executed.</summary>
+    public HashSet<Upstream> Lingering { get; } = [];
 
     public HashSet<Client> Clients { get; } = [];
 
     public List<(int Offset, int Length)> Arguments { get; } = [];
 
+    /// <summary>The shared upstream; see <see cref="SharedUpstream.Upstream"/>.</summary>
+    public Upstream? Shared => Sharing.Upstream;
+
     /// <summary>Requests forwarded since the start.</summary>
     public long Forwarded { get; set; }
+
+    /// <summary>Markers sent since statistics were last reset.</summary>
+    public long MarkersSent { get; set; }
 
     /// <summary>Replies that wait for slow clients. Unit: bytes.</summary>
     public long OutputBytes { get; set; }
 
     public long Now { get; private set; } = Microseconds();
 
+    public bool IsStopping { get; private set; }
+
+    /// <summary>See <see cref="Halt"/>.</summary>
+    public bool IsHalted => _isHalted;
+
+    /// <summary>The store was closed from above: what breaks now tells nothing new.</summary>
+    public bool IsStoreClosed { get; private set; }
+
+    /// <summary>Connections of the front end's own are made; those of clients while the shard is open.</summary>
+    public bool MayConnect => !IsStopping && (Shard.IsOpen || Shard.IsEnding);
+
     /// <summary>The loop's clock.</summary>
     public static long Microseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
+
+    /// <summary>The proxy does something at Redis of its own accord.</summary>
+    public void CountInternal(string command) => Shard.OwnCommands.Add(command);
 
     /// <summary>Has an action run on the loop's thread. Any thread.</summary>
     public void Post(Action action)
@@ -99,10 +170,12 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         return Task.WhenAny(seen.Task, Task.Delay(TimeSpan.FromSeconds(1)));
     }
 
+    // ---- The cycle ----
+
     /// <summary>Runs until <see cref="Stop"/>. The calling thread becomes the loop's.</summary>
     public void Run()
     {
-        while (!_stopping && !IsHalted)
+        while (!IsStopping && !IsHalted)
         {
             int count = Poller.Wait(Timeout(), Yields());
             Now = Microseconds();
@@ -114,8 +187,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (!readable || channel.IsClosed) { continue; }
                 if (Now < Gate.RepliesHeldUntil && owner is Upstream early)
                 {
-                    early.HoldReading(true);
-                    _heldReads.Add(early);
+                    HoldReading(early);
                     continue;
                 }
                 if (owner is Upstream { Exclusive: null, IsSpare: false } upstream)
@@ -127,15 +199,14 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                     owner.OnReadable(channel);
                 }
             }
-            FlushShared();
+            Flush();
             foreach (Upstream upstream in _readableShared)
             {
                 if (upstream.IsClosed) { continue; }
                 // A version may have opened since it was found readable.
                 if (Now < Gate.RepliesHeldUntil)
                 {
-                    upstream.HoldReading(true);
-                    _heldReads.Add(upstream);
+                    HoldReading(upstream);
                     continue;
                 }
                 upstream.OnReadable(upstream.Channel);
@@ -143,17 +214,17 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             _readableShared.Clear();
             if (Poller.Local.Any) { DoLocal(); }
             if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }
-            ReadGranted();
-            if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
+            _views.ReadGranted();
+            Sharing.WakeIfQuiet();
             while (_posted.TryDequeue(out Action? action)) { action(); }
             Gate.Turn(Now);
-            if (_quiet is not null) { CheckQuiet(); }
-            if (_heldBatches.Count > 0) { CheckHeldBatches(); }
+            if (_quiet.IsAwaited) { _quiet.Check(); }
+            if (Waits.HoldsBatches) { Waits.CheckBatches(); }
             if (_withholdings.Count > 0) { CheckWithholdings(); }
             Resume();
-            ChangeSharedView();
+            _views.Turn();
             if (Now >= _nextHousekeeping) { Housekeeping(); }
-            FlushShared();
+            Flush();
         }
         CloseEverything();
         // Whoever waits for this end would end the shard in order, which it must not do any more.
@@ -161,24 +232,26 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     }
 
     /// <summary>Ends <see cref="Run"/>. Any thread.</summary>
-    public void Stop() => Post(() => _stopping = true);
+    public void Stop() => Post(() => IsStopping = true);
 
-    /// <summary>Stops serving at once: from here on no client is sent anything, and all connections end. The process ends next. Any thread.</summary>
+    /// <summary>Stops serving at once: from here on no client is sent anything, and all connections end. The process ends next. Any
+    /// thread.</summary>
     public void Halt()
     {
         _isHalted = true;
         Poller.Wake();
     }
 
-    /// <summary>See <see cref="Halt"/>.</summary>
-    public bool IsHalted => _isHalted;
-
-    private volatile bool _isHalted;
-
     public void Dispose()
     {
         Poller.Dispose();
         NativeMemory.AlignedFree(ReceiveBuffer);
+    }
+
+    private void Flush()
+    {
+        WriteMarks();
+        Sharing.Flush();
     }
 
     private long Timeout()
@@ -191,14 +264,6 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         return gate >= 0 ? Math.Min(gate, timeout) : timeout;
     }
 
-    private readonly List<Upstream> _heldReads = [];
-
-    private void ReleaseReads()
-    {
-        foreach (Upstream upstream in _heldReads) { upstream.HoldReading(false); }
-        _heldReads.Clear();
-    }
-
     // While replies are on their way the next event is near. With few clients latency is all that counts; with many each
     // turn's batch is what makes the proxy cheap, and looking too often makes batches small.
     private int Yields() => !AnythingInFlight ? 0 : Clients.Count <= FewClients ? YieldsForFew : YieldsForMany;
@@ -207,50 +272,43 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     private const int YieldsForMany = 2;
     private const int FewClients = 4;
 
+    private void HoldReading(Upstream upstream)
+    {
+        upstream.HoldReading(true);
+        _heldReads.Add(upstream);
+    }
+
+    private void ReleaseReads()
+    {
+        foreach (Upstream upstream in _heldReads) { upstream.HoldReading(false); }
+        _heldReads.Clear();
+    }
+
+    // Clients that are answered may have sent more, on upstreams of their own. The rest comes in the next turn, which does not wait.
+    private const int LocalRounds = 4;
+
+    // Upstreams to a store in this process: what was sent to them is done already, so their replies are given out in the same turn.
+    private void DoLocal()
+    {
+        for (int round = 0; round < LocalRounds && Poller.Local.Any; round++)
+        {
+            foreach (LocalChannel channel in Poller.Local.Take())
+            {
+                if (channel.Owner is not Upstream upstream) { continue; }
+                if (channel.CanWrite) { upstream.OnWritable(channel); }
+                if (channel.CanRead)
+                {
+                    if (Now < Gate.RepliesHeldUntil) { HoldReading(upstream); } else { upstream.OnReadable(channel); }
+                }
+                channel.Announce();
+            }
+        }
+    }
+
     // ---- Clients ----
 
     /// <summary>Listens on a socket that is bound and listening.</summary>
-    public void Listen(Socket socket)
-    {
-        Channel channel = Poller.Adopt(socket);
-        channel.Owner = new Listener(this);
-        Poller.Watch(channel, read: true, write: false);
-        _listeners.Add(channel);
-    }
-
-    private readonly List<Channel> _listeners = [];
-
-    private sealed class Listener(FrontEndLoop loop) : IChannelOwner
-    {
-        public void OnReadable(Channel channel)
-        {
-            for (int i = 0; i < 64; i++)
-            {
-                try
-                {
-                    loop.Admit(channel.Socket.Accept());
-                }
-                catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.ConnectionReset or SocketError.ConnectionAborted)
-                {
-                    return;
-                }
-                catch (SocketException e)
-                {
-                    // Out of descriptors or memory: try again when somebody has left.
-                    loop.Shard.Warn($"cannot accept a client: {e.Message}");
-                    loop.Poller.Watch(channel, read: false, write: false);
-                    loop._pausedListeners.Add(channel);
-                    return;
-                }
-            }
-        }
-
-        public void OnWritable(Channel channel)
-        {
-        }
-    }
-
-    private readonly List<Channel> _pausedListeners = [];
+    public void Listen(Socket socket) => _listeners.Add(socket);
 
     /// <summary>Takes a connected socket as a client.</summary>
     /// <param name="socket">The connection, or the clear end of one over TLS.</param>
@@ -266,7 +324,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
         Channel channel = Poller.Adopt(socket);
         // What a new connection may do was found out a moment ago, or is found out before this one goes on.
-        bool known = AreRightsFresh();
+        bool known = Probe.IsFresh();
         var client = new Client(this, channel, ++_nextClientId, known ? Shared : null, known, told);
         channel.Owner = client;
         if (peer is not null) { client.SetAddresses(peer, local); }
@@ -286,7 +344,60 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         return null;
     }
 
+    /// <summary>How many clients have a dedicated upstream.</summary>
+    public int DedicatedCount { get; private set; }
+
+    /// <summary>Replies wait for too many slow clients: the slowest goes.</summary>
+    public void CloseSlowest()
+    {
+        Client? slowest = null;
+        foreach (Client client in Clients)
+        {
+            if (slowest is null || client.OutputBytes > slowest.OutputBytes) { slowest = client; }
+        }
+        slowest?.Close();
+    }
+
+    /// <summary>Closes those with the most of requests that have not come whole, while they are too much together.</summary>
+    public void LimitInputs()
+    {
+        while (Clients.Sum(static c => c.InputBytes) > Limits.TotalOutputBytes && Clients.MaxBy(static c => c.InputBytes) is { } largest)
+        {
+            Shard.Warn($"requests that have not come whole take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, with {largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
+            largest.Close();
+        }
+    }
+
     // ---- Waiting clients ----
+
+    /// <summary>A client waits for something that comes to be known in the loop.</summary>
+    public void WaitFor(Waiting reason, Client client)
+    {
+        switch (reason)
+        {
+            case Waiting.Room:
+                Sharing.WaitForRoom(client);
+                break;
+            case Waiting.Store:
+                Probe.WaitFor(client);
+                break;
+            case Waiting.Quiet:
+                Sharing.WaitForQuiet(client);
+                break;
+            case Waiting.Slot:
+                WaitForSlot(client);
+                break;
+            case Waiting.Held:
+                _held.Add(client);
+                break;
+            case Waiting.Facts:
+                Facts.WaitFor(client);
+                break;
+            case Waiting.View:
+                _views.WaitFor(client);
+                break;
+        }
+    }
 
     /// <summary>A client's reason to wait may be gone: look at it after the replies at hand are done.</summary>
     public void ScheduleResume(Client client)
@@ -315,70 +426,17 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    /// <summary>A client waits until the shared upstream has its database and protocol.</summary>
-    public void WaitForView(Client client) => _otherView.Add(client);
+    // ---- Version boundaries: what the gate asks for ----
 
-    // One view after the other: each change is a round trip, in which those who want it gather.
-    private void ChangeSharedView()
-    {
-        if (_otherView.Count == 0) { return; }
-        if (Shared is not { IsClosed: false } shared)
-        {
-            ViewDone(_ => true, refused: true);
-            return;
-        }
-        if (shared.ViewsInFlight > 0) { return; }
-        Client first = _otherView[0];
-        if (first.IsClosed)
-        {
-            _otherView.RemoveAt(0);
-            return;
-        }
-        _wantedDb = first.Db;
-        _wantedProtocol = first.Protocol;
-        if (!shared.ChangeView(_wantedDb, _wantedProtocol)) { ViewDone(c => c.Db == _wantedDb && c.Protocol == _wantedProtocol, refused: false); }
-    }
+    public bool IsPaused => Pause.IsOn;
 
-    private int _wantedDb, _wantedProtocol;
-    private readonly List<Client> _granted = [];
+    public bool AnythingInFlight => Sharing.AnythingInFlight || Gate.DedicatedExactInFlight > 0;
 
-    // Those who wanted the view are read before it changes again, or two views would chase each other for ever.
-    private void ReadGranted()
-    {
-        foreach (Client client in _granted) { client.ReadGranted(); }
-        _granted.Clear();
-    }
+    public bool CanSendMarker => Carrier.CanSend;
 
-    public void OnViewChanged(Upstream upstream)
-    {
-        if (upstream.Exclusive is { } client)
-        {
-            client.OnView(refused: false);
-            return;
-        }
-        if (upstream.IsSpare)
-        {
-            if (upstream.ViewError is not null) { upstream.Close("its database was refused"); } else { ArrangeSpares(); }
-            return;
-        }
-        if (upstream != Shared) { return; }
-        bool refused = upstream.ViewError is not null;
-        upstream.ViewError = null;
-        ViewDone(c => c.Db == _wantedDb && c.Protocol == _wantedProtocol, refused);
-    }
+    public void SendMarker(ReadOnlySpan<byte> command) => Carrier.Send(command);
 
-    private void ViewDone(Predicate<Client> whose, bool refused)
-    {
-        _otherView.RemoveAll(client =>
-        {
-            if (!client.IsClosed && !whose(client)) { return false; }
-            client.OnView(refused);
-            if (!refused) { _granted.Add(client); }
-            return true;
-        });
-    }
-
-    // ---- Version boundaries ----
+    public void WakeFullClients() => Sharing.WakeWaiting();
 
     public void ReleaseHeldUpstreams()
     {
@@ -396,61 +454,221 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    public bool AnythingInFlight => Shared is { InFlight: > 0 } || _retiring is { InFlight: > 0 } || Gate.DedicatedExactInFlight > 0;
+    // ---- What the shard says ----
 
-    private int _dedicatedCount;
+    /// <summary>The store can be used: connects the shared upstream. Called when the shard opens, or would if it were not to end.</summary>
+    /// <param name="run">Which run of the store's program it is: what its commands are has been learnt of the same one; empty: not
+    /// known.</param>
+    public void OpenStore(string run = "")
+    {
+        // Closed again meanwhile: this is called again.
+        if (!MayConnect) { return; }
+        IsStoreClosed = false;
+        Catalog.OnStoreOpens(run);
+        Probe.OnStoreOpens();
+        Carrier.OnStoreOpens();
+        foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
+        Probe.StartNow();
+    }
+
+    /// <summary>The store is gone: every client of the old world-line is told or closed.</summary>
+    public void CloseStore(string reason)
+    {
+        IsStoreClosed = true;
+        Probe.OnStoreCloses();
+        Catalog.Forget();
+        Spares.Drop(reason);
+        Probe.Close(reason);
+        Shared?.Close(reason);
+        Carrier.Close(reason);
+        Sharing.Retiring?.Close(reason);
+        foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close(reason); }
+        foreach (Client client in Clients.ToArray()) { client.OnStoreLost(); }
+    }
+
+    /// <summary>A new world-line has begun, at this version: tells the clients that were kept.</summary>
+    public void OnRolledBack(Core.WorldLines.WorldLine next, Core.Versions.Version branch)
+    {
+        CloseStore("a rollback");
+        foreach (Client client in Clients.ToArray()) { client.OnRolledBack(next, branch); }
+    }
+
+    /// <summary>More is committed than before.</summary>
+    public void OnCommitted() => Waits.OnCommitted();
+
+    /// <summary>See <see cref="VersionWaits.AnybodyWaits"/>.</summary>
+    public bool AnybodyWaits => Waits.AnybodyWaits;
+
+    /// <summary>See <see cref="VersionWaits.AwaitedVersion"/>. Any thread.</summary>
+    public long AwaitedVersion => Waits.AwaitedVersion;
+
+    /// <summary>See <see cref="QuietMoment.BeginAsync"/>. Any thread.</summary>
+    public Task HoldAsync() => _quiet.BeginAsync();
+
+    /// <summary>See <see cref="QuietMoment.End"/>. Any thread.</summary>
+    public void LetGo() => _quiet.End();
+
+    /// <summary>Less is held than before (<see cref="IShardPort.Hold"/>).</summary>
+    public void OnHoldEnded() => _held.Release();
+
+    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others
+    /// are held.</summary>
+    public void AwaitForwarded(Withholding withholding)
+    {
+        if (Shared is { } shared) { withholding.Await(shared); }
+        if (Sharing.Retiring is { } retiring) { withholding.Await(retiring); }
+        foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
+        foreach (Client client in Clients)
+        {
+            if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
+            withholding.Await(client.Dedicated!);
+            if (mustEnd) { withholding.MustEnd.Add(client); }
+        }
+        _withholdings.Add(withholding);
+    }
+
+    // ---- What upstreams say ----
+
+    /// <summary>How many connections the front end has to Redis.</summary>
+    public int UpstreamCount => (Shared is null ? 0 : 1) + Spares.Count + Probe.Count + DedicatedCount;
+
+    /// <summary>Redis has answered on a new connection.</summary>
+    public void OnUpstreamAnswers(Upstream upstream) => _admission.OnAnswered(upstream);
+
+    /// <summary>A connection may be used.</summary>
+    public void OnUpstreamConnected(Upstream upstream)
+    {
+        Directory.OnConnected(upstream);
+        Probe.OnConnected(upstream);
+        if (upstream.IsSpare) { Spares.OnConnected(upstream); }
+        if (upstream.IsControl) { Carrier.OnControlConnected(upstream); }
+        upstream.Flush();
+    }
+
+    /// <summary>An upstream that was full has room again.</summary>
+    public void OnUpstreamDrained(Upstream upstream)
+    {
+        if (upstream.Exclusive is { } client)
+        {
+            if (client.WaitsForRoom) { ScheduleResume(client); }
+            return;
+        }
+        Sharing.WakeWaiting();
+    }
+
+    /// <summary>An upstream has another database or protocol, or was refused it.</summary>
+    public void OnViewChanged(Upstream upstream)
+    {
+        if (upstream.Exclusive is { } client) { client.OnView(refused: false); }
+        else if (upstream.IsSpare) { Spares.OnViewChanged(upstream); }
+        else if (upstream == Shared) { _views.OnChanged(upstream); }
+    }
+
+    /// <summary>The names of commands have come that were asked for on this upstream.</summary>
+    public void OnCommandNames(Upstream upstream, ReadOnlySpan<byte> reply)
+    {
+        Catalog.OnNames(reply);
+        Probe.OnCommandsLearnt(upstream);
+    }
+
+    /// <summary>A connection has ended.</summary>
+    public void OnUpstreamClosed(Upstream upstream, string reason)
+    {
+        Directory.Remove(upstream);
+        Lingering.Remove(upstream);
+        if (upstream.IsSpare)
+        {
+            Spares.Remove(upstream);
+            return;
+        }
+        if (Carrier.OnClosed(upstream, reason)) { return; }
+        if (upstream == Sharing.Retiring)
+        {
+            Sharing.OnRetiredClosed();
+            if (upstream.InFlight > 0) { Carrier.OnLost(upstream, reason); }
+            return;
+        }
+        if (Probe.OnClosed(upstream, reason) || upstream != Shared) { return; }
+        Sharing.OnClosed();
+        Probe.OnSharedClosed();
+        Catalog.Forget();
+        foreach (Client client in Clients) { client.OnSharedClosed(); }
+        Facts.GiveUp();
+        Sharing.WakeWaiting();
+        Carrier.OnLost(upstream, reason);
+        Probe.StartNow();
+    }
+
+    /// <summary>Whether the proxy can log in as this user.</summary>
+    public bool IsOwnUser(string user) => Store.Login.Length > 0 && Store.LoginUser == user;
+
+    /// <summary>A connection for a client that was kept through a recovery, and had logged in as the proxy's own user.</summary>
+    public Upstream LogInAgain(Client client)
+    {
+        var upstream = new Upstream(this, client);
+        CountInternal("auth");
+        upstream.Write(Store.Login);
+        upstream.Expect(null, 1, ReplyKind.OwnLogin);
+        return upstream;
+    }
+
+    /// <summary>A client's own connection is not used, because the client shares; Redis must not close it for that.</summary>
+    public void KeepAlive(Upstream upstream)
+    {
+        CountInternal("hello");
+        upstream.Write(InternalRequest.Nothing);
+        upstream.Expect(null, 1, ReplyKind.Dropped);
+        upstream.LastUsedMicroseconds = Now;
+        upstream.Flush();
+    }
+
+    private const long FullQueueWarningMicroseconds = 60_000_000;
+
+    /// <summary>The queue of Redis's Unix socket is full: a client that needs a connection of its own has been refused. Said once a
+    /// minute.</summary>
+    public void WarnOfFullQueue()
+    {
+        if (Now < _nextFullQueueWarning) { return; }
+        _nextFullQueueWarning = Now + FullQueueWarningMicroseconds;
+        Shard.Warn($"{Store} has more new connections to accept than its tcp-backlog, so clients that need connections of their own are refused: raise it");
+    }
 
     // ---- Housekeeping ----
 
     private void Housekeeping()
     {
         _nextHousekeeping = Now + HousekeepingMicroseconds;
-        foreach (Channel channel in _pausedListeners) { Poller.Watch(channel, read: true, write: false); }
-        _pausedListeners.Clear();
-        _dedicatedCount = 0;
+        _listeners.Retry();
+        DedicatedCount = 0;
         foreach (Client client in Clients)
         {
             client.Housekeeping(Now);
-            if (client.Dedicated is not null) { _dedicatedCount++; }
+            if (client.Dedicated is not null) { DedicatedCount++; }
         }
-        SharedHousekeeping();
-        ExpireWaits();
+        Probe.Housekeeping();
+        Sharing.ResumeQuiet();
+        Settings.Housekeeping();
+        CarrierHousekeeping();
+        // Not as soon as rights allow it: what they begin with takes places in a slow log of everything.
+        Spares.Make();
+        Directory.ForgetGone();
+        Waits.Expire();
     }
 
-    /// <summary>How many clients have a dedicated upstream.</summary>
-    public int DedicatedCount => _dedicatedCount;
-
-    /// <summary>Replies wait for too many slow clients: the slowest goes.</summary>
-    public void CloseSlowest()
+    /// <summary>Sees to what carries markers, or did.</summary>
+    public void CarrierHousekeeping()
     {
-        Client? slowest = null;
-        foreach (Client client in Clients)
-        {
-            if (slowest is null || client.OutputBytes > slowest.OutputBytes) { slowest = client; }
-        }
-        slowest?.Close();
-    }
-
-    /// <summary>Closes those with the most of requests that have not come whole, while they are too much together.</summary>
-    public void LimitInputs()
-    {
-        while (Clients.Sum(static c => c.InputBytes) > Limits.TotalOutputBytes && Clients.MaxBy(static c => c.InputBytes) is { } largest)
-        {
-            Shard.Warn($"requests that have not come whole take more than {Limits.TotalOutputBytes >> 20} MB: client {largest.Id}, with {largest.InputBytes >> 20} MB, is closed (see --output-memory-limit)");
-            largest.Close();
-        }
+        Directory.IdentifyAgain();
+        Sharing.EndRetired();
+        Carrier.Housekeeping();
     }
 
     private void CloseEverything()
     {
-        foreach (Channel listener in _listeners)
-        {
-            listener.Socket.EndListening();
-            Poller.Close(listener);
-        }
+        _listeners.Close();
         foreach (Client client in Clients.ToArray()) { client.Close(); }
         foreach (Upstream lingering in Lingering.ToArray()) { lingering.Close("the proxy stops"); }
         Shared?.Close("the proxy stops");
-        _control?.Close("the proxy stops");
+        Carrier.Close("the proxy stops");
     }
 }

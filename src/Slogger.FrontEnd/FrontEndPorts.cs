@@ -26,7 +26,8 @@ internal interface IStoreConnector
     /// <summary>Whether the store has a command of that name. Redis is not asked: it counts as having each.</summary>
     bool Knows(ReadOnlySpan<byte> name) => true;
 
-    /// <summary>The store's own error for a command that Redis has and the store has not, without '-' and line end; null: Redis's error serves.</summary>
+    /// <summary>The store's own error for a command that Redis has and the store has not, without '-' and line end; null: Redis's error
+    /// serves.</summary>
     string? MissingError(ReadOnlySpan<byte> name) => null;
 
     /// <summary>Where Redis is; <c>null</c> where the store is in the process.</summary>
@@ -50,7 +51,8 @@ internal interface IShardPort : IVersionSource
     /// <summary>Whether requests may be forwarded: the store is there and of the current world-line.</summary>
     bool IsOpen { get; }
 
-    /// <summary>Whether an ordered end is under way, and the store is there: nothing is forwarded any more, but there has to be a connection for the
+    /// <summary>Whether an ordered end is under way, and the store is there: nothing is forwarded any more, but there has to be a
+    /// connection for the
     /// marker of the last version.</summary>
     bool IsEnding => false;
 
@@ -63,7 +65,8 @@ internal interface IShardPort : IVersionSource
     /// <summary>The last version that is committed: in the recorded cut. Nobody is told without <see cref="MayTell"/>.</summary>
     long CommittedVersion { get; }
 
-    /// <summary>Whether clients may be told at this moment what is committed, and what has survived a recovery: with a site lease, while it holds. It is asked
+    /// <summary>Whether clients may be told at this moment what is committed, and what has survived a recovery: with a site lease, while
+    /// it holds. It is asked
     /// again right before what tells it is sent. Any thread.</summary>
     bool MayTell => true;
 
@@ -88,14 +91,16 @@ internal interface IShardPort : IVersionSource
     /// <summary>The connection to the store broke, or could not be made.</summary>
     void StoreUnreachable(string reason);
 
-    /// <summary>A connection that carries markers has ended, with requests on it that are not answered: what Redis has not executed by the time
+    /// <summary>A connection that carries markers has ended, with requests on it that are not answered: what Redis has not executed by
+    /// the time
     /// at which the store is opened again, it must not execute any more.</summary>
     /// <param name="connection">Who it was to Redis; null if Redis did not tell, and a marker was on it.</param>
     void CarrierLost(ClientLine? connection)
     {
     }
 
-    /// <summary>Whether the connection that Redis sees come from this address ("127.0.0.1:50000") is the proxy's own, for control or replication.</summary>
+    /// <summary>Whether the connection that Redis sees come from this address ("127.0.0.1:50000") is the proxy's own, for control or
+    /// replication.</summary>
     bool IsOwnConnection(string address) => false;
 
     /// <summary>Whether connections to the store have to be proved before they are used.</summary>
@@ -118,7 +123,8 @@ internal interface IShardPort : IVersionSource
     /// <param name="settled">Run on the loop's thread when Redis is done with the checkpoint, or could not take one now.</param>
     void AfterUnloggedChange(Action settled) => settled();
 
-    /// <summary>A client begins to wait for the commit of a version for which nobody did (<see cref="FrontEndLoop.AwaitedVersion"/>): no step of it is put off.</summary>
+    /// <summary>A client begins to wait for the commit of a version for which nobody did (<see cref="FrontEndLoop.AwaitedVersion"/>): no
+    /// step of it is put off.</summary>
     void OnCommitAwaited()
     {
     }

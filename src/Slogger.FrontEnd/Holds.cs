@@ -1,4 +1,5 @@
-// Requests that are held: writes, while the log kept for a backup is at its budget; all, while the site is handed over. The shard says which (IShardPort.Hold). A client whose next request is held is
+// Requests that are held: writes, while the log kept for a backup is at its budget; all, while the site is handed over. The shard says
+// which (IShardPort.Hold). A client whose next request is held is
 // not read any more, as for back-pressure, so nothing of it overtakes; nothing else is looked at one by one but while something is held.
 using System.Text;
 
@@ -17,50 +18,26 @@ internal enum Hold : byte
     All,
 }
 
-internal sealed unsafe partial class FrontEndLoop
+/// <summary>Clients whose next request is held. The loop's thread.</summary>
+internal sealed class HeldClients(FrontEndLoop loop)
 {
+    private const int CheckedAbove = 64;
     private readonly List<Client> _held = [];
 
     /// <summary>A client's next request is held.</summary>
-    public void WaitForHold(Client client)
+    public void Add(Client client)
     {
         // It may take hours, in which many come and go.
-        if (_held.Count > 64 + (2 * Clients.Count)) { _held.RemoveAll(c => c.IsClosed); }
+        if (_held.Count > CheckedAbove + (2 * loop.Clients.Count)) { _held.RemoveAll(static c => c.IsClosed); }
         _held.Add(client);
     }
 
     /// <summary>Less is held than before: each looks at its next request again.</summary>
-    public void OnHoldEnded()
+    public void Release()
     {
         Client[] held = [.. _held];
         _held.Clear();
         foreach (Client client in held) { client.OnHoldEnded(); }
-    }
-
-    /// <summary>Awaits all that was forwarded before. What blocks with nothing behind it is not awaited: it does nothing while all others are held.</summary>
-    public void AwaitForwarded(Withholding withholding)
-    {
-        if (Shared is { } shared) { withholding.Await(shared); }
-        if (_retiring is { } retiring) { withholding.Await(retiring); }
-        foreach (Upstream lingering in Lingering) { withholding.AwaitEnd(lingering); }
-        foreach (Client client in Clients)
-        {
-            if (!client.HoldsUp(Slots, out bool mustEnd)) { continue; }
-            withholding.Await(client.Dedicated!);
-            if (mustEnd) { withholding.MustEnd.Add(client); }
-        }
-        _withholdings.Add(withholding);
-    }
-
-    /// <summary>Whether a command may write, by what the store says of it: also what it sends to replicas without changing anything.</summary>
-    public bool MayWrite(ReadOnlySpan<byte> name)
-    {
-        // Queued, and done by EXEC.
-        if (Ascii.EqualsIgnoreCase(name, "EXEC"u8)) { return true; }
-        return _commands.ByName.TryGetValue(Encoding.Latin1.GetString(name).ToUpperInvariant(), out HashSet<string>? flags)
-            ? flags.Contains("write") || flags.Contains("may_replicate")
-            // Unknown to the store it is refused there; unless that has told nothing, or has given commands other names.
-            : _commands.ByName.Count == 0 || _hidesCommands;
     }
 }
 
@@ -76,12 +53,17 @@ internal sealed unsafe partial class Client
         if (bytes[0] != (byte)'*' || at < 0) { return false; }
         ReadOnlySpan<byte> line = bytes[(at + 1)..];
         int newline = line.IndexOf((byte)'\n');
-        if (newline < 1 || !System.Buffers.Text.Utf8Parser.TryParse(line, out int length, out int digits) || digits != newline - 1 || length <= 0 || line.Length < newline + 1 + length) { return false; }
+        if (newline < 1 || !System.Buffers.Text.Utf8Parser.TryParse(line, out int length, out int digits) || digits != newline - 1
+            || length <= 0 || line.Length < newline + 1 + length)
+        {
+            return false;
+        }
         ReadOnlySpan<byte> name = line.Slice(newline + 1, length);
         return _loop.Shard.Hold switch
         {
-            Hold.Writes => _loop.MayWrite(name),
-            Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix)) || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
+            Hold.Writes => _loop.Catalog.MayWrite(name),
+            Hold.All => !(name.Length > QuestionPrefix.Length && Ascii.EqualsIgnoreCase(name[..QuestionPrefix.Length], QuestionPrefix))
+                || Ascii.EqualsIgnoreCase(name, "DPR.BATCH"u8),
             _ => false,
         };
     }

@@ -40,7 +40,8 @@ internal interface IBatchPort
     /// <param name="open">As in <see cref="Decide"/>.</param>
     void OnLetThrough(in BatchHeader header, Version open);
 
-    /// <summary>Unless the finder is the approximate one: the version up to which every shard is committed, as far as it is known.</summary>
+    /// <summary>Unless the finder is the approximate one: the version up to which every shard is committed, as far as it is
+    /// known.</summary>
     WorldPoint CommittedEverywhere { get; }
 
     /// <summary>Unless the finder is the approximate one: the world-line and the committed version of each shard, or nothing.</summary>

@@ -12,7 +12,8 @@ internal sealed class StoreCommands
 {
     private const int SubcommandsAt = 9;
 
-    // Asked for again with each new connection, it is 200 kB of mostly the same, and takes milliseconds to read: a shard that recovers or takes over would wait for that.
+    // Asked for again with each new connection, it is 200 kB of mostly the same, and takes milliseconds to read: a shard that recovers or
+    // takes over would wait for that.
     private static volatile StoreCommands? s_last;
     private readonly byte[] _reply;
     private volatile KeyFinder? _keys;

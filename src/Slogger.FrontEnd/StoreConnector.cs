@@ -11,7 +11,8 @@ namespace Slogger.FrontEnd;
 /// <param name="address">Where Redis is.</param>
 /// <param name="tls">How TLS is spoken; none means clear text. See <see cref="TlsBridge.ClientOptions"/>.</param>
 /// <param name="tlsFailed">Told why a TLS connection failed or broke. Any thread.</param>
-internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticationOptions? tls = null, Action<string>? tlsFailed = null) : IStoreConnector
+internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticationOptions? tls = null, Action<string>? tlsFailed = null)
+    : IStoreConnector
 {
     private readonly EndPoint _endPoint = Resolve(address);
 
@@ -46,7 +47,8 @@ internal sealed class StoreConnector(ListenAddress address, SslClientAuthenticat
             socket.Blocking = false;
             socket.Connect(_endPoint);
         }
-        catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.InProgress && socket.ProtocolType == ProtocolType.Tcp)
+        catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.InProgress
+            && socket.ProtocolType == ProtocolType.Tcp)
         {
             // The loop waits for the outcome. A Unix socket is connected at once, or not at all: where its listener's queue is full.
         }

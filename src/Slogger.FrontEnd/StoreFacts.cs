@@ -6,13 +6,15 @@ namespace Slogger.FrontEnd;
 /// <summary>What Redis has said of itself.</summary>
 /// <param name="Connections">How many connections it has, the proxy's among them; 0: not known.</param>
 /// <param name="IsProtected">Whether it is in protected mode, or that is not known.</param>
-/// <param name="IsOpenToAll">Whether its default user needs no password, be it that nobody can log in as that one; <c>null</c>: not known.</param>
+/// <param name="IsOpenToAll">Whether its default user needs no password, be it that nobody can log in as that one; <c>null</c>: not
+/// known.</param>
 internal sealed record StoreFacts(long Connections, bool IsProtected, bool? IsOpenToAll)
 {
     /// <summary>Nothing is known.</summary>
     public static readonly StoreFacts Unknown = new(0, true, null);
 
-    /// <summary>From the replies to INFO clients, CONFIG GET protected-mode and ACL GETUSER default; an error among them leaves its part unknown.</summary>
+    /// <summary>From the replies to INFO clients, CONFIG GET protected-mode and ACL GETUSER default; an error among them leaves its part
+    /// unknown.</summary>
     public static StoreFacts Of(IReadOnlyList<string> replies)
     {
         const string Connected = "connected_clients:";

@@ -1,4 +1,5 @@
-// What the proxy has to know of a client's transaction, from MULTI to EXEC or DISCARD. Redis queues it and runs it. Whether one is open Pins.Multi says.
+// What the proxy has to know of a client's transaction, from MULTI to EXEC or DISCARD. Redis queues it and runs it. Whether one is open
+// Pins.Multi says.
 using Slogger.Core.Ownership;
 using Slogger.Resp;
 
@@ -39,7 +40,8 @@ internal struct Transaction
 
     /// <summary>A MULTI was answered.</summary>
     /// <param name="failed">With an error.</param>
-    /// <param name="watches">If none is open: whether the client watches keys all the same. An EXEC without a transaction leaves what is watched.</param>
+    /// <param name="watches">If none is open: whether the client watches keys all the same. An EXEC without a transaction leaves what is
+    /// watched.</param>
     /// <returns>Whether none is open. Of several MULTIs on their way the last one tells.</returns>
     public bool WasRefused(bool failed, out bool watches)
     {

@@ -100,7 +100,8 @@ internal sealed unsafe partial class Upstream
 
     // ---- What the shared upstream awaits ----
 
-    // Redis does what it has read before it writes what it owes: whatever is asked for there lies in its memory, and everybody else waits behind it.
+    // Redis does what it has read before it writes what it owes: whatever is asked for there lies in its memory, and everybody else waits
+    // behind it.
     private const long UnansweredMax = 16 << 10, AwaitedBytesMax = 64 << 20, AlwaysAllowed = 64;
     private long _unanswered;
     private long _replyBytes = 1;   // how large replies were lately
@@ -120,7 +121,8 @@ internal sealed unsafe partial class Upstream
     /// <summary>How many more requests may be sent at once; at least one.</summary>
     public int RoomForReplies => (int)Math.Max(1, Math.Max(AlwaysAllowed, AwaitedBytesMax / _replyBytes) - _unanswered);
 
-    private bool Awaits(long number, long bytes) => _unanswered > AlwaysAllowed && (_unanswered > number || _unanswered * _replyBytes > bytes);
+    private bool Awaits(long number, long bytes) =>
+        _unanswered > AlwaysAllowed && (_unanswered > number || _unanswered * _replyBytes > bytes);
 
     // Large ones are noticed at once, and forgotten slowly.
     private void LearnReplyBytes(int received, long answered)
@@ -245,6 +247,7 @@ internal sealed unsafe partial class Upstream
         if (e.Blocking) { BlockingInFlight--; }
         _answered++;
         e.Client = null;
+        if (e.Handler is not null) { e.Handler = null; }
         _head++;
         if (_head == _tail) { _head = _tail = 0; _unanswered = 0; }
     }
@@ -281,17 +284,17 @@ internal sealed unsafe partial class Upstream
                 ReplyProtocol = 2;
                 break;
             case ReplyKind.Control:
-                _loop.OnControlReply(this, reply);
+                _loop.Carrier.OnControlReply(this, reply);
                 return;
             case ReplyKind.Answers:
                 _loop.OnUpstreamAnswers(this);
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.Greeting:
-                _loop.OnGreeting(this, reply);
+                _loop.Probe.OnGreeting(this, reply);
                 return;
             case ReplyKind.OwnId:
-                _loop.OnId(this, reply);
+                _loop.Directory.OnId(this, reply);
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnLogin:
@@ -299,29 +302,26 @@ internal sealed unsafe partial class Upstream
                 Exclusive?.AfterOwnReply();
                 return;
             case ReplyKind.OwnInfo:
-                _loop.OnOwnInfo(this, reply);
+                _loop.Directory.OnOwnInfo(this, reply);
                 return;
             case ReplyKind.Settings:
-                _loop.OnSettings(reply);
+                _loop.Settings.OnReply(reply);
                 return;
             case ReplyKind.Facts:
-                _loop.OnFact(reply);
+                _loop.Facts.OnReply(reply);
                 return;
             case ReplyKind.Commands:
-                _loop.OnCommands(reply);
+                _loop.Catalog.OnCommands(reply);
                 return;
             case ReplyKind.CommandNames:
                 _loop.OnCommandNames(this, reply);
                 return;
             case ReplyKind.CommandCount:
-                _loop.OnCommandCount(reply);
+                _loop.Catalog.OnCount(reply);
                 return;
             case ReplyKind.Marker:
-                _loop.OnMarkerReply(this, reply);
+                _loop.Carrier.OnReply(this, reply);
                 return;
-            case ReplyKind.Subscribe or ReplyKind.Unsubscribe:
-                // Confirmations come as pushes; what arrives here is an error.
-                break;
             case ReplyKind.Monitor:
                 IsMonitor |= !failed;
                 break;
@@ -330,7 +330,7 @@ internal sealed unsafe partial class Upstream
         {
             client.OnAnswered(this, 1, e.Kind, e.Version, e.Inexact);
             bool skipping = client.IsSkipping;
-            client.OnCaptured(this, e.Kind, reply);
+            client.OnHandled(this, e, reply);
             // A change of the mode says itself what comes next.
             if (skipping && e.Kind != ReplyKind.ReplyMode) { client.EndSkip(); }
             if (!client.IsClosed) { client.AfterReply(this); }
@@ -348,7 +348,8 @@ internal sealed unsafe partial class Upstream
         _ => false,
     };
 
-    /// <summary>The protocol in which Redis writes now: it changes with a reply, where <see cref="Protocol"/> does with a request.</summary>
+    /// <summary>The protocol in which Redis writes now: it changes with a reply, where <see cref="Protocol"/> does with a
+    /// request.</summary>
     public int ReplyProtocol { get; set; } = 2;
 
     // HELLO is answered in the protocol that it has chosen; SELECT tells nothing.
@@ -415,7 +416,7 @@ internal sealed unsafe partial class Upstream
             var frame = new ReadOnlySpan<byte>(_capture.Head, (int)_capture.Count);
             if (frame[0] == (byte)'+')
             {
-                _loop.DeliverMonitorLine(Exclusive!, frame);
+                MonitorLines.Deliver(_loop, Exclusive!, frame);
             }
             else
             {

@@ -33,7 +33,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         loop.Poller.Watch(Channel, read: false, write: true);
         LastUsedMicroseconds = loop.Now;
         if (loop.Shard.IsFenced) { Expect(null, 1, ReplyKind.Answers, inexact: true); }
-        loop.Register(this);
+        loop.Directory.Add(this);
     }
 
     public Channel Channel { get; }
@@ -44,7 +44,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// <summary>Connected ahead of need, for the next client that needs one of its own.</summary>
     public bool IsSpare { get; private set; }
 
-    /// <summary>Carries markers where nobody shares; see FrontEndLoop.Carrier.</summary>
+    /// <summary>Carries markers where nobody shares; see <see cref="MarkerCarrier"/>.</summary>
     public bool IsControl { get; }
 
     public bool IsClosed { get; private set; }
@@ -168,7 +168,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// unless something before it does. So what a client sends next on another connection does not overtake it.</summary>
     public void Write(byte* bytes, nint count, bool inexact = false)
     {
-        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact || BlockingInFlight > 0)))
+        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact
+            || BlockingInFlight > 0)))
         {
             if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
             _held.Append(bytes, count);
@@ -232,6 +233,24 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         client?.OnForwarded(this, count, kind, e.Version, inexact);
     }
 
+    /// <summary>Expects a reply to what was just written that a handler looks at.</summary>
+    public void Expect(Client client, ReplyHandler handler, ReplyKind kind = ReplyKind.Handled, int count = 1, bool blocking = false, bool inexact = false)
+    {
+        Expect(client, count, kind, blocking, inexact);
+        _expected[(_tail - 1) & (_expected.Length - 1)].Handler = handler;
+    }
+
+    /// <summary>The connection was reset: it is like a new one.</summary>
+    public void BecomeNew()
+    {
+        Db = 0;
+        Protocol = 2;
+        Name = null;
+        IsMonitor = false;
+        MayInvalidate = false;
+        ForgetSubscriptions();
+    }
+
     /// <summary>The request expected last, sent piece by piece, is now sent to its end: only from here on can it run.</summary>
     public void FinishStreaming()
     {
@@ -276,7 +295,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         if (!_connected || IsClosed) { return; }
         if (Exclusive is null && !IsSpare && !IsControl)
         {
-            _loop.SharedDirty = true;
+            _loop.Sharing.IsDirty = true;
         }
         else
         {
@@ -333,7 +352,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         EndIfSent();
     }
 
-    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs up.</summary>
+    /// <summary>The client has gone. What has not been sent is dropped; what has been is executed or not, and is over when Redis hangs
+    /// up.</summary>
     public void Linger()
     {
         if (IsClosed || !_connected)
@@ -425,7 +445,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         return false;
     }
 
-    /// <summary>May be used from now on; see FrontEndLoop.Admission.</summary>
+    /// <summary>May be used from now on; see <see cref="ConnectionAdmission"/>.</summary>
     public void Admit()
     {
         if (IsClosed) { return; }

@@ -117,9 +117,9 @@ internal partial class FasterShard : ILocalPort
         {
             case GateVerdict.Rollback:
                 // Where world-lines branched off is known of the one that is open.
-                return decision.Branch.WorldLine == admitted ? Client.RollbackText(port, header, decision) : null;
+                return decision.Branch.WorldLine == admitted ? ClientBatches.RollbackText(port, header, decision) : null;
             case GateVerdict.RefuseAhead:
-                return Client.AheadText(header, open.Number);
+                return ClientBatches.AheadText(header, open.Number);
             case GateVerdict.FastForward:
                 FastForwardSoon(decision.Version);
                 return null;

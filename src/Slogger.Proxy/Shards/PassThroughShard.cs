@@ -52,7 +52,7 @@ internal sealed class PassThroughShard(ServeOptions options, ILogger log) : ISha
         string.Create(CultureInfo.InvariantCulture, $"clients_dedicated:{loop.DedicatedCount}"),
         string.Create(CultureInfo.InvariantCulture, $"ops_per_sec:{_rate.PerSecond(loop.Forwarded)}"),
         $"store:{loop.Store}",
-        $"store_state:{(loop.CanSendMarker || loop.NeedsPassword ? "serving" : "unreachable")}",
+        $"store_state:{(loop.CanSendMarker || loop.Probe.NeedsPassword ? "serving" : "unreachable")}",
         string.Create(CultureInfo.InvariantCulture, $"uptime_s:{_rate.UptimeSeconds}"),
         $"version:{typeof(PassThroughShard).Assembly.GetName().Version?.ToString(3)}",
         "");

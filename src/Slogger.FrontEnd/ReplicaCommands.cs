@@ -1,38 +1,52 @@
 // WAIT, ROLE and INFO about replicas. The proxy's own replication link is none that could serve or that anybody counts on, so
 // clients are told what Redis would tell without it.
 using System.Globalization;
+using System.Runtime.InteropServices;
 using System.Text;
 using Slogger.Resp;
 
 namespace Slogger.FrontEnd;
 
-internal sealed unsafe partial class Client
+/// <summary>Handlers of WAIT, ROLE and of what makes a connection a replica's.</summary>
+internal static unsafe class ReplicaCommands
 {
-    private bool HasReplicaLink => _loop.Shard.MarkerChannel.Length > 0;
-
     // Redis waits for what was written up to the last command of the connection that WAIT comes on, and what this client has
     // written may have gone over another: so another command goes first.
-    private bool HandleWait()
+    public static bool Wait(Client client)
     {
-        Upstream? upstream = Route(needsDedicated: true);
+        Upstream? upstream = client.Route(needsDedicated: true);
         if (upstream is null) { return false; }
         upstream.Write(InternalRequest.Nothing, inexact: true);
         upstream.Expect(null, 1, ReplyKind.Dropped, inexact: true);
-        _loop.CountInternal("hello");
-        if (!HasReplicaLink || ArgumentCount != 3 || !ArgumentNumber(1, out long replicas) || replicas is <= 0 or long.MaxValue)
+        client.Loop.CountInternal("hello");
+        if (!client.HasReplicaLink || client.ArgumentCount != 3 || !client.ArgumentNumber(1, out long replicas)
+            || replicas is <= 0 or long.MaxValue)
         {
-            bool counted = HasReplicaLink && ArgumentCount == 3;
-            return Forward(needsDedicated: true, counted ? ReplyKind.WaitCount : ReplyKind.Plain, blocking: true);
+            bool counted = client.HasReplicaLink && client.ArgumentCount == 3;
+            return client.Forward(needsDedicated: true, counted ? OnWaitCount : null, blocking: true);
         }
         var bytes = new List<byte>();
-        AppendHeader(bytes, '*', 3);
-        AppendBulk(bytes, Argument(0));
-        AppendBulk(bytes, Encoding.ASCII.GetBytes((replicas + 1).ToString(CultureInfo.InvariantCulture)));
-        AppendBulk(bytes, Argument(2));
-        upstream.Write(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(bytes), inexact: true);
-        ForwardWritten(upstream, ReplyKind.WaitCount, blocking: true);
+        RespText.AppendHeader(bytes, '*', 3);
+        RespText.AppendBulk(bytes, client.Argument(0));
+        RespText.AppendBulk(bytes, Encoding.ASCII.GetBytes((replicas + 1).ToString(CultureInfo.InvariantCulture)));
+        RespText.AppendBulk(bytes, client.Argument(2));
+        upstream.Write(CollectionsMarshal.AsSpan(bytes), inexact: true);
+        client.ForwardWritten(upstream, OnWaitCount, blocking: true);
         return true;
     }
+
+    private static void OnWaitCount(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
+        client.Pass(failed ? reply : WithoutOwnAcknowledgement(reply));
+
+    public static bool Role(Client client) => client.Forward(needsDedicated: true, client.HasReplicaLink ? OnRole : null);
+
+    private static void OnRole(Client client, Upstream upstream, bool failed, ReadOnlySpan<byte> reply) =>
+        client.Pass(failed ? reply : WithoutOwnReplica(reply));
+
+    public static bool BecomeReplica(Client client) => client.StartRaw();
+
+    public static string RefuseReplica(Client client) =>
+        "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
 
     // Which replicas have acknowledged is not told: should the link be the one that has not, a replica is counted too few.
     private static byte[] WithoutOwnAcknowledgement(ReadOnlySpan<byte> reply)
@@ -49,12 +63,12 @@ internal sealed unsafe partial class Client
         fixed (byte* start = reply)
         {
             byte* end = start + reply.Length, p = start + reply.IndexOf((byte)'\n') + 1;
-            byte* list = Skip(Skip(p, end), end);
+            byte* list = RespText.Skip(RespText.Skip(p, end), end);
             if (list == end || *list != (byte)'*' || !reply.StartsWith("*3\r\n$6\r\nmaster\r\n"u8)) { return reply.ToArray(); }
             p = list + new ReadOnlySpan<byte>(list, (int)(end - list)).IndexOf((byte)'\n') + 1;
             while (p < end)
             {
-                byte* next = Skip(p, end);
+                byte* next = RespText.Skip(p, end);
                 var replica = new ReadOnlySpan<byte>(p, (int)(next - p));
                 if (!replica.StartsWith(s_ownRole))
                 {
@@ -65,7 +79,7 @@ internal sealed unsafe partial class Client
             }
             var head = new List<byte>();
             head.AddRange(new ReadOnlySpan<byte>(start, (int)(list - start)));
-            AppendHeader(head, '*', count);
+            RespText.AppendHeader(head, '*', count);
             return [.. head, .. shown];
         }
     }
@@ -74,11 +88,11 @@ internal sealed unsafe partial class Client
         Encoding.ASCII.GetBytes($"*3\r\n${ReplicaAddress.Text.Length}\r\n{ReplicaAddress.Text}\r\n");
 
     // "connected_slaves:2", "slave0:ip=...,port=...", "slave1:...": the others move up.
-    private static string WithoutOwnReplica(string text)
+    public static string WithoutOwnReplica(string text)
     {
         const string Count = "connected_slaves:", Own = $":ip={ReplicaAddress.Text},";
         if (!text.Contains(Own, StringComparison.Ordinal)) { return text; }
-        string[] lines = text.Split(NewLine);
+        string[] lines = text.Split(RespText.NewLine);
         var shown = new List<string>(lines.Length);
         int counted = -1, hidden = 0, next = 0;
         foreach (string line in lines)
@@ -95,6 +109,6 @@ internal sealed unsafe partial class Client
             long count = long.Parse(shown[counted].AsSpan(Count.Length), CultureInfo.InvariantCulture);
             shown[counted] = string.Create(CultureInfo.InvariantCulture, $"{Count}{count - hidden}");
         }
-        return string.Join(NewLine, shown);
+        return string.Join(RespText.NewLine, shown);
     }
 }
