@@ -79,7 +79,7 @@ internal sealed unsafe partial class Client
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
-        Word("finder", port.Finder.ToString().ToLowerInvariant());
+        Word("finder", port.Finder.Name);
         Word("partitions", NameOf(port.Partitions.Kind));
         if (done is { } known)
         {
@@ -150,7 +150,7 @@ internal sealed unsafe partial class Client
     private string? ReadHeader(IBatchPort port, out BatchHeader header)
     {
         header = default;
-        bool keepsDependencies = port.Finder != FinderKind.Approximate;
+        bool keepsDependencies = port.Finder.NeedsDependencies;
         int dependencies = 0;
         if (ArgumentCount < HeaderArguments || (ArgumentCount - HeaderArguments) % 3 != 0) { return "ERR wrong number of arguments for 'dpr.batch' command"; }
         if (!ReadSession(1, out UInt128 session)) { return BadSession; }
@@ -178,7 +178,7 @@ internal sealed unsafe partial class Client
     private Dependency[] _dependencies = [];
 
     // What sessions are told: committed at every shard.
-    private WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate ? port.CommittedEverywhere : Cut);
+    private WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && !port.Finder.HasGridCuts ? port.CommittedEverywhere : Cut);
 
     /// <summary>What a session of an older world-line is told.</summary>
     internal static string RollbackText(IBatchPort port, in BatchHeader header, in GateDecision decision) => string.Create(CultureInfo.InvariantCulture,
@@ -188,7 +188,7 @@ internal sealed unsafe partial class Client
     internal static string AheadText(in BatchHeader header, long open) => string.Create(CultureInfo.InvariantCulture,
         $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead");
 
-    private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) => port.Finder == FinderKind.Approximate
+    private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) => port.Finder.HasGridCuts
         ? string.Create(CultureInfo.InvariantCulture, $"branch={decision.Branch.Version}")
         : $"branches={port.BranchesSince(header.WorldLine)}";
 

@@ -91,7 +91,7 @@ internal sealed unsafe partial class Client
     // Where all shards have the same, that one for each.
     private void AnswerCutOfShards()
     {
-        if (_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate && MayTell && port.CommittedByShard is { Length: > 0 } text)
+        if (_loop.Shard.Batches is { } port && !port.Finder.HasGridCuts && MayTell && port.CommittedByShard is { Length: > 0 } text)
         {
             Tells();
             AnswerIntegers([.. text.Split(' ').Select(n => long.Parse(n, CultureInfo.InvariantCulture))]);
