@@ -35,7 +35,7 @@ internal static class InfoText
         {
             "server" =>
             [
-                ("redis_version", CommandConnection.RedisVersion), ("redis_mode", "standalone"), ("os", Environment.OSVersion.ToString()),
+                ("redis_version", ServerCommands.RedisVersion), ("redis_mode", "standalone"), ("os", Environment.OSVersion.ToString()),
                 ("arch_bits", "64"), ("process_id", Text(Environment.ProcessId)), ("run_id", engine.Options.RunId), ("tcp_port", "0"),
                 ("uptime_in_seconds", Text((now - engine.StartedMs) / 1000)), ("uptime_in_days", Text((now - engine.StartedMs) / 86_400_000)),
             ],
