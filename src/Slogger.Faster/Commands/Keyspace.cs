@@ -116,8 +116,9 @@ internal sealed class Keyspace(CommandEngine engine, FasterWorker worker, Reques
 
         internal override void Set(ReadOnlySpan<byte> bytes)
         {
-            replies.Return(Mark);
-            replies.Bulk(bytes);
+            ReplyBuffer buffer = replies.Buffer;
+            buffer.Return(Mark);
+            buffer.Bulk(bytes);
         }
     }
 }
