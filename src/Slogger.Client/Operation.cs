@@ -12,16 +12,6 @@ namespace Slogger.Client;
 /// <summary>Makes a value of a reply that is no error.</summary>
 internal delegate T ReplyConverter<out T>(in WireReply reply);
 
-/// <summary>Operations that were started before the same wait for commit.</summary>
-internal sealed class Generation
-{
-    /// <summary>How many have neither an answer nor an exception.</summary>
-    public int Outstanding;
-
-    /// <summary>The largest number among them.</summary>
-    public Sequence Last;
-}
-
 /// <summary>Where a reply sends its operation instead of answering it.</summary>
 internal enum Redirection : byte { None, Moved, Ask, TryAgain }
 

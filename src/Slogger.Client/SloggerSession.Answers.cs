@@ -10,8 +10,6 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
-    private const int FreeBatchesMax = 16;
-
     // Shards that send an operation to each other do not know of the same owner yet: soon they will.
     private const int RedirectionsAtOnce = 2;
     private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(20);
@@ -23,12 +21,11 @@ public sealed partial class SloggerSession
     /// <returns>False: the trailer breaks the protocol.</returns>
     internal bool OnAnswered(Batch batch, in BatchReply reply)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (batch.IsSettled) { return true; }
-            Settle();
+            _local.Settle();
             // A backup may have gone on to the next world-line: for what is read there that changes nothing.
             BatchReply taken = _client.Options.ReadsBackup ? reply with { WorldLine = batch.WorldLine } : reply;
             if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, taken) != ReplyOutcome.Completed) { return false; }
@@ -43,21 +40,17 @@ public sealed partial class SloggerSession
 
             Redirect(batch);
             GoOnInTurn();
-            if (_isBlocked) { PumpAll(); }
-            else { Pump(batch.Lane); }
+            if (_lanes.IsBlocked) { _lanes.PumpBlocked(); }
+            else { _lanes.Pump(batch.Lane); }
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         Measure(batch);
         Complete(batch, reply);
-        lock (_gate)
-        {
-            batch.Clear();
-            if (_free.Count < FreeBatchesMax) { _free.Push(batch); }
-        }
+        lock (_gate) { _lanes.GiveBack(batch); }
 
         return true;
     }
@@ -133,15 +126,14 @@ public sealed partial class SloggerSession
     {
         if (pause == TimeSpan.Zero)
         {
-            Append(operation, to, requests);
+            _lanes.Append(operation, to, requests);
             return;
         }
 
         int endings = _endings;
         _ = Task.Delay(pause).ContinueWith(_ =>
         {
-            Link? flush;
-            List<Link>? more;
+            PendingFlush flush;
             lock (_gate)
             {
                 // What was open then has ended, this one too, even if the session goes on.
@@ -151,17 +143,17 @@ public sealed partial class SloggerSession
                     operation.Fail(_endedBy!);
                     GoOnInTurn();
                     MakeRoom();
-                    CheckWaiters();
+                    _commits.Check();
                 }
                 else
                 {
-                    Append(operation, to, requests);
+                    _lanes.Append(operation, to, requests);
                 }
 
-                flush = TakeFlush(out more);
+                flush = _lanes.TakeFlush();
             }
 
-            Flush(flush, more);
+            flush.Run();
         }, TaskScheduler.Default);
     }
 
@@ -169,12 +161,11 @@ public sealed partial class SloggerSession
     /// says that it has executed.</summary>
     internal void OnConnectionLost(Link link, Exception why, Executed executed)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
-            Settle();
+            if (_lanes.Find(link) is not { Sent.Count: > 0 } lane) { return; }
+            _local.Settle();
             if (executed.Last > Sequence.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
             _machine.OnConnectionLost(link.Shard, _uncertain);
             // What is sent again goes before what was started later.
@@ -188,13 +179,13 @@ public sealed partial class SloggerSession
 
             lane.Append(unsent);
             GoOnInTurn();
-            if (_isBlocked) { PumpAll(); }
+            _lanes.PumpBlocked();
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 
     /// <summary>A new connection to a shard will be used from now on, and nothing is under way there.</summary>
@@ -202,7 +193,7 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
-            Settle();
+            _local.Settle();
             _machine.OnConnectionLost(shard, _uncertain);
             if (_closed is null && _uncertain.Count > 0) { throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it"); }
         }
@@ -219,7 +210,7 @@ public sealed partial class SloggerSession
             {
                 Operation again = batch.Detach(i, out byte[] requests);
                 (again.Redirection, again.Error) = (Redirection.None, null);
-                Append(again, link, requests);
+                _lanes.Append(again, link, requests);
                 continue;
             }
 
@@ -239,26 +230,24 @@ public sealed partial class SloggerSession
     /// <summary>A link has a connection again.</summary>
     internal void OnLive(Link link)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
-            Pump(lane);
-            flush = TakeFlush(out more);
+            if (_lanes.Find(link) is not { } lane) { return; }
+            _lanes.Pump(lane);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 
     /// <summary>A link has had no connection for too long: what waits for it as long fails.</summary>
     internal void OnUnreachable(Link link, Exception why)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
+            if (_lanes.Find(link) is not { } lane) { return; }
             foreach (Batch batch in lane.TakeUnsent())
             {
                 if (Stopwatch.GetElapsedTime(batch.Since) >= _client.Options.GiveUpAfter)
@@ -273,10 +262,10 @@ public sealed partial class SloggerSession
 
             GoOnInTurn();
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 }

@@ -89,8 +89,7 @@ public sealed partial class SloggerSession
         if (_client.Options.ReadsBackup && BackupWire.RefusalOf(command) is { } refusal) { throw new ArgumentException(refusal, nameof(command)); }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
@@ -100,10 +99,10 @@ public sealed partial class SloggerSession
             SlotScope scope = _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
             bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
             task = Start(Operation<RespValue>.Rent(s_value, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 
@@ -121,8 +120,7 @@ public sealed partial class SloggerSession
         if (commands.Count + 2 > _options.Window) { throw new ArgumentException($"A transaction of {commands.Count} commands does not fit into a window of {_options.Window} operations.", nameof(commands)); }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
@@ -140,10 +138,10 @@ public sealed partial class SloggerSession
             Operation<RespValue> operation = Operation<RespValue>.Rent(s_value, OperationFlags.None);
             operation.Requests = commands.Count + 2;
             task = Start(operation, slot?.Number ?? Operation.NoSlot, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 
@@ -151,8 +149,7 @@ public sealed partial class SloggerSession
     internal async Task PingAllAsync(CancellationToken cancellation)
     {
         var pings = new List<Task>();
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { throw why; }
@@ -163,10 +160,10 @@ public sealed partial class SloggerSession
                 pings.Add(StartAt(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
             }
 
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         await Task.WhenAll(pings).ConfigureAwait(false);
     }
 
@@ -174,8 +171,7 @@ public sealed partial class SloggerSession
     {
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<T>>(cancellation); }
         ValueTask<Result<T>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<T>>(why); }
@@ -185,10 +181,10 @@ public sealed partial class SloggerSession
             HashSlot slot = _client.Partitions.Of(_scratch.Argument(1));
             foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
             task = Start(Operation<T>.Rent(convert, flags), slot.Number, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 
