@@ -1,5 +1,5 @@
-// How a session sends: operations gather into a batch for each shard, full batches wait for room in the window, and at most one that is not full
-// is under way. What was begun is flushed when the session's lock has been given back.
+// How a session sends: operations gather into a batch for each shard, full batches wait for room in the window, and at most one that is not
+// full is under way. What was begun is flushed when the session's lock has been given back.
 using Slogger.Core.Sessions;
 
 namespace Slogger.Client;

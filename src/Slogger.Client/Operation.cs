@@ -40,8 +40,8 @@ internal abstract class Operation
     /// <summary>The slot of its first key, or <see cref="NoSlot"/>.</summary>
     public int Slot = NoSlot;
 
-    /// <summary>It was redirected, or is not on its way to its slot's owner, or to one that may not know that it is the owner: later ones of
-    /// its slot wait. See <see cref="SlotTurns"/>.</summary>
+    /// <summary>It was redirected, or is not on its way to its slot's owner, or to one that may not know that it is the owner: later ones
+    /// of its slot wait. See <see cref="SlotTurns"/>.</summary>
     public bool IsElsewhere;
 
     /// <summary>Where its reply sends it. The text is the error's.</summary>

@@ -29,12 +29,18 @@ public sealed partial class SloggerSession
             // A backup may have gone on to the next world-line: for what is read there that changes nothing.
             BatchReply taken = _client.Options.ReadsBackup ? reply with { WorldLine = batch.WorldLine } : reply;
             if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, taken) != ReplyOutcome.Completed) { return false; }
-            if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
+            if (batch.Lane.Sent.Dequeue() != batch)
+            {
+                throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard");
+            }
             foreach (Operation operation in batch.Operations)
             {
                 if (operation.Redirection != Redirection.None) { continue; }
                 // An error may come from a shard that has not looked at the slot.
-                if (operation is { IsElsewhere: true, IsAsking: false, Error: null }) { _client.NoteServed(operation.Slot, batch.Lane.Link); }
+                if (operation is { IsElsewhere: true, IsAsking: false, Error: null })
+                {
+                    _client.NoteServed(operation.Slot, batch.Lane.Link);
+                }
                 Ended(operation);
             }
 
@@ -64,7 +70,10 @@ public sealed partial class SloggerSession
         {
             sequence += operation.RequestsOnWire;
             while (sequence > end) { end += runs[++run].Count; }
-            if (operation.Redirection == Redirection.None) { operation.Complete(new(sequence), batch.Lane.Link.Shard, runs[run].Version, reply.WorldLine); }
+            if (operation.Redirection == Redirection.None)
+            {
+                operation.Complete(new(sequence), batch.Lane.Link.Shard, runs[run].Version, reply.WorldLine);
+            }
         }
     }
 
@@ -100,7 +109,8 @@ public sealed partial class SloggerSession
         }
     }
 
-    /// <summary>How long an operation waits before it is sent once more. Shards that send one to each other learn within about a second who owns it.</summary>
+    /// <summary>How long an operation waits before it is sent once more. Shards that send one to each other learn within about a second who
+    /// owns it.</summary>
     /// <param name="why">What its reply was.</param>
     /// <param name="redirections">How often it was sent elsewhere, this time included.</param>
     internal static TimeSpan PauseBefore(Redirection why, int redirections) =>
@@ -118,7 +128,8 @@ public sealed partial class SloggerSession
             if (operation.IsAsking) { requests = [.. Asking, .. requests]; }
         }
 
-        var redirected = new SlotTurns.Redirected(operation, requests, operation.IsAsking ? to : null, PauseBefore(why, operation.Redirections));
+        TimeSpan pause = PauseBefore(why, operation.Redirections);
+        var redirected = new SlotTurns.Redirected(operation, requests, operation.IsAsking ? to : null, pause);
         if (_turns.MayResend(redirected)) { SendAgain(operation, requests, to, redirected.Pause); }
     }
 
@@ -195,7 +206,10 @@ public sealed partial class SloggerSession
         {
             _local.Settle();
             _machine.OnConnectionLost(shard, _uncertain);
-            if (_closed is null && _uncertain.Count > 0) { throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it"); }
+            if (_closed is null && _uncertain.Count > 0)
+            {
+                throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it");
+            }
         }
     }
 
@@ -217,12 +231,15 @@ public sealed partial class SloggerSession
             Ended(operation);
             if (executed is { } latest)
             {
-                operation.Fail(new ReplyLostException($"Operation {sequence} of session {Id} was executed at {link.Name} (shard {link.Shard}), no later than in version {latest}; the connection ended before the answer ({why.Message}).", new(sequence), link.Shard, latest, batch.WorldLine, why));
+                operation.Fail(new ReplyLostException($"Operation {sequence} of session {Id} was executed at {link.Name} (shard "
+                    + $"{link.Shard}), no later than in version {latest}; the connection ended before the answer ({why.Message}).",
+                    new(sequence), link.Shard, latest, batch.WorldLine, why));
                 Telemetry.RepliesLost.Add(1);
                 continue;
             }
 
-            operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard {link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
+            operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard "
+                + $"{link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
             Telemetry.Uncertain.Add(1);
         }
     }
@@ -252,7 +269,8 @@ public sealed partial class SloggerSession
             {
                 if (Stopwatch.GetElapsedTime(batch.Since) >= _client.Options.GiveUpAfter)
                 {
-                    Fail(batch, new ShardUnreachableException($"{link.Name} cannot be reached for {_client.Options.GiveUpAfter.TotalSeconds:0.#} s: {why.Message}. The operation was not sent.", why));
+                    Fail(batch, new ShardUnreachableException($"{link.Name} cannot be reached for "
+                        + $"{_client.Options.GiveUpAfter.TotalSeconds:0.#} s: {why.Message}. The operation was not sent.", why));
                 }
                 else
                 {

@@ -77,8 +77,8 @@ public sealed partial class SloggerSession
         return waiter is null ? Task.CompletedTask : WaitAsync(waiter, cancellation);
     }
 
-    /// <summary>The committed prefix as it grows: its present end, then each later one (steps may be left out when they come faster than they
-    /// are taken).</summary>
+    /// <summary>The committed prefix as it grows: its present end, then each later one (steps may be left out when they come faster than
+    /// they are taken).</summary>
     /// <exception cref="RollbackException">The session was rolled back: resume it, and enumerate again.</exception>
     public async IAsyncEnumerable<CommitProgress> CommitsAsync([EnumeratorCancellation] CancellationToken cancellation = default)
     {
@@ -121,7 +121,8 @@ public sealed partial class SloggerSession
         lock (_gate)
         {
             _local.Settle();
-            return (_commits.IsWanted || _lanes.IsBlocked) && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
+            bool isWanted = _commits.IsWanted || _lanes.IsBlocked;
+            return isWanted && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
         }
     }
 

@@ -159,7 +159,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
         }
     }
 
-    /// <summary>Starts an operation at the owner of its slot. The request is written by the caller, between Begin and this, under the lock.</summary>
+    /// <summary>Starts an operation at the owner of its slot. The request is written by the caller, between Begin and this, under the
+    /// lock.</summary>
     private ValueTask<Result<T>> Start<T>(Operation<T> operation, int slot, CancellationToken cancellation)
     {
         operation.Slot = slot;
@@ -192,7 +193,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
         return task;
     }
 
-    /// <summary>The owner of a slot; of none, any shard. When owners have changed, what is under way to the old ones is noted first.</summary>
+    /// <summary>The owner of a slot; of none, any shard. When owners have changed, what is under way to the old ones is noted
+    /// first.</summary>
     private Link OwnerOf(int slot)
     {
         while (true)
@@ -235,7 +237,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
     // Why an operation cannot be started, if it cannot.
     private Exception? WhyNot() => _closed
         ?? (_outstanding >= _options.OutstandingMax
-            ? new InvalidOperationException($"Session {Id} has {_outstanding} operations under way, which is the most that OutstandingMax allows: await results, or ReadyAsync.")
+            ? new InvalidOperationException($"Session {Id} has {_outstanding} operations under way, which is the most that OutstandingMax "
+                + "allows: await results, or ReadyAsync.")
             : null);
 
     /// <summary>One operation less is outstanding.</summary>

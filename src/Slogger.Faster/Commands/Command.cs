@@ -75,8 +75,8 @@ internal sealed record Command(
     /// <summary>How many keys it names with so many arguments.</summary>
     public int KeyCountOf(int arguments) => FirstKey == 0 ? 0 : Math.Max(0, (LastKeyOf(arguments) - FirstKey) / KeyStep) + 1;
 
-    /// <summary>How many keys; or of a command without keys how many arguments, each of which it may look at on its own: channels, patterns,
-    /// names.</summary>
+    /// <summary>How many keys; or of a command without keys how many arguments, each of which it may look at on its own: channels,
+    /// patterns, names.</summary>
     public int NamesOf(int arguments) => FirstKey == 0 ? arguments - 1 : KeyCountOf(arguments);
 
     /// <summary>Where the last key is among so many arguments.</summary>

@@ -49,8 +49,8 @@ public sealed class CommandEngine : IDisposable
         _sweeper = store.NewWorker();
     }
 
-    /// <summary>Called by the connection that was given SLOGGER.COMMIT, on its thread, at the command's place among its requests. Null: there
-    /// is no such command.</summary>
+    /// <summary>Called by the connection that was given SLOGGER.COMMIT, on its thread, at the command's place among its requests. Null:
+    /// there is no such command.</summary>
     public Action<CommitCommand>? OnCommit { get; set; }
 
     /// <summary>Whether the store follows another, as a replica does: connections change nothing but the one that feeds it
@@ -89,8 +89,8 @@ public sealed class CommandEngine : IDisposable
     /// <param name="isOwner">Whether it may end versions.</param>
     public CommandConnection Connect(bool isOwner = false) => Connect(isOwner, isFeed: false);
 
-    /// <summary>The connection by which a store that follows is told what to do: no key expires for it, and it ends at the first command that
-    /// cannot be done (<see cref="CommandConnection.FeedError"/>).</summary>
+    /// <summary>The connection by which a store that follows is told what to do: no key expires for it, and it ends at the first command
+    /// that cannot be done (<see cref="CommandConnection.FeedError"/>).</summary>
     public CommandConnection ConnectFeed() => Connect(isOwner: false, isFeed: true);
 
     private CommandConnection Connect(bool isOwner, bool isFeed)

@@ -99,8 +99,8 @@ internal sealed class CommandRunner
         }
     }
 
-    /// <summary>Executes something with all locks. Waits for the purge behind a rollback: what flushes all keys must find room for each that
-    /// it puts back.</summary>
+    /// <summary>Executes something with all locks. Waits for the purge behind a rollback: what flushes all keys must find room for each
+    /// that it puts back.</summary>
     public void RunAlone(Action<CommandHandlers> body, CommandHandlers handlers)
     {
         (_alone, _aloneHandlers) = (body, handlers);

@@ -97,5 +97,6 @@ internal static unsafe partial class CommandTable
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private static int Slot(UInt128 word) => (int)((((ulong)word ^ BitOperations.RotateLeft((ulong)(word >> 64), 29)) * 0x9E3779B97F4A7C15UL) >> (64 - SlotBits));
+    private static int Slot(UInt128 word) =>
+        (int)((((ulong)word ^ BitOperations.RotateLeft((ulong)(word >> 64), 29)) * 0x9E3779B97F4A7C15UL) >> (64 - SlotBits));
 }
