@@ -22,8 +22,7 @@ using Version = Slogger.Core.Versions.Version;
 namespace Slogger.Hosting;
 
 /// <summary>A session whose operations on keys of the shard in this process are executed on the calling thread. For one thread at a time,
-/// and after an
-/// <c>await</c> it may be another; two at once are told so by an <see cref="InvalidOperationException"/>: open a session for
+/// and after an <c>await</c> it may be another. Two at once are told so by an <see cref="InvalidOperationException"/>: open a session for
 /// each.</summary>
 public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
 {
