@@ -44,7 +44,8 @@ internal sealed class Batch(SloggerSession session)
 
     public Activity? Activity { get; private set; }
 
-    /// <summary>Its session has told its callers what became of it: what still comes for it concerns nobody. Guarded by the session.</summary>
+    /// <summary>Its session has told its callers what became of it: what still comes for it concerns nobody. Guarded by the
+    /// session.</summary>
     public bool IsSettled { get; set; }
 
     /// <summary>The proxy let it through.</summary>
@@ -120,7 +121,8 @@ internal sealed class Batch(SloggerSession session)
     }
 }
 
-/// <summary>What a session has for one shard: batches under way, full ones that wait for room, and one that gathers. Guarded by the session.</summary>
+/// <summary>What a session has for one shard: batches under way, full ones that wait for room, and one that gathers. Guarded by the
+/// session.</summary>
 internal sealed class Lane(Link link)
 {
     public Link Link { get; } = link;

@@ -70,7 +70,8 @@ public sealed class CommitScope : IAsyncDisposable
 public sealed class ScopeRolledBackException : SloggerException
 {
     internal ScopeRolledBackException(WorldLine abandoned, WorldLine worldLine)
-        : base($"The cluster went from world-line {abandoned} to {worldLine} since the scope began: what was done in it may be lost, as far as it was not committed. Look at what is there, and go on in a new scope.") =>
+        : base($"The cluster went from world-line {abandoned} to {worldLine} since the scope began: what was done in it may be lost, as "
+            + "far as it was not committed. Look at what is there, and go on in a new scope.") =>
         (Abandoned, WorldLine) = (abandoned, worldLine);
 
     /// <summary>The timeline that is over.</summary>

@@ -134,7 +134,10 @@ internal sealed class CommitWatch(SloggerClient client)
         RespValue cut = await _channel.ReadAsync(limit.Token).ConfigureAwait(false);
         _isProbeCommitted = waited.Items.Length == 3 && waited.Items[2].Integer == 1;
         // After a rollback both are errors, or the cut is of another world-line: the next probe hears the branch.
-        if (waited.Kind == RespKind.Error || cut.Items.Length is < 2 or > 1 + Cut.ShardsMax || cut.Items[0].Integer != line.Number) { _probed = default; }
+        if (waited.Kind == RespKind.Error || cut.Items.Length is < 2 or > 1 + Cut.ShardsMax || cut.Items[0].Integer != line.Number)
+        {
+            _probed = default;
+        }
         else { Take(new(line, [.. cut.Items.Skip(1).Select(v => new Version(v.Integer))])); }
     }
 

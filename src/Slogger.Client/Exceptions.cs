@@ -26,7 +26,8 @@ public sealed class RedisErrorException : SloggerException
 }
 
 /// <summary>The connection broke before the answer: whether the operation was executed cannot be told, now or later. The
-/// session goes on. See <see cref="OperationFlags.Idempotent"/>, and <see cref="ReplyLostException"/> for what is known to be executed.</summary>
+/// session goes on. See <see cref="OperationFlags.Idempotent"/>, and <see cref="ReplyLostException"/> for what is known to be
+/// executed.</summary>
 public sealed class UncertainException : SloggerException
 {
     internal UncertainException(string message, Sequence sequence, Exception? inner) : base(message, inner) => Sequence = sequence;
@@ -40,7 +41,8 @@ public sealed class UncertainException : SloggerException
 /// it. An answer that was an error (as of a wrong type, or a slot that has moved) is lost like any other.</summary>
 public sealed class ReplyLostException : SloggerException
 {
-    internal ReplyLostException(string message, Sequence sequence, ShardId shard, Version latest, WorldLine line, Exception? inner) : base(message, inner) =>
+    internal ReplyLostException(
+        string message, Sequence sequence, ShardId shard, Version latest, WorldLine line, Exception? inner) : base(message, inner) =>
         (Sequence, Shard, Latest, WorldLine) = (sequence, shard, latest, line);
 
     /// <summary>The operation's number.</summary>
@@ -74,7 +76,8 @@ public sealed class RollbackException : SloggerException
     internal RollbackException(SessionId session, ClientRollback rollback, int unsent, Sequence operation)
         : base($"Session {session} was rolled back to world-line {rollback.WorldLine}: operations up to {rollback.Survived} survived"
             + (rollback.Exceptions.IsEmpty ? "" : $" except {string.Join(", ", rollback.Exceptions.Select(e => $"{e.Range} ({e.Kind})"))}")
-            + $"; behind that lost: {Text(rollback.Lost)}, uncertain: {Text(rollback.Uncertain)}; {unsent} not sent. Repair what rests on them, then call Resume.") =>
+            + $"; behind that lost: {Text(rollback.Lost)}, uncertain: {Text(rollback.Uncertain)}; {unsent} not sent. Repair what rests on "
+                + "them, then call Resume.") =>
         (Session, Rollback, Unsent, Operation) = (session, rollback, unsent, operation);
 
     /// <summary>Whose rollback it is.</summary>
@@ -117,7 +120,10 @@ public sealed class RollbackException : SloggerException
 
         foreach (ExceptionRange exception in Exceptions)
         {
-            if (Holds(exception.Range, operation)) { return exception.Kind == ExceptionKind.Lost ? OperationFate.Lost : OperationFate.Uncertain; }
+            if (Holds(exception.Range, operation))
+            {
+                return exception.Kind == ExceptionKind.Lost ? OperationFate.Lost : OperationFate.Uncertain;
+            }
         }
 
         return OperationFate.Survived;

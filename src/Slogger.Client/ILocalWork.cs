@@ -1,6 +1,6 @@
 // What a session does without a batch: its application shares its process with a shard (Slogger.Hosting), and executes operations there at
-// once. The session takes them in whenever it has its lock and something depends on them: before anything else begins, is answered, rolled back
-// or looked at.
+// once. The session takes them in whenever it has its lock and something depends on them: before anything else begins, is answered, rolled
+// back or looked at.
 using Slogger.Core.Identities;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;

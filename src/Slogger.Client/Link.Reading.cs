@@ -82,7 +82,10 @@ internal sealed partial class Link
     {
         BatchReply reply = _readsBackup ? ReadPlace(batch, trailer) : ReadTrailer(trailer.Bytes);
         // A batch leaves only when it is answered: what does not fit is of a connection that is given up, with all that is on it.
-        if (!batch.Session.OnAnswered(batch, reply)) { throw new InvalidDataException($"the trailer does not fit its batch: {Preview(trailer)}"); }
+        if (!batch.Session.OnAnswered(batch, reply))
+        {
+            throw new InvalidDataException($"the trailer does not fit its batch: {Preview(trailer)}");
+        }
         lock (_gate)
         {
             if (_sent.TryPeek(out Batch? head) && head == batch) { _sent.Dequeue(); }
@@ -91,7 +94,8 @@ internal sealed partial class Link
         _client.OnCommitted(reply.Cut);
     }
 
-    /// <summary>What a backup's shard stands at behind a batch. All of it is committed, in whichever world-line: nothing that was read there is ever undone.</summary>
+    /// <summary>What a backup's shard stands at behind a batch. All of it is committed, in whichever world-line: nothing that was read
+    /// there is ever undone.</summary>
     private BatchReply ReadPlace(Batch batch, in WireReply reply)
     {
         WorldPoint stands = BackupWire.ReadPoint(reply);
@@ -127,5 +131,6 @@ internal sealed partial class Link
         }
     }
 
-    private static string Preview(in WireReply reply) => System.Text.Encoding.ASCII.GetString(reply.Bytes[..Math.Min(reply.Bytes.Length, 80)]).TrimEnd();
+    private static string Preview(in WireReply reply) =>
+        System.Text.Encoding.ASCII.GetString(reply.Bytes[..Math.Min(reply.Bytes.Length, 80)]).TrimEnd();
 }

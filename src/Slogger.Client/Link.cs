@@ -214,7 +214,10 @@ internal sealed partial class Link
             _client.CheckCluster(hello, Name);
             WorldLine line = _client.WorldLine;
             Dictionary<SloggerSession, Executed> executed = _readsBackup ? [] : await ProbeAsync(channel, hello.Shard, line, limit.Token).ConfigureAwait(false);
-            if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed))) { throw new IOException("another world-line began meanwhile"); }
+            if (!_client.TryEnter(line, () => BecomeLive(channel, hello.Shard, executed)))
+            {
+                throw new IOException("another world-line began meanwhile");
+            }
             Telemetry.Connections.Add(1);
             LogConnected(Name, hello.Shard.Number, line.Number);
             return channel;
@@ -231,7 +234,8 @@ internal sealed partial class Link
         }
     }
 
-    private async Task<Dictionary<SloggerSession, Executed>> ProbeAsync(RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
+    private async Task<Dictionary<SloggerSession, Executed>> ProbeAsync(
+        RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
     {
         ProbeAnswer probe = await Probe.SendAsync(channel, _client.NextProbe(line, default), cancellation).ConfigureAwait(false);
         _client.OnCommitted(probe.Cut);
@@ -240,7 +244,8 @@ internal sealed partial class Link
 
     /// <summary>Asks how far the sessions that had something under way at the shard, over whatever link, have come there. What was executed
     /// before the probe is in the shard's books when the probe is committed: that is waited for, a little.</summary>
-    private async Task<Dictionary<SloggerSession, Executed>> AskExecutedAsync(RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
+    private async Task<Dictionary<SloggerSession, Executed>> AskExecutedAsync(
+        RespChannel channel, ShardId shard, WorldLine line, CancellationToken cancellation)
     {
         SloggerSession[] sessions = [.. _client.Links.SelectMany(l => l.SessionsUnderWayAt(shard)).Distinct()];
         var executed = new Dictionary<SloggerSession, Executed>();
@@ -287,7 +292,8 @@ internal sealed partial class Link
         Settle(new IOException($"the shard is at {to.Name} now"), executed);
     }
 
-    /// <summary>The world-line is the same: what was under way on the connection before is uncertain, unless it is known to be executed.</summary>
+    /// <summary>The world-line is the same: what was under way on the connection before is uncertain, unless it is known to be
+    /// executed.</summary>
     private void Settle(Exception why, Dictionary<SloggerSession, Executed>? executed)
     {
         Batch[] left;

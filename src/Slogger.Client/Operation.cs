@@ -12,16 +12,6 @@ namespace Slogger.Client;
 /// <summary>Makes a value of a reply that is no error.</summary>
 internal delegate T ReplyConverter<out T>(in WireReply reply);
 
-/// <summary>Operations that were started before the same wait for commit.</summary>
-internal sealed class Generation
-{
-    /// <summary>How many have neither an answer nor an exception.</summary>
-    public int Outstanding;
-
-    /// <summary>The largest number among them.</summary>
-    public Sequence Last;
-}
-
 /// <summary>Where a reply sends its operation instead of answering it.</summary>
 internal enum Redirection : byte { None, Moved, Ask, TryAgain }
 
@@ -50,8 +40,8 @@ internal abstract class Operation
     /// <summary>The slot of its first key, or <see cref="NoSlot"/>.</summary>
     public int Slot = NoSlot;
 
-    /// <summary>It was redirected, or is not on its way to its slot's owner, or to one that may not know that it is the owner: later ones of
-    /// its slot wait. See <see cref="SlotTurns"/>.</summary>
+    /// <summary>It was redirected, or is not on its way to its slot's owner, or to one that may not know that it is the owner: later ones
+    /// of its slot wait. See <see cref="SlotTurns"/>.</summary>
     public bool IsElsewhere;
 
     /// <summary>Where its reply sends it. The text is the error's.</summary>

@@ -6,7 +6,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
-/// <summary>An operation's answer. It is no proof of commit: see <see cref="SloggerSession.WaitForCommitAsync(System.Threading.CancellationToken)"/>.</summary>
+/// <summary>An operation's answer. It is no proof of commit: see
+/// <see cref="SloggerSession.WaitForCommitAsync(System.Threading.CancellationToken)"/>.</summary>
 /// <param name="Value">What Redis answered.</param>
 /// <param name="Sequence">The operation's number in its session.</param>
 /// <param name="Shard">Where it was executed.</param>

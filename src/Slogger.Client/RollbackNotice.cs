@@ -8,10 +8,12 @@ namespace Slogger.Client;
 
 /// <summary>"ROLLBACK worldline=... survived=... uncertain=...": what became of the operations of one plain connection. They are
 /// counted by the connection, from 1; a client that shares connections among its callers cannot tell whose they are. What was sent behind
-/// the notice is not done: the connection is closed, or goes on when the client sends DPR.RESUME with <paramref name="WorldLine"/>.</summary>
+/// the notice is not done: the connection is closed, or goes on when the client sends DPR.RESUME with
+/// <paramref name="WorldLine"/>.</summary>
 /// <param name="WorldLine">The timeline in which the connection can go on.</param>
 /// <param name="Survived">All operations up to here survived.</param>
-/// <param name="Uncertain">Operations whose fate cannot be told. All behind are lost, the one that was answered with the notice too.</param>
+/// <param name="Uncertain">Operations whose fate cannot be told. All behind are lost, the one that was answered with the notice
+/// too.</param>
 public sealed record RollbackNotice(WorldLine WorldLine, Sequence Survived, ImmutableArray<SequenceRange> Uncertain)
 {
     /// <summary>Reads the text of an error, as of StackExchange.Redis's RedisServerException.</summary>
@@ -45,5 +47,6 @@ public sealed record RollbackNotice(WorldLine WorldLine, Sequence Survived, Immu
         return line is { } l && survived is { } s ? new(new(l), new(s), uncertain.ToImmutable()) : null;
     }
 
-    private static bool TryRead(string text, out long number) => long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out number);
+    private static bool TryRead(string text, out long number) =>
+        long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out number);
 }

@@ -15,7 +15,8 @@ public sealed partial class SloggerClient
     private Task _refreshing = Task.CompletedTask;
 
     /// <summary>The proxies known, those of the slots first.</summary>
-    internal IReadOnlyList<Address> Addresses() => [.. _links.Keys, .. Options.Endpoints.Select(Address.Parse).Where(a => !_links.ContainsKey(a))];
+    internal IReadOnlyList<Address> Addresses() =>
+        [.. _links.Keys, .. Options.Endpoints.Select(Address.Parse).Where(a => !_links.ContainsKey(a))];
 
     /// <summary>Has the owners of slots looked up, soon and only once at a time.</summary>
     internal void RefreshSoon()
@@ -48,7 +49,10 @@ public sealed partial class SloggerClient
     internal Link? Redirected(string error, Link from, bool isForGood)
     {
         string[] words = error.Split(' ');
-        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot) || slot >= HashSlot.Count) { return null; }
+        if (words.Length < 3 || !int.TryParse(words[1], NumberStyles.None, CultureInfo.InvariantCulture, out int slot) || slot >= HashSlot.Count)
+        {
+            return null;
+        }
         // Without a host it is that of the shard that says so.
         if (!Address.TryParse(words[2].StartsWith(':') ? from.Address.Host + words[2] : words[2], out Address address)) { return null; }
         Link to = LinkTo(address);
@@ -93,7 +97,10 @@ public sealed partial class SloggerClient
         finally
         {
             await over.CancelAsync().ConfigureAwait(false);
-            foreach (Task<RespChannel> rest in asked) { _ = rest.ContinueWith(t => { if (t.IsCompletedSuccessfully) { t.Result.Dispose(); } else { _ = t.Exception; } }, TaskScheduler.Default); }
+            foreach (Task<RespChannel> rest in asked)
+            {
+                _ = rest.ContinueWith(t => { if (t.IsCompletedSuccessfully) { t.Result.Dispose(); } else { _ = t.Exception; } }, TaskScheduler.Default);
+            }
         }
 
         throw new SloggerException($"No proxy of the cluster can be used. {string.Join("; ", failures)}");
@@ -151,12 +158,18 @@ public sealed partial class SloggerClient
             _keys = KeyFinder.FromCommandReply(await channel.ReadRawAsync(cancellation).ConfigureAwait(false));
         }
 
-        if (_partitions is null) { _partitions = hello.HasRanges ? await RangesAsync(channel, cancellation).ConfigureAwait(false) : Partitioning.Hash; }
+        if (_partitions is null)
+        {
+            _partitions = hello.HasRanges ? await RangesAsync(channel, cancellation).ConfigureAwait(false) : Partitioning.Hash;
+        }
         RespValue slots = await channel.CallAsync(cancellation, "CLUSTER", "SLOTS").ConfigureAwait(false);
         if (slots.Kind == RespKind.Error)
         {
             // A shard alone is no cluster to Redis: all slots are its own.
-            if (!slots.ToString().Contains("cluster support disabled", StringComparison.Ordinal)) { throw new SloggerException($"CLUSTER SLOTS: {slots}"); }
+            if (!slots.ToString().Contains("cluster support disabled", StringComparison.Ordinal))
+            {
+                throw new SloggerException($"CLUSTER SLOTS: {slots}");
+            }
             Own(0, HashSlot.Count - 1, channel.Address);
             return;
         }
@@ -174,7 +187,10 @@ public sealed partial class SloggerClient
     private static async Task<Partitioning> RangesAsync(RespChannel channel, CancellationToken cancellation)
     {
         RespValue reply = await channel.CallAsync(cancellation, "DPR.PARTITIONS").ConfigureAwait(false);
-        if (reply.Kind != RespKind.Array || reply.Items.Length < 2) { throw new InvalidDataException($"DPR.PARTITIONS of {channel.Address} is {reply}"); }
+        if (reply.Kind != RespKind.Array || reply.Items.Length < 2)
+        {
+            throw new InvalidDataException($"DPR.PARTITIONS of {channel.Address} is {reply}");
+        }
         return Partitioning.ByRange(reply.Items[1].Items.Select(i => i.Bytes), out string problem)
             ?? throw new InvalidDataException($"what DPR.PARTITIONS of {channel.Address} says {problem}");
     }

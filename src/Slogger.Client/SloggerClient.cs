@@ -54,8 +54,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
     /// <summary>The cluster's name.</summary>
     public string Cluster => _cluster!;
 
-    /// <summary>How the cluster's keys fall into partitions. What is done together (a transaction, a command with several keys) must have all
-    /// of its keys in one.</summary>
+    /// <summary>How the cluster's keys fall into partitions. What is done together (a transaction, a command with several keys) must have
+    /// all of its keys in one.</summary>
     public Partitioning Partitions => _partitions!;
 
     /// <summary>The timeline that the client knows.</summary>
@@ -88,7 +88,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     /// <summary>Connects to a cluster by some of its proxies, with default settings.</summary>
-    public static Task<SloggerClient> ConnectAsync(params string[] endpoints) => ConnectAsync(new SloggerClientOptions { Endpoints = endpoints });
+    public static Task<SloggerClient> ConnectAsync(params string[] endpoints) =>
+        ConnectAsync(new SloggerClientOptions { Endpoints = endpoints });
 
     /// <summary>Opens a session. Nothing is sent: a session begins with its first operation.</summary>
     public SloggerSession OpenSession(SloggerSessionOptions? options = null)
@@ -144,7 +145,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
     /// <summary>The link to the owner of a slot; of no slot, or of one that is not known, to any shard, which will tell.</summary>
     internal Link OwnerOf(int slot) => Volatile.Read(ref _owners[Math.Max(slot, 0)]) ?? _links.Values.First();
 
-    /// <summary>Rises before an owner changes, and once more when it has. Who finds the same number before and behind has seen no change.</summary>
+    /// <summary>Rises before an owner changes, and once more when it has. Who finds the same number before and behind has seen no
+    /// change.</summary>
     internal long OwnersChanged => Volatile.Read(ref _ownersChanged);
 
     /// <summary>Whether a slot's owner has executed something of the slot since this client takes it for the owner: so it knows by itself
@@ -168,7 +170,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
     }
 
     /// <summary>A header of the client's own session.</summary>
-    internal BatchHeader NextProbe(WorldLine line, Version atLeast) => new(Id, line, atLeast, new(Interlocked.Increment(ref _probes)), 1, default);
+    internal BatchHeader NextProbe(WorldLine line, Version atLeast) =>
+        new(Id, line, atLeast, new(Interlocked.Increment(ref _probes)), 1, default);
 
     /// <summary>Asks a shard for itself.</summary>
     /// <exception cref="SloggerException">It is none that this client can use.</exception>
@@ -179,7 +182,10 @@ public sealed partial class SloggerClient : IAsyncDisposable
     internal void CheckCluster(Hello hello, string address)
     {
         string cluster = Interlocked.CompareExchange(ref _cluster, hello.Cluster, null) ?? hello.Cluster;
-        if (cluster != hello.Cluster) { throw new SloggerException($"{address} belongs to the cluster '{hello.Cluster}', the others to '{cluster}'. Check Endpoints."); }
+        if (cluster != hello.Cluster)
+        {
+            throw new SloggerException($"{address} belongs to the cluster '{hello.Cluster}', the others to '{cluster}'. Check Endpoints.");
+        }
     }
 
     /// <summary>Does something unless the world-line has changed; it does not change meanwhile.</summary>
@@ -210,7 +216,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
                 }
                 catch (Exception e) when (e is BrokenInvariantException or ArgumentException)
                 {
-                    // What this session was told is not true, or the branch says nothing of a shard that it has used: it can say nothing more.
+                    // What this session was told is not true, or the branch says nothing of a shard that it has used: it can say nothing
+                    // more.
                     LogBroken(e);
                     session.Break(e);
                 }
@@ -232,7 +239,8 @@ public sealed partial class SloggerClient : IAsyncDisposable
         foreach (SloggerSession session in Volatile.Read(ref _sessions)) { session.OnCommitted(uniform); }
     }
 
-    /// <summary>Somebody has asked what is committed at each shard. Sessions are told in any case: one may be younger than the news.</summary>
+    /// <summary>Somebody has asked what is committed at each shard. Sessions are told in any case: one may be younger than the
+    /// news.</summary>
     internal void OnCommitted(Cut cut)
     {
         foreach (SloggerSession session in Volatile.Read(ref _sessions)) { session.OnCommitted(cut); }
@@ -255,9 +263,11 @@ public sealed partial class SloggerClient : IAsyncDisposable
         foreach (SloggerSession session in Sessions()) { session.OnUnreachable(link, why); }
     }
 
-    [LoggerMessage(EventId = 1, Level = LogLevel.Warning, Message = "World-line {Abandoned} is over: the cluster goes on in {WorldLine}, from version {Branch}.")]
+    [LoggerMessage(EventId = 1, Level = LogLevel.Warning, Message = "World-line {Abandoned} is over: the cluster goes on in {WorldLine}, "
+        + "from version {Branch}.")]
     private partial void LogRollback(long abandoned, long worldLine, string branch);
 
-    [LoggerMessage(EventId = 3, Level = LogLevel.Critical, Message = "The client cannot go on: its sessions refuse everything from now on.")]
+    [LoggerMessage(EventId = 3, Level = LogLevel.Critical, Message = "The client cannot go on: its sessions refuse everything from now "
+        + "on.")]
     private partial void LogBroken(Exception why);
 }

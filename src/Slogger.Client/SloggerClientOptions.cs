@@ -8,13 +8,15 @@ namespace Slogger.Client;
 public sealed record SloggerClientOptions
 {
     /// <summary>Proxies of one cluster, each as HOST:PORT or [IPV6]:PORT. One that answers is enough: it tells the others.
-    /// Of a cluster with a second site, some of each: sessions go on at the one that has taken over, and are told what of theirs survived.</summary>
+    /// Of a cluster with a second site, some of each: sessions go on at the one that has taken over, and are told what of theirs
+    /// survived.</summary>
     public required IReadOnlyList<string> Endpoints { get; init; }
 
-    /// <summary>Sessions read at a backup site, and the endpoints are those of its processes. What a session reads is no older than what it has read before, at
-    /// whichever shard: it waits for a shard that is behind. All of it is committed. A write is answered with an error (READONLY), and what only a session of a
-    /// primary can do fails. Reads are repeated when a connection breaks, as if each were <see cref="OperationFlags.Idempotent"/>. When the site takes over, its reads
-    /// fail as those of a shard that cannot be reached: connect anew, without this. Default false.</summary>
+    /// <summary>Sessions read at a backup site, and the endpoints are those of its processes. What a session reads is no older than what it
+    /// has read before, at whichever shard: it waits for a shard that is behind. All of it is committed. A write is answered with an error
+    /// (READONLY), and what only a session of a primary can do fails. Reads are repeated when a connection breaks, as if each were
+    /// <see cref="OperationFlags.Idempotent"/>. When the site takes over, its reads fail as those of a shard that cannot be reached:
+    /// connect anew, without this. Default false.</summary>
     public bool ReadsBackup { get; init; }
 
     /// <summary>The user of the ACL to log in as; null: the default user.</summary>

@@ -10,8 +10,6 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
-    private const int FreeBatchesMax = 16;
-
     // Shards that send an operation to each other do not know of the same owner yet: soon they will.
     private const int RedirectionsAtOnce = 2;
     private static readonly TimeSpan s_tryAgainAfter = TimeSpan.FromMilliseconds(20);
@@ -23,41 +21,42 @@ public sealed partial class SloggerSession
     /// <returns>False: the trailer breaks the protocol.</returns>
     internal bool OnAnswered(Batch batch, in BatchReply reply)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (batch.IsSettled) { return true; }
-            Settle();
+            _local.Settle();
             // A backup may have gone on to the next world-line: for what is read there that changes nothing.
             BatchReply taken = _client.Options.ReadsBackup ? reply with { WorldLine = batch.WorldLine } : reply;
             if (_machine.OnReply(batch.Lane.Link.Shard, batch.First, taken) != ReplyOutcome.Completed) { return false; }
-            if (batch.Lane.Sent.Dequeue() != batch) { throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard"); }
+            if (batch.Lane.Sent.Dequeue() != batch)
+            {
+                throw new BrokenInvariantException($"session {Id}: a batch was answered that is not the oldest of its shard");
+            }
             foreach (Operation operation in batch.Operations)
             {
                 if (operation.Redirection != Redirection.None) { continue; }
                 // An error may come from a shard that has not looked at the slot.
-                if (operation is { IsElsewhere: true, IsAsking: false, Error: null }) { _client.NoteServed(operation.Slot, batch.Lane.Link); }
+                if (operation is { IsElsewhere: true, IsAsking: false, Error: null })
+                {
+                    _client.NoteServed(operation.Slot, batch.Lane.Link);
+                }
                 Ended(operation);
             }
 
             Redirect(batch);
             GoOnInTurn();
-            if (_isBlocked) { PumpAll(); }
-            else { Pump(batch.Lane); }
+            if (_lanes.IsBlocked) { _lanes.PumpBlocked(); }
+            else { _lanes.Pump(batch.Lane); }
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         Measure(batch);
         Complete(batch, reply);
-        lock (_gate)
-        {
-            batch.Clear();
-            if (_free.Count < FreeBatchesMax) { _free.Push(batch); }
-        }
+        lock (_gate) { _lanes.GiveBack(batch); }
 
         return true;
     }
@@ -71,7 +70,10 @@ public sealed partial class SloggerSession
         {
             sequence += operation.RequestsOnWire;
             while (sequence > end) { end += runs[++run].Count; }
-            if (operation.Redirection == Redirection.None) { operation.Complete(new(sequence), batch.Lane.Link.Shard, runs[run].Version, reply.WorldLine); }
+            if (operation.Redirection == Redirection.None)
+            {
+                operation.Complete(new(sequence), batch.Lane.Link.Shard, runs[run].Version, reply.WorldLine);
+            }
         }
     }
 
@@ -107,7 +109,8 @@ public sealed partial class SloggerSession
         }
     }
 
-    /// <summary>How long an operation waits before it is sent once more. Shards that send one to each other learn within about a second who owns it.</summary>
+    /// <summary>How long an operation waits before it is sent once more. Shards that send one to each other learn within about a second who
+    /// owns it.</summary>
     /// <param name="why">What its reply was.</param>
     /// <param name="redirections">How often it was sent elsewhere, this time included.</param>
     internal static TimeSpan PauseBefore(Redirection why, int redirections) =>
@@ -125,7 +128,8 @@ public sealed partial class SloggerSession
             if (operation.IsAsking) { requests = [.. Asking, .. requests]; }
         }
 
-        var redirected = new SlotTurns.Redirected(operation, requests, operation.IsAsking ? to : null, PauseBefore(why, operation.Redirections));
+        TimeSpan pause = PauseBefore(why, operation.Redirections);
+        var redirected = new SlotTurns.Redirected(operation, requests, operation.IsAsking ? to : null, pause);
         if (_turns.MayResend(redirected)) { SendAgain(operation, requests, to, redirected.Pause); }
     }
 
@@ -133,15 +137,14 @@ public sealed partial class SloggerSession
     {
         if (pause == TimeSpan.Zero)
         {
-            Append(operation, to, requests);
+            _lanes.Append(operation, to, requests);
             return;
         }
 
         int endings = _endings;
         _ = Task.Delay(pause).ContinueWith(_ =>
         {
-            Link? flush;
-            List<Link>? more;
+            PendingFlush flush;
             lock (_gate)
             {
                 // What was open then has ended, this one too, even if the session goes on.
@@ -151,17 +154,17 @@ public sealed partial class SloggerSession
                     operation.Fail(_endedBy!);
                     GoOnInTurn();
                     MakeRoom();
-                    CheckWaiters();
+                    _commits.Check();
                 }
                 else
                 {
-                    Append(operation, to, requests);
+                    _lanes.Append(operation, to, requests);
                 }
 
-                flush = TakeFlush(out more);
+                flush = _lanes.TakeFlush();
             }
 
-            Flush(flush, more);
+            flush.Run();
         }, TaskScheduler.Default);
     }
 
@@ -169,12 +172,11 @@ public sealed partial class SloggerSession
     /// says that it has executed.</summary>
     internal void OnConnectionLost(Link link, Exception why, Executed executed)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { Sent.Count: > 0 } lane) { return; }
-            Settle();
+            if (_lanes.Find(link) is not { Sent.Count: > 0 } lane) { return; }
+            _local.Settle();
             if (executed.Last > Sequence.None) { _machine.OnExecuted(link.Shard, executed.Last, executed.Latest); }
             _machine.OnConnectionLost(link.Shard, _uncertain);
             // What is sent again goes before what was started later.
@@ -188,13 +190,13 @@ public sealed partial class SloggerSession
 
             lane.Append(unsent);
             GoOnInTurn();
-            if (_isBlocked) { PumpAll(); }
+            _lanes.PumpBlocked();
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 
     /// <summary>A new connection to a shard will be used from now on, and nothing is under way there.</summary>
@@ -202,9 +204,12 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
-            Settle();
+            _local.Settle();
             _machine.OnConnectionLost(shard, _uncertain);
-            if (_closed is null && _uncertain.Count > 0) { throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it"); }
+            if (_closed is null && _uncertain.Count > 0)
+            {
+                throw new BrokenInvariantException($"session {Id}: {_uncertain[0]} is under way at shard {shard}, and nobody waits for it");
+            }
         }
     }
 
@@ -219,19 +224,22 @@ public sealed partial class SloggerSession
             {
                 Operation again = batch.Detach(i, out byte[] requests);
                 (again.Redirection, again.Error) = (Redirection.None, null);
-                Append(again, link, requests);
+                _lanes.Append(again, link, requests);
                 continue;
             }
 
             Ended(operation);
             if (executed is { } latest)
             {
-                operation.Fail(new ReplyLostException($"Operation {sequence} of session {Id} was executed at {link.Name} (shard {link.Shard}), no later than in version {latest}; the connection ended before the answer ({why.Message}).", new(sequence), link.Shard, latest, batch.WorldLine, why));
+                operation.Fail(new ReplyLostException($"Operation {sequence} of session {Id} was executed at {link.Name} (shard "
+                    + $"{link.Shard}), no later than in version {latest}; the connection ended before the answer ({why.Message}).",
+                    new(sequence), link.Shard, latest, batch.WorldLine, why));
                 Telemetry.RepliesLost.Add(1);
                 continue;
             }
 
-            operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard {link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
+            operation.Fail(new UncertainException($"Operation {sequence} of session {Id}: the connection to {link.Name} (shard "
+                + $"{link.Shard}) ended before the answer ({why.Message}). It may have been executed, or not.", new(sequence), why));
             Telemetry.Uncertain.Add(1);
         }
     }
@@ -239,31 +247,30 @@ public sealed partial class SloggerSession
     /// <summary>A link has a connection again.</summary>
     internal void OnLive(Link link)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
-            Pump(lane);
-            flush = TakeFlush(out more);
+            if (_lanes.Find(link) is not { } lane) { return; }
+            _lanes.Pump(lane);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 
     /// <summary>A link has had no connection for too long: what waits for it as long fails.</summary>
     internal void OnUnreachable(Link link, Exception why)
     {
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
-            if (link.Index >= _lanes.Length || _lanes[link.Index] is not { } lane) { return; }
+            if (_lanes.Find(link) is not { } lane) { return; }
             foreach (Batch batch in lane.TakeUnsent())
             {
                 if (Stopwatch.GetElapsedTime(batch.Since) >= _client.Options.GiveUpAfter)
                 {
-                    Fail(batch, new ShardUnreachableException($"{link.Name} cannot be reached for {_client.Options.GiveUpAfter.TotalSeconds:0.#} s: {why.Message}. The operation was not sent.", why));
+                    Fail(batch, new ShardUnreachableException($"{link.Name} cannot be reached for "
+                        + $"{_client.Options.GiveUpAfter.TotalSeconds:0.#} s: {why.Message}. The operation was not sent.", why));
                 }
                 else
                 {
@@ -273,10 +280,10 @@ public sealed partial class SloggerSession
 
             GoOnInTurn();
             MakeRoom();
-            CheckWaiters();
-            flush = TakeFlush(out more);
+            _commits.Check();
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 }

@@ -8,7 +8,8 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
-    private static readonly ReplyConverter<string?> s_text = static (in WireReply r) => r.IsNull ? null : Encoding.UTF8.GetString(r.Payload);
+    private static readonly ReplyConverter<string?> s_text = static (in WireReply r) =>
+        r.IsNull ? null : Encoding.UTF8.GetString(r.Payload);
     private static readonly ReplyConverter<byte[]?> s_bytes = static (in WireReply r) => r.IsNull ? null : r.Payload.ToArray();
     private static readonly ReplyConverter<long> s_integer = static (in WireReply r) => r.Integer;
     private static readonly ReplyConverter<bool> s_isOne = static (in WireReply r) => r.Integer == 1;
@@ -24,50 +25,63 @@ public sealed partial class SloggerSession
     /// <exception cref="ReplyLostException">It was executed, and the connection broke before the answer.</exception>
     /// <exception cref="RollbackException">The session was rolled back.</exception>
     /// <exception cref="ShardUnreachableException">It could not be sent.</exception>
-    public ValueTask<Result<string?>> GetAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+    public ValueTask<Result<string?>> GetAsync(
+        Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
         OnKey(s_text, flags, cancellation, "GET"u8, key);
 
-    /// <summary>The value of a key as bytes; null: there is none. Redis's GET. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
-    public ValueTask<Result<byte[]?>> GetBytesAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+    /// <summary>The value of a key as bytes; null: there is none. Redis's GET. Parameters and exceptions as for
+    /// <see cref="GetAsync"/>.</summary>
+    public ValueTask<Result<byte[]?>> GetBytesAsync(
+        Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
         OnKey(s_bytes, flags, cancellation, "GET"u8, key);
 
     /// <summary>Sets a key's value. Redis's SET. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>True.</returns>
-    public ValueTask<Result<bool>> SetAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> SetAsync(
+        Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_isDone, flags, cancellation, "SET"u8, key, value);
 
     /// <summary>Sets a key's value for a time. Redis's SET PX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>True.</returns>
-    public ValueTask<Result<bool>> SetAsync(Argument key, Argument value, TimeSpan expiry, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> SetAsync(
+        Argument key, Argument value, TimeSpan expiry, OperationFlags flags = OperationFlags.None,
+        CancellationToken cancellation = default) =>
         OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "PX", Milliseconds(expiry));
 
     /// <summary>Sets a key's value if it has none. Redis's SET NX. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether it was set.</returns>
-    public ValueTask<Result<bool>> SetIfAbsentAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> SetIfAbsentAsync(
+        Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_isDone, flags, cancellation, "SET"u8, key, value, "NX");
 
     /// <summary>Deletes a key. Redis's DEL. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether it was there.</returns>
-    public ValueTask<Result<bool>> DeleteAsync(Argument key, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> DeleteAsync(
+        Argument key, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_isOne, flags, cancellation, "DEL"u8, key);
 
     /// <summary>Whether a key is there. Redis's EXISTS. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
-    public ValueTask<Result<bool>> ExistsAsync(Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> ExistsAsync(
+        Argument key, OperationFlags flags = OperationFlags.Idempotent, CancellationToken cancellation = default) =>
         OnKey(s_isOne, flags, cancellation, "EXISTS"u8, key);
 
-    /// <summary>Adds to a number, which is 0 if there is none. Redis's INCRBY. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
+    /// <summary>Adds to a number, which is 0 if there is none. Redis's INCRBY. Parameters and exceptions as for
+    /// <see cref="GetAsync"/>.</summary>
     /// <returns>The sum.</returns>
-    public ValueTask<Result<long>> IncrementAsync(Argument key, long by = 1, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<long>> IncrementAsync(
+        Argument key, long by = 1, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_integer, flags, cancellation, "INCRBY"u8, key, by);
 
     /// <summary>Appends to a list. Redis's RPUSH. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>The list's length then.</returns>
-    public ValueTask<Result<long>> ListAppendAsync(Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<long>> ListAppendAsync(
+        Argument key, Argument value, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_integer, flags, cancellation, "RPUSH"u8, key, value);
 
     /// <summary>Has a key expire after a time. Redis's PEXPIRE. Parameters and exceptions as for <see cref="GetAsync"/>.</summary>
     /// <returns>Whether the key is there.</returns>
-    public ValueTask<Result<bool>> ExpireAsync(Argument key, TimeSpan after, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
+    public ValueTask<Result<bool>> ExpireAsync(
+        Argument key, TimeSpan after, OperationFlags flags = OperationFlags.None, CancellationToken cancellation = default) =>
         OnKey(s_isOne, flags, cancellation, "PEXPIRE"u8, key, Milliseconds(after));
 
     /// <summary>Any command. It goes to the shard that owns its first key; one without keys to any shard. Commands that
@@ -83,14 +97,17 @@ public sealed partial class SloggerSession
     /// <param name="cancellation">Ends the wait for the answer; the operation may be executed all the same.</param>
     /// <param name="command">Its name, one word.</param>
     /// <param name="arguments">What follows.</param>
-    public ValueTask<Result<RespValue>> ExecuteAsync(OperationFlags flags, CancellationToken cancellation, string command, params ReadOnlySpan<Argument> arguments)
+    public ValueTask<Result<RespValue>> ExecuteAsync(
+        OperationFlags flags, CancellationToken cancellation, string command, params ReadOnlySpan<Argument> arguments)
     {
         ArgumentException.ThrowIfNullOrEmpty(command);
-        if (_client.Options.ReadsBackup && BackupWire.RefusalOf(command) is { } refusal) { throw new ArgumentException(refusal, nameof(command)); }
+        if (_client.Options.ReadsBackup && BackupWire.RefusalOf(command) is { } refusal)
+        {
+            throw new ArgumentException(refusal, nameof(command));
+        }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
@@ -100,10 +117,10 @@ public sealed partial class SloggerSession
             SlotScope scope = _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot slot);
             bool hasKey = scope is SlotScope.OneSlot or SlotScope.SeveralSlots;
             task = Start(Operation<RespValue>.Rent(s_value, flags), hasKey ? slot.Number : Operation.NoSlot, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 
@@ -116,13 +133,22 @@ public sealed partial class SloggerSession
     public ValueTask<Result<RespValue>> TransactionAsync(IReadOnlyList<Argument[]> commands, CancellationToken cancellation = default)
     {
         ArgumentNullException.ThrowIfNull(commands);
-        if (commands.Count == 0 || commands.Any(c => c.Length == 0)) { throw new ArgumentException("A transaction has at least one command, and each a name.", nameof(commands)); }
-        if (_client.Options.ReadsBackup && commands.Select(c => BackupWire.RefusalOf(c[0].ToString() ?? "")).FirstOrDefault(r => r is not null) is { } refusal) { throw new ArgumentException(refusal, nameof(commands)); }
-        if (commands.Count + 2 > _options.Window) { throw new ArgumentException($"A transaction of {commands.Count} commands does not fit into a window of {_options.Window} operations.", nameof(commands)); }
+        if (commands.Count == 0 || commands.Any(c => c.Length == 0))
+        {
+            throw new ArgumentException("A transaction has at least one command, and each a name.", nameof(commands));
+        }
+        if (_client.Options.ReadsBackup && commands.Select(c => BackupWire.RefusalOf(c[0].ToString() ?? "")).FirstOrDefault(r => r is not null) is { } refusal)
+        {
+            throw new ArgumentException(refusal, nameof(commands));
+        }
+        if (commands.Count + 2 > _options.Window)
+        {
+            throw new ArgumentException($"A transaction of {commands.Count} commands does not fit into a window of {_options.Window} "
+                + "operations.", nameof(commands));
+        }
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<RespValue>>(cancellation); }
         ValueTask<Result<RespValue>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<RespValue>>(why); }
@@ -133,17 +159,20 @@ public sealed partial class SloggerSession
             {
                 _scratch.Begin(command.Length);
                 foreach (Argument argument in command) { argument.WriteTo(_scratch); }
-                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots) { slot = found; }
+                if (slot is null && _client.Keys.FindSlot(_scratch.Written, _scratch.Arguments, _client.Partitions, out HashSlot found) is SlotScope.OneSlot or SlotScope.SeveralSlots)
+                {
+                    slot = found;
+                }
             }
 
             _scratch.Begin(1).Add("EXEC"u8);
             Operation<RespValue> operation = Operation<RespValue>.Rent(s_value, OperationFlags.None);
             operation.Requests = commands.Count + 2;
             task = Start(operation, slot?.Number ?? Operation.NoSlot, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 
@@ -151,8 +180,7 @@ public sealed partial class SloggerSession
     internal async Task PingAllAsync(CancellationToken cancellation)
     {
         var pings = new List<Task>();
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { throw why; }
@@ -163,19 +191,20 @@ public sealed partial class SloggerSession
                 pings.Add(StartAt(Operation<bool>.Rent(s_isDone, OperationFlags.Idempotent), link, cancellation).AsTask());
             }
 
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         await Task.WhenAll(pings).ConfigureAwait(false);
     }
 
-    private ValueTask<Result<T>> OnKey<T>(ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, ReadOnlySpan<byte> command, Argument key, params ReadOnlySpan<Argument> rest)
+    private ValueTask<Result<T>> OnKey<T>(
+        ReplyConverter<T> convert, OperationFlags flags, CancellationToken cancellation, ReadOnlySpan<byte> command, Argument key,
+        params ReadOnlySpan<Argument> rest)
     {
         if (cancellation.IsCancellationRequested) { return ValueTask.FromCanceled<Result<T>>(cancellation); }
         ValueTask<Result<T>> task;
-        Link? flush;
-        List<Link>? more;
+        PendingFlush flush;
         lock (_gate)
         {
             if (WhyNot() is { } why) { return ValueTask.FromException<Result<T>>(why); }
@@ -185,10 +214,10 @@ public sealed partial class SloggerSession
             HashSlot slot = _client.Partitions.Of(_scratch.Argument(1));
             foreach (Argument argument in rest) { argument.WriteTo(_scratch); }
             task = Start(Operation<T>.Rent(convert, flags), slot.Number, cancellation);
-            flush = TakeFlush(out more);
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
         return task;
     }
 

@@ -1,6 +1,8 @@
-// How far a session is committed, and waiting for it.
+// How far a session is committed, waiting for it, and what a rollback means: the machine says what survived; callers are told, all of them,
+// before anything goes on.
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
+using Slogger.Client.Wire;
 using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
@@ -10,21 +12,6 @@ namespace Slogger.Client;
 
 public sealed partial class SloggerSession
 {
-    private readonly List<Generation> _earlier = [];   // that were outstanding when a wait began, the oldest first
-    private readonly List<Waiter> _waiters = [];
-    private readonly List<ExceptionRange> _exceptions = [];
-    private Generation _generation = new();
-    private int _subscribers;
-    private TaskCompletionSource _advanced = new(TaskCreationOptions.RunContinuationsAsynchronously);
-
-    /// <summary>Somebody who waits for commit.</summary>
-    /// <param name="Generations">Whose operations all have to end first; null if only the number counts.</param>
-    /// <param name="Upto">The number.</param>
-    private sealed record Waiter(Generation[]? Generations, Sequence Upto)
-    {
-        public TaskCompletionSource Done { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    }
-
     /// <summary>Every operation up to here is committed: it survives the loss of every process. Less <see cref="Exceptions"/>.
     /// It moves while the session works, waits, or is listened to. It never goes back.</summary>
     public Sequence CommittedUpTo
@@ -33,7 +20,7 @@ public sealed partial class SloggerSession
         {
             lock (_gate)
             {
-                Settle();
+                _local.Settle();
                 return _machine.Committed;
             }
         }
@@ -48,7 +35,7 @@ public sealed partial class SloggerSession
             var exceptions = new List<ExceptionRange>();
             lock (_gate)
             {
-                Settle();
+                _local.Settle();
                 _machine.CopyExceptions(exceptions);
             }
 
@@ -60,23 +47,15 @@ public sealed partial class SloggerSession
     /// <exception cref="RollbackException">The session was rolled back.</exception>
     public Task WaitForCommitAsync(CancellationToken cancellation = default)
     {
-        Waiter waiter;
+        CommitWaiter? waiter;
         lock (_gate)
         {
             if (_closed is { } why) { return Task.FromException(why); }
-            Settle();
-            if (_generation.Outstanding > 0)
-            {
-                _earlier.Add(_generation);
-                _generation = new();
-            }
-
-            waiter = new([.. _earlier], _machine.Begun);
-            if (IsDone(waiter)) { return Task.CompletedTask; }
-            _waiters.Add(waiter);
+            _local.Settle();
+            waiter = _commits.WaitForAll();
         }
 
-        return WaitAsync(waiter, cancellation);
+        return waiter is null ? Task.CompletedTask : WaitAsync(waiter, cancellation);
     }
 
     /// <summary>Waits until every operation up to this number is committed, or has failed.</summary>
@@ -86,26 +65,24 @@ public sealed partial class SloggerSession
     /// <exception cref="ArgumentOutOfRangeException">No operation has this number yet.</exception>
     public Task WaitForCommitAsync(Sequence upTo, CancellationToken cancellation = default)
     {
-        Waiter waiter;
+        CommitWaiter? waiter;
         lock (_gate)
         {
             if (_closed is { } why) { return Task.FromException(why); }
-            Settle();
+            _local.Settle();
             ArgumentOutOfRangeException.ThrowIfGreaterThan(upTo.Number, _machine.Begun.Number, nameof(upTo));
-            waiter = new(null, upTo);
-            if (IsDone(waiter)) { return Task.CompletedTask; }
-            _waiters.Add(waiter);
+            waiter = _commits.WaitFor(upTo);
         }
 
-        return WaitAsync(waiter, cancellation);
+        return waiter is null ? Task.CompletedTask : WaitAsync(waiter, cancellation);
     }
 
-    /// <summary>The committed prefix as it grows: its present end, then each later one (steps may be left out when they come faster than they
-    /// are taken).</summary>
+    /// <summary>The committed prefix as it grows: its present end, then each later one (steps may be left out when they come faster than
+    /// they are taken).</summary>
     /// <exception cref="RollbackException">The session was rolled back: resume it, and enumerate again.</exception>
     public async IAsyncEnumerable<CommitProgress> CommitsAsync([EnumeratorCancellation] CancellationToken cancellation = default)
     {
-        lock (_gate) { _subscribers++; }
+        lock (_gate) { _commits.Listen(); }
         try
         {
             _client.Watch.Signal();
@@ -117,8 +94,8 @@ public sealed partial class SloggerSession
                 lock (_gate)
                 {
                     if (_closed is { } why) { throw why; }
-                    Settle();
-                    advanced = _advanced.Task;
+                    _local.Settle();
+                    advanced = _commits.Advanced;
                     now = new(_machine.Committed, _machine.WorldLine);
                 }
 
@@ -134,7 +111,7 @@ public sealed partial class SloggerSession
         }
         finally
         {
-            lock (_gate) { _subscribers--; }
+            lock (_gate) { _commits.EndListen(); }
         }
     }
 
@@ -143,8 +120,8 @@ public sealed partial class SloggerSession
     {
         lock (_gate)
         {
-            Settle();
-            bool isWanted = _waiters.Count > 0 || _subscribers > 0 || _isBlocked;
+            _local.Settle();
+            bool isWanted = _commits.IsWanted || _lanes.IsBlocked;
             return isWanted && _machine.Uncommitted is { } version && version > Version.Zero ? version : null;
         }
     }
@@ -157,30 +134,23 @@ public sealed partial class SloggerSession
 
     private void OnCommitted(WorldPoint uniform, Cut? byShard)
     {
-        Link? flush = null;
-        List<Link>? more = null;
+        PendingFlush flush;
         lock (_gate)
         {
-            Settle();
+            _local.Settle();
             Sequence before = _machine.Committed;
             Sequence now = byShard is null ? _machine.OnCommitted(uniform) : _machine.OnCommitted(byShard.WorldLine, byShard.Versions);
-            if (now == before && _waiters.Count == 0 && !_isBlocked) { return; }
-            if (_isBlocked) { PumpAll(); }
-            CheckWaiters();
-            if (_subscribers > 0 && _machine.Committed > before) { Advanced(); }
-            flush = TakeFlush(out more);
+            if (now == before && !_commits.Any && !_lanes.IsBlocked) { return; }
+            _lanes.PumpBlocked();
+            _commits.Check();
+            if (_machine.Committed > before) { _commits.Grown(); }
+            flush = _lanes.TakeFlush();
         }
 
-        Flush(flush, more);
+        flush.Run();
     }
 
-    private void Advanced()
-    {
-        _advanced.TrySetResult();
-        _advanced = new(TaskCreationOptions.RunContinuationsAsynchronously);
-    }
-
-    private async Task WaitAsync(Waiter waiter, CancellationToken cancellation)
+    private async Task WaitAsync(CommitWaiter waiter, CancellationToken cancellation)
     {
         long began = Stopwatch.GetTimestamp();
         using Activity? activity = Telemetry.Activities.StartActivity("slogger.commit.wait");
@@ -191,7 +161,7 @@ public sealed partial class SloggerSession
         }
         catch (OperationCanceledException)
         {
-            lock (_gate) { _waiters.Remove(waiter); }
+            lock (_gate) { _commits.Remove(waiter); }
             throw;
         }
         finally
@@ -200,47 +170,53 @@ public sealed partial class SloggerSession
         }
     }
 
-    /// <summary>Lets go whose operations are committed. Called whenever something was answered, given up or committed.</summary>
-    private void CheckWaiters()
+    /// <summary>The rollback that has not been taken in; null: none. While there is one, every call fails with it.</summary>
+    public RollbackException? Rollback
     {
-        while (_earlier.Count > 0 && _earlier[0].Outstanding == 0) { _earlier.RemoveAt(0); }
-        if (_waiters.Count == 0 && _subscribers == 0) { return; }
-        for (int i = _waiters.Count - 1; i >= 0; i--)
-        {
-            if (!IsDone(_waiters[i])) { continue; }
-            _waiters[i].Done.TrySetResult();
-            _waiters.RemoveAt(i);
-        }
-
-        // What was just answered has to be committed yet.
-        if (_waiters.Count > 0 || _subscribers > 0) { _client.Watch.Signal(); }
+        get { lock (_gate) { return _closed as RollbackException; } }
     }
 
-    private bool IsDone(Waiter waiter)
+    /// <summary>Says that the application has taken a rollback in: the session goes on, in the new world-line.</summary>
+    /// <param name="rollback">The one that it has taken in. Does nothing if the session is not held up by it (any more): so that each of
+    /// several threads may call it.</param>
+    public void Resume(RollbackException rollback)
     {
-        Sequence upTo = waiter.Upto;
-        foreach (Generation generation in waiter.Generations ?? [])
+        ArgumentNullException.ThrowIfNull(rollback);
+        lock (_gate)
         {
-            if (generation.Outstanding > 0) { return false; }
-            if (generation.Last > upTo) { upTo = generation.Last; }
+            if (_closed is RollbackException current && current.Rollback == rollback.Rollback)
+            {
+                _closed = null;
+                GoOnLocally();
+            }
         }
-
-        if (_machine.Committed < upTo) { return false; }
-        _machine.CopyExceptions(_exceptions);
-        foreach (ExceptionRange exception in _exceptions)
-        {
-            if (exception.Kind == ExceptionKind.Open && exception.Range.First <= upTo) { return false; }
-        }
-
-        return true;
     }
 
-    private void FailWaiters(Exception why)
+    /// <summary>The world-line is over. A session that has lost nothing goes on as if nothing had happened.</summary>
+    internal void OnRollback(Branch branch)
     {
-        foreach (Waiter waiter in _waiters) { waiter.Done.TrySetException(why); }
-        _waiters.Clear();
-        _earlier.Clear();
-        _generation = new();
-        Advanced();
+        lock (_gate)
+        {
+            // From here on nothing more is executed in the old world-line.
+            _local.GoOn(null);
+            _local.Settle();
+            if (branch.Tell(_machine) is not { } rollback)
+            {
+                GoOnLocally();
+                return;
+            }
+
+            if (rollback.Lost.IsEmpty && rollback.Uncertain.IsEmpty && rollback.Exceptions.IsEmpty)
+            {
+                GoOnLocally();
+                _commits.Check();
+                return;
+            }
+
+            if (_closed is not null) { return; }
+            int unsent = _turns.Waiting + _lanes.Unsent;
+            Close(new RollbackException(Id, rollback, unsent, Sequence.None), of => new RollbackException(Id, rollback, unsent, of));
+            Telemetry.Rollbacks.Add(1);
+        }
     }
 }

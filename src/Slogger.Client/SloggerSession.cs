@@ -12,9 +12,11 @@
 // - An operation that is sent again because it is idempotent counts as started then.
 // - The numbers are given when a batch leaves, so operations on different shards may be numbered in another order than started.
 using System.Security.Cryptography;
+using Slogger.Core.Cuts;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
+using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Client;
 
@@ -27,14 +29,13 @@ public sealed partial class SloggerSession : IAsyncDisposable
     private readonly ClientSession _machine;
     private readonly Lock _gate = new();
     private readonly RequestWriter _scratch = new();
-    private readonly Stack<Batch> _free = new();
-    private Lane?[] _lanes = new Lane?[8];
-    private bool _isBlocked;              // a batch had no room in the window
+    private readonly LocalOperations _local;
+    private readonly Lanes _lanes;
+    private readonly CommitWaiters _commits;
+    private readonly SlotTurns _turns = new();
     private int _outstanding;             // started, and neither answered nor failed
     private TaskCompletionSource? _room;
     private Exception? _closed;           // why nothing can be started: a rollback, or the end
-    private List<Link> _toFlush = [];
-    private readonly SlotTurns _turns = new();
     private long _ownersSeen;             // which owners of slots the turns go by
     private Exception? _endedBy;          // why operations were failed last, and how often that has happened
     private int _endings;
@@ -44,6 +45,9 @@ public sealed partial class SloggerSession : IAsyncDisposable
         _client = client;
         _options = options;
         _machine = new(NewId(), line, new() { WindowMax = options.Window, RunsMax = options.RunsMax, TrackDependencies = true });
+        _local = new(_machine);
+        _lanes = new(this, _machine, _local, client.Watch, options.BatchMax);
+        _commits = new(_machine, client.Watch);
         IdText = Id.ToString();
     }
 
@@ -104,7 +108,59 @@ public sealed partial class SloggerSession : IAsyncDisposable
         }
     }
 
-    /// <summary>Starts an operation at the owner of its slot. The request is written by the caller, between Begin and this, under the lock.</summary>
+    /// <summary>Vs: what is executed now is of no earlier version. What another thread is answered at this moment need not count.</summary>
+    internal Version AtLeast => _machine.AtLeast;
+
+    /// <summary>Rises when the session has seen something new.</summary>
+    internal long Learned => _machine.Learned;
+
+    /// <summary>Takes operations in that are executed past it. Once, before anything is done.</summary>
+    internal void Join(ILocalWork local)
+    {
+        lock (_gate)
+        {
+            _local.Join(local);
+            GoOnLocally();
+        }
+    }
+
+    /// <summary>Takes in what was executed.</summary>
+    /// <returns>The last operation's number.</returns>
+    internal Sequence TakeIn()
+    {
+        lock (_gate)
+        {
+            _local.Settle();
+            _commits.Check();
+            return _machine.Begun;
+        }
+    }
+
+    /// <summary>Tells the shard in this process what was seen at others.</summary>
+    /// <param name="tell">Does so, and says whether the shard has taken it in.</param>
+    /// <param name="learned">What <see cref="Learned"/> was when it was told last; then, if it was told, what it is now.</param>
+    internal bool TryTellDependencies(Func<ReadOnlyMemory<Dependency>, bool> tell, ref long learned)
+    {
+        lock (_gate)
+        {
+            _local.Settle();
+            if (!tell(_local.DependenciesSince(learned))) { return false; }
+            learned = _machine.Learned;
+            return true;
+        }
+    }
+
+    /// <summary>Throws if the session cannot be used: after a rollback that has not been taken in, or at its end.</summary>
+    internal void ThrowIfClosed()
+    {
+        lock (_gate)
+        {
+            if (_closed is { } why) { throw why; }
+        }
+    }
+
+    /// <summary>Starts an operation at the owner of its slot. The request is written by the caller, between Begin and this, under the
+    /// lock.</summary>
     private ValueTask<Result<T>> Start<T>(Operation<T> operation, int slot, CancellationToken cancellation)
     {
         operation.Slot = slot;
@@ -124,21 +180,21 @@ public sealed partial class SloggerSession : IAsyncDisposable
     private ValueTask<Result<T>> StartAt<T>(Operation<T> operation, Link link, CancellationToken cancellation)
     {
         ValueTask<Result<T>> task = Count(operation, cancellation);
-        Append(operation, link, _scratch.Written);
+        _lanes.Append(operation, link, _scratch.Written);
         return task;
     }
 
     private ValueTask<Result<T>> Count<T>(Operation<T> operation, CancellationToken cancellation)
     {
-        operation.Generation = _generation;
-        _generation.Outstanding++;
+        _commits.Started(operation);
         _outstanding++;
         ValueTask<Result<T>> task = operation.Task;
         operation.CancelBy(cancellation);
         return task;
     }
 
-    /// <summary>The owner of a slot; of none, any shard. When owners have changed, what is under way to the old ones is noted first.</summary>
+    /// <summary>The owner of a slot; of none, any shard. When owners have changed, what is under way to the old ones is noted
+    /// first.</summary>
     private Link OwnerOf(int slot)
     {
         while (true)
@@ -154,13 +210,13 @@ public sealed partial class SloggerSession : IAsyncDisposable
 
     private void NoteElsewhere()
     {
-        foreach (Lane? lane in _lanes)
+        foreach (Lane lane in _lanes.All)
         {
-            foreach (Batch batch in lane?.Open ?? [])
+            foreach (Batch batch in lane.Open)
             {
                 foreach (Operation operation in batch.Operations)
                 {
-                    if (_client.OwnerOf(operation.Slot) != lane!.Link) { _turns.SetElsewhere(operation, true); }
+                    if (_client.OwnerOf(operation.Slot) != lane.Link) { _turns.SetElsewhere(operation, true); }
                 }
             }
         }
@@ -181,97 +237,9 @@ public sealed partial class SloggerSession : IAsyncDisposable
     // Why an operation cannot be started, if it cannot.
     private Exception? WhyNot() => _closed
         ?? (_outstanding >= _options.OutstandingMax
-            ? new InvalidOperationException($"Session {Id} has {_outstanding} operations under way, which is the most that OutstandingMax allows: await results, or ReadyAsync.")
+            ? new InvalidOperationException($"Session {Id} has {_outstanding} operations under way, which is the most that OutstandingMax "
+                + "allows: await results, or ReadyAsync.")
             : null);
-
-    /// <summary>Adds an operation's requests to what gathers for a shard, and sends what may be sent.</summary>
-    private void Append(Operation operation, Link link, ReadOnlySpan<byte> requests)
-    {
-        Lane lane = LaneOf(link);
-        Batch batch = lane.Gathering ??= (_free.TryPop(out Batch? free) ? free : new(this)).For(lane);
-        if (batch.Count > 0 && batch.Requests + operation.RequestsOnWire > _options.BatchMax)
-        {
-            lane.Full.Enqueue(batch);
-            batch = lane.Gathering = (_free.TryPop(out free) ? free : new(this)).For(lane);
-        }
-
-        batch.Add(operation, requests);
-        if (batch.Requests >= _options.BatchMax)
-        {
-            lane.Full.Enqueue(batch);
-            lane.Gathering = null;
-        }
-
-        Pump(lane);
-    }
-
-    /// <summary>Begins what may begin. Who called it flushes when the lock is given back.</summary>
-    private void Pump(Lane lane)
-    {
-        bool any = false;
-        Settle();
-        while (lane.Next is { } batch)
-        {
-            if (!lane.Link.TrySend(batch, _machine, out bool hasRoom))
-            {
-                _isBlocked |= !hasRoom;
-                if (!hasRoom) { _client.Watch.Signal(); }
-                break;
-            }
-
-            lane.TakeNext();
-            lane.Sent.Enqueue(batch);
-            foreach (Operation operation in batch.Operations) { operation.Generation.Last = _machine.Begun; }
-            any = true;
-        }
-
-        if (any && !_toFlush.Contains(lane.Link)) { _toFlush.Add(lane.Link); }
-    }
-
-    private void PumpAll()
-    {
-        _isBlocked = false;
-        foreach (Lane? lane in _lanes)
-        {
-            if (lane is not null) { Pump(lane); }
-        }
-    }
-
-    private Lane LaneOf(Link link)
-    {
-        if (link.Index >= _lanes.Length) { Array.Resize(ref _lanes, Math.Max(link.Index + 1, _lanes.Length * 2)); }
-        if (_lanes[link.Index] is { } lane) { return lane; }
-        link.Start();
-        return _lanes[link.Index] = new(link);
-    }
-
-    /// <summary>Takes what is to be flushed. Under the lock; the flush itself is without.</summary>
-    private Link? TakeFlush(out List<Link>? more)
-    {
-        more = null;
-        if (_toFlush.Count == 0) { return null; }
-        Link first = _toFlush[0];
-        if (_toFlush.Count > 1)
-        {
-            more = _toFlush;
-            _toFlush = [];
-        }
-        else
-        {
-            _toFlush.Clear();
-        }
-
-        return first;
-    }
-
-    private static void Flush(Link? one, List<Link>? all)
-    {
-        if (all is null) { one?.Flush(); }
-        else
-        {
-            foreach (Link link in all) { link.Flush(); }
-        }
-    }
 
     /// <summary>One operation less is outstanding.</summary>
     private void Ended(Operation operation)
@@ -295,8 +263,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
     /// <param name="ofSent">What an operation under way fails with, by its number; null: the same.</param>
     private void Close(Exception why, Func<Sequence, Exception>? ofSent = null)
     {
-        _local?.GoOn(null);
-        Settle();
+        _local.GoOn(null);
+        _local.Settle();
         _closed = _endedBy = why;
         _endings++;
         foreach (Operation operation in _turns.TakeAll())
@@ -305,9 +273,8 @@ public sealed partial class SloggerSession : IAsyncDisposable
             operation.Fail(why);
         }
 
-        foreach (Lane? lane in _lanes)
+        foreach (Lane lane in _lanes.All)
         {
-            if (lane is null) { continue; }
             foreach (Batch batch in lane.Sent)
             {
                 batch.IsSettled = true;
@@ -318,7 +285,7 @@ public sealed partial class SloggerSession : IAsyncDisposable
             foreach (Batch batch in lane.TakeUnsent()) { Fail(batch, why); }
         }
 
-        FailWaiters(why);
+        _commits.Fail(why);
         MakeRoom();
     }
 
@@ -333,5 +300,10 @@ public sealed partial class SloggerSession : IAsyncDisposable
             Ended(operation);
             operation.Fail(ofSent?.Invoke(new(sequence)) ?? why);
         }
+    }
+
+    private void GoOnLocally()
+    {
+        if (_closed is null) { _local.GoOn(_machine.WorldLine); }
     }
 }

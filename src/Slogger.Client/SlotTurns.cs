@@ -25,7 +25,8 @@ internal sealed class SlotTurns
     /// <summary>How many operations wait.</summary>
     public int Waiting { get; private set; }
 
-    /// <summary>Notes whether an operation that has not ended was redirected, or is on its way to another shard than its slot's owner.</summary>
+    /// <summary>Notes whether an operation that has not ended was redirected, or is on its way to another shard than its slot's
+    /// owner.</summary>
     public void SetElsewhere(Operation operation, bool isElsewhere)
     {
         if (operation.IsElsewhere == isElsewhere || operation.Slot == Operation.NoSlot) { return; }

@@ -1,6 +1,7 @@
-// Gives back the beginning of the log. What is in use there is copied to the end, by ordinary writes that say of themselves that they change
-// nothing; then nobody needs the beginning, except for going back to commits that do not hold the copies. So the log is cut when the oldest
-// commit that is kept holds them all. A record that says that its key is removed is not copied: all that it hides is cut off with it.
+// Gives back the beginning of the log. What is in use there is copied to the end, by ordinary writes that say of themselves that they
+// change nothing; then nobody needs the beginning, except for going back to commits that do not hold the copies. So the log is cut when the
+// oldest commit that is kept holds them all. A record that says that its key is removed is not copied: all that it hides is cut off with
+// it.
 using Slogger.Faster.Commits;
 using Slogger.Faster.Records;
 
@@ -92,7 +93,8 @@ internal sealed class Compactor : IDisposable
         CommitRecord? oldest = _store.Oldest;
         lock (_copied)
         {
-            while (oldest is not null && _copied.TryPeek(out (long Until, long Version) next) && next.Version <= oldest.Point.Version.Number) until = _copied.Dequeue().Until;
+            while (oldest is not null && _copied.TryPeek(out (long Until, long Version) next) && next.Version <= oldest.Point.Version.Number)
+                until = _copied.Dequeue().Until;
         }
 
         _store.Truncate(until);

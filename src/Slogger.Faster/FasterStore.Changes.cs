@@ -15,8 +15,8 @@ public readonly record struct Change(byte[] Key, byte[]? Value, long ExpiryMs);
 public sealed partial class FasterStore
 {
     /// <summary>The keys that a commit has changed, each once, with what they were at its end. Nothing is kept in memory for it: it reads
-    /// the log, which reaches as far back as commits are kept (<see cref="Keep"/>). What compaction and rollbacks have put there is no change: behind
-    /// a rollback, the changes follow those of the commit that it went back to.</summary>
+    /// the log, which reaches as far back as commits are kept (<see cref="Keep"/>). What compaction and rollbacks have put there is no
+    /// change: behind a rollback, the changes follow those of the commit that it went back to.</summary>
     /// <exception cref="InvalidOperationException">The commit was not kept.</exception>
     public IEnumerable<Change> Changes(CommitRecord commit)
     {
@@ -25,13 +25,16 @@ public sealed partial class FasterStore
         while (true)
         {
             bool any = records.GetNext(out _);
-            if (_kv.Log.BeginAddress > commit.From) throw new InvalidOperationException($"The commit of version {commit.Point} was not kept: the log begins at {_kv.Log.BeginAddress}, its changes at {commit.From}.");
+            if (_kv.Log.BeginAddress > commit.From)
+                throw new InvalidOperationException($"The commit of version {commit.Point} was not kept: the log begins at "
+                    + $"{_kv.Log.BeginAddress}, its changes at {commit.From}.");
             if (!any) yield break;
             byte[] key = records.GetKey().ToByteArray();
             byte[] record = records.GetValue().ToByteArray();
             long header = BinaryPrimitives.ReadInt64LittleEndian(record);
             if (RecordHeader.IsCopy(header) || !IsLast(key, records.CurrentAddress, commit.To)) continue;
-            yield return RecordHeader.IsRemoved(header) ? new(key, null, 0) : new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
+            yield return RecordHeader.IsRemoved(header) ? new(key, null, 0)
+                : new(key, record[RecordHeader.Bytes..], RecordHeader.Expiry(header));
         }
     }
 
@@ -54,9 +57,11 @@ public sealed partial class FasterStore
 
         public bool OnStart(long beginAddress, long endAddress) => true;
 
-        public bool SingleReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) => Look(recordMetadata.Address);
+        public bool SingleReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) =>
+            Look(recordMetadata.Address);
 
-        public bool ConcurrentReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) => Look(recordMetadata.Address);
+        public bool ConcurrentReader(ref SpanByte key, ref SpanByte value, RecordMetadata recordMetadata, long numberOfRecords) =>
+            Look(recordMetadata.Address);
 
         public void OnException(Exception exception, long numberOfRecords)
         {

@@ -18,22 +18,24 @@ public sealed partial class FasterStore
     /// <param name="cancellation">Ends the wait for a commit or rollback that is under way. One that has begun is completed.</param>
     /// <returns>The commit, when it is on disk.</returns>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="next"/> is not later than the open version.</exception>
-    /// <exception cref="IOException">The disk is full, or fails: the commit is not durable. The store goes on; what was to be in the commit is in the next one. That is
-    /// not begun before the log can be written again, and then the failed one may be there after all.</exception>
+    /// <exception cref="IOException">The disk is full, or fails: the commit is not durable. The store goes on; what was to be in the commit
+    /// is in the next one. That is not begun before the log can be written again, and then the failed one may be there after
+    /// all.</exception>
     public async Task<CommitRecord> CommitAsync(WorldLine line, Version next, CancellationToken cancellation = default)
     {
         await TakeTurnAsync(cancellation).ConfigureAwait(false);
         return await CommitInTurnAsync(line, next).ConfigureAwait(false);
     }
 
-    /// <summary>Ends the open version at this very place among the calling thread's operations: when this returns, <paramref name="next"/> is
-    /// open. The thread holds no key's lock.</summary>
+    /// <summary>Ends the open version at this very place among the calling thread's operations: when this returns, <paramref name="next"/>
+    /// is open. The thread holds no key's lock.</summary>
     /// <param name="line">The timeline.</param>
     /// <param name="next">The version that is open from then on: later than the open one. All before it is in the commit.</param>
     /// <param name="open">The version that is open instead, if later: those before it pass empty. Null: <paramref name="next"/>.</param>
     /// <returns>The commit, when it is on disk. Null: a commit or a rollback is under way, and nothing has been done.</returns>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="next"/> is not later than the open version.</exception>
-    public Task<CommitRecord>? BeginCommit(WorldLine line, Version next, Version? open = null) => !_isDisposed && _turn.Wait(0) ? CommitInTurnAsync(line, next, open) : null;
+    public Task<CommitRecord>? BeginCommit(WorldLine line, Version next, Version? open = null) =>
+        !_isDisposed && _turn.Wait(0) ? CommitInTurnAsync(line, next, open) : null;
 
     /// <summary>Whether <see cref="BeginCommit"/> would begin one: no commit or rollback is under way.</summary>
     public bool CanBeginCommit => _turn.CurrentCount > 0;
@@ -44,8 +46,11 @@ public sealed partial class FasterStore
         try
         {
             ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(next.Number, Open.Number, nameof(next));
-            if (_undo is not null) throw new InvalidOperationException("A rollback has begun and was not finished: the store has to go back once more, or be opened again.");
-            if (_compactor.Failure is { } failure) throw new InvalidOperationException("Compaction has ended: the store cannot go on.", failure);
+            if (_undo is not null)
+                throw new InvalidOperationException("A rollback has begun and was not finished: the store has to go back once more, or be "
+                    + "opened again.");
+            if (_compactor.Failure is { } failure)
+                throw new InvalidOperationException("Compaction has ended: the store cannot go on.", failure);
             CommitRecord commit = null!;
             ValueTask written = default;
             Stripes.Alone(() =>
@@ -56,8 +61,11 @@ public sealed partial class FasterStore
                 if (!_kv.TryInitiateHybridLogCheckpoint(out Guid token, CheckpointType.FoldOver, tryIncremental: false))
                     throw new InvalidOperationException("FASTER is taking a checkpoint that Slogger has not begun.");
                 long number = _kv.CurrentVersion;
-                (long keys, long live) = Count();
-                commit = new(token, number, new(line, next.Previous), _from, end) { Since = _since, Keys = keys, LiveBytes = live, PageBits = _options.PageBits, SegmentBits = _options.SegmentBits };
+                (long keys, long live) = _counts.Sum();
+                commit = new(token, number, new(line, next.Previous), _from, end)
+                {
+                    Since = _since, Keys = keys, LiveBytes = live, PageBits = _options.PageBits, SegmentBits = _options.SegmentBits,
+                };
                 written = _kv.CompleteCheckpointAsync();
                 WaitFor(number + 1);
                 Volatile.Write(ref _open, Version.Max(next, open ?? next).Number);
@@ -88,7 +96,8 @@ public sealed partial class FasterStore
         Task<IOException> failed = _device.Failed;
         if (await Task.WhenAny(durable, failed).ConfigureAwait(false) == durable) return await durable.ConfigureAwait(false);
         IOException failure = await failed.ConfigureAwait(false);
-        throw new IOException($"The log in {_options.Directory} cannot be written: {failure.Message} Nothing is committed until it can: make room.", failure);
+        throw new IOException($"The log in {_options.Directory} cannot be written: {failure.Message} Nothing is committed until it can: "
+            + "make room.", failure);
     }
 
     private async Task<CommitRecord> MakeDurableAsync(CommitRecord commit, ValueTask written)
@@ -103,7 +112,7 @@ public sealed partial class FasterStore
             await _device.WrittenAsync(commit.To).ConfigureAwait(false);
             commit = _files.Write(commit, SumOf);
             _from = _since = commit.To;
-            lock (_commits) { _commits.Add(commit); }
+            _commits.Add(commit);
             Volatile.Write(ref _lastCommitTicks, Stopwatch.GetElapsedTime(start).Ticks);
             _compactor.Wake();
             return commit;
@@ -132,7 +141,9 @@ public sealed partial class FasterStore
         var wait = default(SpinWait);
         while (_kv.CurrentVersion != number)
         {
-            if (Stopwatch.GetElapsedTime(start) > s_switchMax) throw new TimeoutException($"FASTER does not go on to its version {number}: it is at {_kv.SystemState.Phase} of {_kv.CurrentVersion}.");
+            if (Stopwatch.GetElapsedTime(start) > s_switchMax)
+                throw new TimeoutException($"FASTER does not go on to its version {number}: it is at {_kv.SystemState.Phase} of "
+                    + $"{_kv.CurrentVersion}.");
             // All writers wait for this.
             wait.SpinOnce(sleep1Threshold: -1);
         }

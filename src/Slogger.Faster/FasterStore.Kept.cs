@@ -8,7 +8,8 @@ namespace Slogger.Faster;
 
 public sealed partial class FasterStore
 {
-    /// <summary>The commits in a directory in which no store is open, oldest first: those that are whole, and rest on a log that is.</summary>
+    /// <summary>The commits in a directory in which no store is open, oldest first: those that are whole, and rest on a log that
+    /// is.</summary>
     public static IReadOnlyList<CommitRecord> CommitsIn(FasterOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -28,7 +29,8 @@ public sealed partial class FasterStore
         return commits is [.., var last] ? CommitsIn(options with { PageBits = last.PageBits, SegmentBits = last.SegmentBits }) : commits;
     }
 
-    /// <summary>Copies a commit into another directory, so that a store can be opened there. The one that has made it may be open, if it keeps the commit meanwhile.</summary>
+    /// <summary>Copies a commit into another directory, so that a store can be opened there. The one that has made it may be open, if it
+    /// keeps the commit meanwhile.</summary>
     /// <param name="options">The store's.</param>
     /// <param name="commit">The commit.</param>
     /// <param name="directory">The other directory; it exists, and is empty.</param>
@@ -42,15 +44,18 @@ public sealed partial class FasterStore
         for (long segment = commit.Begin >> options.SegmentBits; segment << options.SegmentBits < commit.To; segment++)
         {
             cancellation.ThrowIfCancellationRequested();
-            Copy(options.Files, LogDevice.FileOf(options.Directory, (int)segment), LogDevice.FileOf(directory, (int)segment), Math.Min(bytes, commit.To - (segment << options.SegmentBits)));
+            string from = LogDevice.FileOf(options.Directory, (int)segment), to = LogDevice.FileOf(directory, (int)segment);
+            Copy(options.Files, from, to, Math.Min(bytes, commit.To - (segment << options.SegmentBits)));
         }
 
         string commits = Path.Combine(directory, CommitsDirectory);
         options.Files.CreateDirectory(commits);
-        Copy(options.Files, CommitFiles.FileOf(Path.Combine(options.Directory, CommitsDirectory), commit.Token), CommitFiles.FileOf(commits, commit.Token), long.MaxValue);
+        string own = CommitFiles.FileOf(Path.Combine(options.Directory, CommitsDirectory), commit.Token);
+        Copy(options.Files, own, CommitFiles.FileOf(commits, commit.Token), long.MaxValue);
     }
 
-    /// <summary>Whether what a commit has added to the log is on disk as it was written. The store may be open, if it keeps the commit meanwhile.</summary>
+    /// <summary>Whether what a commit has added to the log is on disk as it was written. The store may be open, if it keeps the commit
+    /// meanwhile.</summary>
     /// <exception cref="IOException">It cannot be read.</exception>
     public static bool IsWhole(FasterOptions options, CommitRecord commit)
     {
@@ -60,7 +65,8 @@ public sealed partial class FasterStore
         byte[] buffer = new byte[ReadBytes];
         for (long at = commit.Since; at < commit.To;)
         {
-            using ILogFile file = options.Files.Open(LogDevice.FileOf(options.Directory, (int)(at >> options.SegmentBits)), writable: false);
+            string path = LogDevice.FileOf(options.Directory, (int)(at >> options.SegmentBits));
+            using ILogFile file = options.Files.Open(path, writable: false);
             long begin = at >> options.SegmentBits << options.SegmentBits;
             for (long end = Math.Min(commit.To, begin + (1L << options.SegmentBits)); at < end;)
             {
@@ -87,11 +93,5 @@ public sealed partial class FasterStore
             target.Write(buffer.AsSpan(0, read), at);
             at += read;
         }
-    }
-
-    /// <summary>How many commits are on disk.</summary>
-    public int CommitCount
-    {
-        get { lock (_commits) { return _commits.Count; } }
     }
 }

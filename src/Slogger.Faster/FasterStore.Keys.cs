@@ -24,15 +24,17 @@ public sealed partial class FasterStore
     internal bool HasRoomForRemovals(long keyBytes, long keys, int keyLengthMax)
     {
         // A key's length is filled up, and a record that would not fit into the rest of a page is in the next one.
-        long records = keyBytes + (keys * RecordFunctions.Size(sizeof(long) - 1, RecordHeader.Bytes)), record = RecordFunctions.Size(keyLengthMax, RecordHeader.Bytes);
+        long records = keyBytes + (keys * RecordFunctions.Size(sizeof(long) - 1, RecordHeader.Bytes));
+        long record = RecordFunctions.Size(keyLengthMax, RecordHeader.Bytes);
         return records + (((records / (_budget.PageBytes - record)) + 1) * record) <= _budget.Wall - UsedBytes;
     }
 
     /// <summary>Whether nothing at all may be written.</summary>
-    internal bool IsFull => _isFull;
+    internal bool IsFull => _limits.IsFull;
 
-    /// <summary>While a rollback's purge is under way: has the list of keys show all that the rollback has brought back. What it has taken back may still be listed: who
-    /// reads such a key finds none. Once for each rollback it reads what was taken back, and puts back what was removed there; nothing else is waited for.</summary>
+    /// <summary>While a rollback's purge is under way: has the list of keys show all that the rollback has brought back. What it has taken
+    /// back may still be listed: who reads such a key finds none. Once for each rollback it reads what was taken back, and puts back what
+    /// was removed there; nothing else is waited for.</summary>
     /// <param name="worker">The caller's.</param>
     internal void ListAgain(FasterWorker worker)
     {
@@ -50,7 +52,8 @@ public sealed partial class FasterStore
         undo.IsListed = true;
     }
 
-    /// <summary>Waits, a second at most, until the list of keys shows nothing that a rollback has taken back, and all that it has brought back.</summary>
+    /// <summary>Waits, a second at most, until the list of keys shows nothing that a rollback has taken back, and all that it has brought
+    /// back.</summary>
     /// <returns>Whether it does.</returns>
     internal bool WaitUntilPurged()
     {
@@ -77,7 +80,8 @@ public sealed partial class FasterStore
             while (records.GetNext(out _))
             {
                 ref SpanByte key = ref records.GetKey();
-                keys.Note(FasterWorker.HashOf(key.AsReadOnlySpan()), key.AsReadOnlySpan(), BinaryPrimitives.ReadInt64LittleEndian(records.GetValue().AsReadOnlySpan()));
+                long header = BinaryPrimitives.ReadInt64LittleEndian(records.GetValue().AsReadOnlySpan());
+                keys.Note(FasterWorker.HashOf(key.AsReadOnlySpan()), key.AsReadOnlySpan(), header);
             }
 
             Keys = keys;

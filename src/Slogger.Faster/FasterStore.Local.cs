@@ -1,7 +1,7 @@
-// Callers in the same process as the store, past all connections (DPR, section 5: co-location). Nobody stands between them and the records, so
-// what a shard decides for its clients by holding their requests back is decided here at each operation's own moment: in which world-line
-// the store may be used at all, and in which version the operation is. Both change while all stripes are held, so whoever holds one of them
-// sees them as they are.
+// Callers in the same process as the store, past all connections (DPR, section 5: co-location). Nobody stands between them and the records,
+// so what a shard decides for its clients by holding their requests back is decided here at each operation's own moment: in which
+// world-line the store may be used at all, and in which version the operation is. Both change while all stripes are held, so whoever holds
+// one of them sees them as they are.
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -15,8 +15,8 @@ public sealed partial class FasterStore
     /// <summary>The world-line in which callers in this process may use the store; 0: none.</summary>
     public WorldLine Admitted => new(Volatile.Read(ref _admitted));
 
-    /// <summary>Until when they may begin something, by Stopwatch: where other shards close the same versions, what begins after a version's end
-    /// is in the next. Default: without end.</summary>
+    /// <summary>Until when they may begin something, by Stopwatch: where other shards close the same versions, what begins after a
+    /// version's end is in the next. Default: without end.</summary>
     public long LocalUntil
     {
         get => Volatile.Read(ref _localUntil);
@@ -32,8 +32,8 @@ public sealed partial class FasterStore
         Volatile.Write(ref _admitted, line.Number);
     });
 
-    /// <summary>Lets nobody in this process in any more. When it returns none of their changes is under way; a read that is learns at its end that
-    /// it does not count.</summary>
+    /// <summary>Lets nobody in this process in any more. When it returns none of their changes is under way; a read that is learns at its
+    /// end that it does not count.</summary>
     public void ShutOutLocal() => Stripes.Alone(() => Volatile.Write(ref _admitted, 0));
 
     /// <summary>Has versions pass in which nothing was done, while nobody does anything.</summary>

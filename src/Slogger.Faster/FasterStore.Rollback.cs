@@ -24,23 +24,28 @@ public sealed partial class FasterStore
     /// <summary>How often something was taken back. Changes with all stripes held.</summary>
     internal long UndoneCount => Volatile.Read(ref _undone);
 
-    /// <summary>Goes back to a commit. When <paramref name="begun"/> is called nobody sees anything later any more; commits follow.</summary>
+    /// <summary>Goes back to a commit. When <paramref name="begun"/> is called nobody sees anything later any more; commits
+    /// follow.</summary>
     /// <param name="to">The commit.</param>
     /// <param name="line">The timeline that begins.</param>
     /// <param name="next">The version that is open after the first commit of that timeline: later than the open one.</param>
     /// <param name="begun">Called while nobody changes a record: the moment between the timelines. It must be short.</param>
     /// <param name="cancellation">Ends the wait for a commit that is under way.</param>
     /// <returns>The first commit of the new timeline; null: another rollback came before it was made.</returns>
-    /// <exception cref="InvalidOperationException">There is no such commit; or the memory is too small for what has to be put back: then nothing has changed, and the store is to
-    /// be opened again at the commit.</exception>
-    public async Task<CommitRecord?> RollbackAsync(WorldPoint to, WorldLine line, Version next, Action begun, CancellationToken cancellation = default) =>
-        await GoBackAsync(to, next, begun, cancellation).ConfigureAwait(false) ? await CommitInTurnAsync(line, next).ConfigureAwait(false) : null;
+    /// <exception cref="InvalidOperationException">There is no such commit; or the memory is too small for what has to be put back: then
+    /// nothing has changed, and the store is to be opened again at the commit.</exception>
+    public async Task<CommitRecord?> RollbackAsync(
+        WorldPoint to, WorldLine line, Version next, Action begun, CancellationToken cancellation = default) =>
+        await GoBackAsync(to, next, begun, cancellation).ConfigureAwait(false)
+            ? await CommitInTurnAsync(line, next).ConfigureAwait(false) : null;
 
-    /// <summary>Goes back to a commit, and leaves the first commit of the new timeline to the caller: versions end where the caller says.</summary>
+    /// <summary>Goes back to a commit, and leaves the first commit of the new timeline to the caller: versions end where the caller
+    /// says.</summary>
     /// <param name="to">The commit.</param>
     /// <param name="begun">Called while nobody changes a record: the moment between the timelines. It must be short.</param>
     /// <param name="cancellation">Ends the wait for a commit that is under way.</param>
-    /// <returns>When commits can be made again: whether nothing of what was taken back is left. False: another rollback came before.</returns>
+    /// <returns>When commits can be made again: whether nothing of what was taken back is left. False: another rollback came
+    /// before.</returns>
     /// <exception cref="InvalidOperationException">There is no such commit.</exception>
     public async Task<bool> RollbackAsync(WorldPoint to, Action begun, CancellationToken cancellation = default)
     {
@@ -52,7 +57,8 @@ public sealed partial class FasterStore
     // If true, with the turn still taken.
     private async Task<bool> GoBackAsync(WorldPoint to, Version? next, Action begun, CancellationToken cancellation)
     {
-        Check(to, next);
+        RequireLater(next);
+        if (_commits.Find(to) is null) throw NoCommit(to);
         // A purge that is under way would have to begin again anyhow.
         int number = Interlocked.Increment(ref _rollbacks);
         try
@@ -69,12 +75,13 @@ public sealed partial class FasterStore
         bool isPurging = false;
         try
         {
-            CommitRecord commit = Hold(to, next);
+            RequireLater(next);
+            CommitRecord commit = _commits.Hold(to) ?? throw NoCommit(to);
             // What compaction took from here on would be missing.
             _isGoingBack = true;
             RequireRoom(commit);
             // Should this process die now, the next one finds nothing of what is taken back.
-            ForgetAfter(to);
+            _commits.ForgetAfter(to);
             Stripes.Alone(() =>
             {
                 var undo = new Undo(commit.To, _kv.Log.TailAddress);
@@ -82,7 +89,7 @@ public sealed partial class FasterStore
                 _kv.Log.ShiftReadOnlyAddress(undo.To, wait: false);
                 _undo = undo;
                 Volatile.Write(ref _undone, _undone + 1);
-                CountAnew(commit);
+                _counts.Reset(commit.Keys, commit.LiveBytes);
                 _compactor.BeginAnew();
                 begun();
             });
@@ -96,7 +103,7 @@ public sealed partial class FasterStore
         catch
         {
             _isGoingBack = false;
-            if (_undo is null) Unhold();
+            if (_undo is null) _commits.EndHold();
             _turn.Release();
             if (!isPurging && _undo is not null) await FinishPurgeAsync(number).ConfigureAwait(false);
             throw;
@@ -123,34 +130,17 @@ public sealed partial class FasterStore
         Undo undo = _undo!;
         if (!await Task.Run(() => Purge(undo, number), CancellationToken.None).ConfigureAwait(false)) return false;
         _undo = null;
-        Unhold();
+        _commits.EndHold();
         return true;
     }
 
-    private CommitRecord Check(WorldPoint to, Version? next)
+    private void RequireLater(Version? next)
     {
         if (next <= Open) throw new ArgumentOutOfRangeException(nameof(next), $"Version {next} is not later than the open one, {Open}.");
-        lock (_commits)
-        {
-            return _commits.Find(c => c.Point == to) ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {to}: the store cannot go back to it.");
-        }
     }
 
-    // The commit to go back to, which is kept from now on.
-    private CommitRecord Hold(WorldPoint to, Version? next)
-    {
-        lock (_commits)
-        {
-            CommitRecord commit = Check(to, next);
-            _rollingBackTo = to;
-            return commit;
-        }
-    }
-
-    private void Unhold()
-    {
-        lock (_commits) _rollingBackTo = null;
-    }
+    private InvalidOperationException NoCommit(WorldPoint to) =>
+        new($"{_options.Directory} has no commit of version {to}: the store cannot go back to it.");
 
     // What is put back is written anew: if there is no room for that, nothing is begun. Some is left for what is written meanwhile.
     private void RequireRoom(CommitRecord commit)
@@ -161,7 +151,8 @@ public sealed partial class FasterStore
         long needed = _budget.PageBytes;
         using FasterWorker worker = NewWorker();
         using IFasterScanIterator<SpanByte, SpanByte> records = _kv.Log.Scan(commit.To, tail);
-        while (records.GetNext(out RecordInfo record)) needed += worker.BytesToPutBack(records.GetKey().AsReadOnlySpan(), record.PreviousAddress, commit.To);
+        while (records.GetNext(out RecordInfo record))
+            needed += worker.BytesToPutBack(records.GetKey().AsReadOnlySpan(), record.PreviousAddress, commit.To);
         if (needed > room) throw TooSmallToGoBack(commit.Point);
     }
 
@@ -173,15 +164,15 @@ public sealed partial class FasterStore
         while (records.GoOn())
         {
             if (Rollbacks != number) return false;
-            if (_isFull) throw TooSmallToGoBack();
+            if (_limits.IsFull) throw TooSmallToGoBack();
             worker.PutBack(records.Current.Key, records.Hash, undo);
         }
 
         return true;
     }
 
-    // Until FASTER has begun to write the stretch, and so has said where it is in memory: when each of its threads has learnt that it is read-only. An
-    // operation of ours tells it to look.
+    // Until FASTER has begun to write the stretch, and so has said where it is in memory: when each of its threads has learnt that it is
+    // read-only. An operation of ours tells it to look.
     private void AwaitWriting(FasterWorker worker, Undo undo)
     {
         var wait = default(SpinWait);
@@ -196,5 +187,6 @@ public sealed partial class FasterStore
     }
 
     internal InvalidOperationException TooSmallToGoBack(WorldPoint? to = null) =>
-        new($"The memory for records ({_options.MemoryBytes} bytes) is too small to take so much back in place: open the store again at version {to ?? Commits[^1].Point}.");
+        new($"The memory for records ({_options.MemoryBytes} bytes) is too small to take so much back in place: open the store again at "
+            + $"version {to ?? _commits.Newest!.Point}.");
 }

@@ -34,7 +34,10 @@ public sealed partial class FasterStore : IDisposable
     private readonly CommitFiles _files;
     private readonly FasterKV<SpanByte, SpanByte> _kv;
     private readonly SemaphoreSlim _turn = new(1, 1);
-    private readonly List<CommitRecord> _commits;   // on disk, oldest first; guarded by itself
+    private readonly CommitList _commits;
+    private readonly RecordCounts _counts = new();
+    private readonly LogBudget _budget;
+    private readonly LogLimits _limits;
     private readonly VersionEnds _ends = new();
     private readonly Compactor _compactor;
     private long _opened;                           // where the log ended when the store was opened
@@ -44,7 +47,6 @@ public sealed partial class FasterStore : IDisposable
     private long _ended;                            // where the last version ended in the log; changes with all stripes held
     private volatile Undo? _undo;
     private volatile bool _isDisposed;
-    private readonly List<CommitRecord> _damaged = [];
 
     private FasterStore(FasterOptions options)
     {
@@ -56,17 +58,25 @@ public sealed partial class FasterStore : IDisposable
         try
         {
             _files = new(options.Files, Path.Combine(options.Directory, CommitsDirectory));
-            _commits = _files.Load();
+            _commits = new(_files);
             _device = new(options.Files, options.Directory, options.SegmentBits, options.PageBits);
             long buckets = Floor2(options.IndexBytes) / 64;
             _kv = new(
                 buckets,
-                new LogSettings { LogDevice = _device, MemorySizeBits = Bits(options.MemoryBytes), PageSizeBits = options.PageBits, SegmentSizeBits = options.SegmentBits, MutableFraction = 0.9 },
+                new LogSettings
+                {
+                    LogDevice = _device,
+                    MemorySizeBits = Bits(options.MemoryBytes),
+                    PageSizeBits = options.PageBits,
+                    SegmentSizeBits = options.SegmentBits,
+                    MutableFraction = 0.9,
+                },
                 new CheckpointSettings { CheckpointManager = _files, CheckpointVersionSwitchBarrier = true },
                 comparer: new KeyComparer(), concurrencyControlMode: ConcurrencyControlMode.None);
             _kv.UnsafeRegisterCallback(_ends);
             Hints = MemoryHints.Of(_kv, options.PageBits, options.OwnsProcess ? PagesAdvised : 0);
             _budget = new(1L << options.PageBits, 1L << (Bits(options.MemoryBytes) - options.PageBits));
+            _limits = new(_budget);
             _compactor = new(this);
             Stripes = new((int)Math.Min(options.Stripes, buckets));
         }
@@ -80,17 +90,19 @@ public sealed partial class FasterStore : IDisposable
         }
     }
 
-    /// <summary>The version that is open: that of a change, for whoever holds its lock; of a read, when it is asked for behind it.</summary>
+    /// <summary>The version that is open: that of a change, for whoever holds its lock; of a read, when it is asked for behind
+    /// it.</summary>
     public Version Open => new(Volatile.Read(ref _open));
 
-    /// <summary>Whether anything was written since the last version's end. Then the log has grown: what was there before is read-only.</summary>
+    /// <summary>Whether anything was written since the last version's end. Then the log has grown: what was there before is
+    /// read-only.</summary>
     public bool IsChanged => _kv.Log.TailAddress != Volatile.Read(ref _ended);
 
     /// <summary>The commits that are on disk, oldest first.</summary>
-    public IReadOnlyList<CommitRecord> Commits
-    {
-        get { lock (_commits) { return [.. _commits]; } }
-    }
+    public IReadOnlyList<CommitRecord> Commits => _commits.All;
+
+    /// <summary>How many commits are on disk.</summary>
+    public int CommitCount => _commits.Count;
 
     /// <summary>What was found damaged when the store was opened; null: nothing.</summary>
     public string? Damage { get; private set; }
@@ -129,7 +141,7 @@ public sealed partial class FasterStore : IDisposable
     public FasterWorker NewWorker()
     {
         var worker = new FasterWorker(this);
-        lock (_workers) _workers.Add(worker);
+        _counts.Add(worker);
         return worker;
     }
 
@@ -156,22 +168,23 @@ public sealed partial class FasterStore : IDisposable
 
     private void Recover(WorldPoint? at, Version? open)
     {
-        RequireSizes(_options, _commits);
+        RequireSizes(_options, _commits.All);
         Verify();
-        CommitRecord? commit = at is null ? _commits.LastOrDefault() : _commits.Find(c => c.Point == at)
-            ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {at}: it has {(_commits.Count == 0 ? "none" : string.Join(", ", _commits.Select(c => c.Point)))}.");
+        CommitRecord? commit = at is not { } point ? _commits.Newest : _commits.Find(point)
+            ?? throw new InvalidOperationException($"{_options.Directory} has no commit of version {at}: it has "
+                + $"{(_commits.Count == 0 ? "none" : string.Join(", ", _commits.All.Select(c => c.Point)))}.");
         Version last = commit?.Point.Version ?? Version.Zero;
-        if (commit is not null && open <= last) throw new ArgumentOutOfRangeException(nameof(open), $"Version {open} cannot be open in {_options.Directory}: it goes on from version {last}.");
+        if (commit is not null && open <= last)
+            throw new ArgumentOutOfRangeException(
+                nameof(open), $"Version {open} cannot be open in {_options.Directory}: it goes on from version {last}.");
         _open = (open ?? last.Next).Number;
         // A newer one that is left behind would be taken for the present one, or be written over in part.
-        ForgetAfter(commit?.Point);
-        // Left behind, they would be taken for damage of what is written in their place.
-        _files.Purge(_damaged);
-        _files.DeleteTorn();
+        _commits.ForgetAfter(commit?.Point);
+        _commits.DeleteDamaged();
         if (commit is not null) Recover(commit);
         _opened = _from = _since = _ended = _kv.Log.TailAddress;
         _device.GoOnFrom(_from);
-        CountAnew(commit);
+        _counts.Reset(commit?.Keys ?? 0, commit?.LiveBytes ?? 0);
         Judge();
         _compactor.Start();
     }
@@ -179,31 +192,41 @@ public sealed partial class FasterStore : IDisposable
     private void Recover(CommitRecord commit)
     {
         if (commit.To - (commit.Begin & -_budget.PageBytes) > (_budget.Pages - 1) * _budget.PageBytes)
-            throw new InvalidDataException($"{_options.Directory} holds {commit.To - commit.Begin} bytes of records: give the store at least {_options.MemoryBytes * 2} bytes of memory, not {_options.MemoryBytes}.");
+            throw new InvalidDataException($"{_options.Directory} holds {commit.To - commit.Begin} bytes of records: give the store at "
+                + "least "
+                + $"{_options.MemoryBytes * 2} bytes of memory, not {_options.MemoryBytes}.");
         long number = _kv.RecoverAsync(default, commit.Token).AsTask().GetAwaiter().GetResult();
         // Of a log without a record it says -1.
         if (number != commit.Number && !(number == -1 && commit.To == _kv.Log.BeginAddress))
-            throw new InvalidDataException($"{_options.Directory}: FASTER recovered its checkpoint {number} from the commit of version {commit.Point.Version}, which is {commit.Number}.");
+            throw new InvalidDataException($"{_options.Directory}: FASTER recovered its checkpoint {number} from the commit of version "
+                + $"{commit.Point.Version}, which is {commit.Number}.");
     }
 
     // With other sizes the log is read in the wrong places, and looks damaged.
-    private static void RequireSizes(FasterOptions options, List<CommitRecord> commits)
+    private static void RequireSizes(FasterOptions options, IReadOnlyList<CommitRecord> commits)
     {
-        if (commits.Find(c => c.PageBits != options.PageBits || c.SegmentBits != options.SegmentBits) is { } commit)
-            throw new InvalidDataException($"{options.Directory} was made with pages of 2^{commit.PageBits} bytes and files of 2^{commit.SegmentBits}: open it with the same, not 2^{options.PageBits} and 2^{options.SegmentBits}.");
+        if (commits.FirstOrDefault(c => c.PageBits != options.PageBits || c.SegmentBits != options.SegmentBits) is { } commit)
+            throw new InvalidDataException($"{options.Directory} was made with pages of 2^{commit.PageBits} bytes and files of "
+                + $"2^{commit.SegmentBits}: open it with the same, not 2^{options.PageBits} and 2^{options.SegmentBits}.");
     }
 
     // A commit whose log is damaged, and all that rest on it, are none.
     private void Verify()
     {
-        int damaged = FirstDamaged(_device, _commits);
+        IReadOnlyList<CommitRecord> commits = _commits.All;
+        int damaged = FirstDamaged(_device, commits);
         if (damaged < 0) return;
-        Damage = $"{_options.Directory}: the log is damaged between {_commits[damaged].Since} and {_commits[damaged].To}: {_commits.Count - damaged} commits from version {_commits[damaged].Point} on are lost.";
-        _damaged.AddRange(_commits.Skip(damaged));
-        _commits.RemoveRange(damaged, _commits.Count - damaged);
+        CommitRecord first = commits[damaged];
+        Damage = $"{_options.Directory}: the log is damaged between {first.Since} and {first.To}: "
+            + $"{commits.Count - damaged} commits from version {first.Point} on are lost.";
+        _commits.Damaged(damaged);
     }
 
-    private static int FirstDamaged(LogDevice device, List<CommitRecord> commits) => commits.FindIndex(c => Checksum(device, c.Since, c.To) != c.Checksum);
+    private static int FirstDamaged(LogDevice device, IReadOnlyList<CommitRecord> commits)
+    {
+        for (int i = 0; i < commits.Count; i++) if (Checksum(device, commits[i].Since, commits[i].To) != commits[i].Checksum) return i;
+        return -1;
+    }
 
     private uint Checksum(long from, long to) => Checksum(_device, from, to);
 
@@ -219,17 +242,6 @@ public sealed partial class FasterStore : IDisposable
         }
 
         return checksum;
-    }
-
-    private void ForgetAfter(WorldPoint? point)
-    {
-        lock (_commits)
-        {
-            int first = point is null ? 0 : _commits.FindIndex(c => c.Point > point);
-            if (first < 0 || first == _commits.Count) return;
-            _files.Purge(_commits.Skip(first));
-            _commits.RemoveRange(first, _commits.Count - first);
-        }
     }
 
     private static long Floor2(long bytes) => 1L << System.Numerics.BitOperations.Log2((ulong)bytes);

@@ -21,7 +21,8 @@ public sealed unsafe class FasterWorker : IDisposable
     internal FasterWorker(FasterStore store)
     {
         (_store, _hints) = (store, store.Hints);
-        _session = store.Kv.For(Functions).NewSession<RecordFunctions>(sessionVariableLengthStructSettings: new() { valueLength = new RecordLengths() });
+        _session = store.Kv.For(Functions).NewSession<RecordFunctions>(
+            sessionVariableLengthStructSettings: new() { valueLength = new RecordLengths() });
     }
 
     /// <summary>What this worker has made and removed.</summary>
@@ -45,14 +46,15 @@ public sealed unsafe class FasterWorker : IDisposable
     /// <summary>Which lock a key has: several keys may have the same.</summary>
     public int StripeOf(ReadOnlySpan<byte> key) => _store.Stripes.Of(HashOf(key));
 
-    /// <summary>Reads a record, with or without its lock: whoever holds the lock of another key holds this one's, too, else two threads may wait
-    /// for each other.</summary>
+    /// <summary>Reads a record, with or without its lock: whoever holds the lock of another key holds this one's, too, else two threads may
+    /// wait for each other.</summary>
     /// <param name="key">Its key.</param>
     /// <param name="into">Where its value goes; null: it is not wanted.</param>
     /// <param name="expiryMs">When it expires, in milliseconds since the Unix epoch; 0: never. It may be past.</param>
     /// <param name="length">The value's length in bytes.</param>
     /// <returns>Whether there is one.</returns>
-    public bool TryRead(ReadOnlySpan<byte> key, ValueSink? into, out long expiryMs, out int length) => TryRead(key, HashOf(key), into, out expiryMs, out length);
+    public bool TryRead(ReadOnlySpan<byte> key, ValueSink? into, out long expiryMs, out int length) =>
+        TryRead(key, HashOf(key), into, out expiryMs, out length);
 
     /// <inheritdoc cref="TryRead(ReadOnlySpan{byte}, ValueSink?, out long, out int)" />
     public bool TryRead(ReadOnlySpan<byte> key, long hash, ValueSink? into, out long expiryMs, out int length)
@@ -68,10 +70,12 @@ public sealed unsafe class FasterWorker : IDisposable
     /// <param name="value">Its value.</param>
     /// <param name="expiryMs">When it expires, in milliseconds since the Unix epoch; 0: never.</param>
     /// <exception cref="ArgumentException">It is larger than a page of the log.</exception>
-    /// <exception cref="InvalidOperationException">The memory for records is full: <see cref="FasterStore.IsOutOfMemory"/> was not asked.</exception>
+    /// <exception cref="InvalidOperationException">The memory for records is full: <see cref="FasterStore.IsOutOfMemory"/> was not
+    /// asked.</exception>
     public void Write(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, long expiryMs)
     {
-        if (expiryMs is < 0 or >= RecordHeader.Removed) throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
+        if (expiryMs is < 0 or >= RecordHeader.Removed)
+            throw new ArgumentOutOfRangeException(nameof(expiryMs), "An expiry is a time since 1970.");
         Change(key, value, expiryMs);
     }
 
@@ -106,8 +110,8 @@ public sealed unsafe class FasterWorker : IDisposable
         _session.Dispose();
     }
 
-    /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it. Does nothing if that is not the stretch that is being undone any
-    /// more: another rollback may go back further.</summary>
+    /// <summary>Brings a key back to what it was where an undone stretch begins, if its newest record is in it. Does nothing if that is not
+    /// the stretch that is being undone any more: another rollback may go back further.</summary>
     internal void PutBack(ReadOnlySpan<byte> key, long hash, Undo undo)
     {
         int entered = Enter(hash);
@@ -167,7 +171,8 @@ public sealed unsafe class FasterWorker : IDisposable
             while (found && record.Address >= undo.From);
         }
 
-        bool isPut = found ? Put(key, _before.Bytes, RecordHeader.OfCopy(output.Header)) : Put(key, [], RecordHeader.Removed | RecordHeader.Copied);
+        bool isPut = found ? Put(key, _before.Bytes, RecordHeader.OfCopy(output.Header))
+            : Put(key, [], RecordHeader.Removed | RecordHeader.Copied);
         _before.Trim(ValueBytesKept);
         if (!isPut) throw _store.TooSmallToGoBack();
     }
@@ -183,7 +188,8 @@ public sealed unsafe class FasterWorker : IDisposable
         {
             if (_store.BeingUndone is not null) return false;
             long header = Unsafe.ReadUnaligned<long>(in record[0]);
-            return RecordHeader.IsRemoved(header) || !IsNewest(key, hash, address) || Put(key, record[RecordHeader.Bytes..], RecordHeader.OfCopy(header));
+            return RecordHeader.IsRemoved(header) || !IsNewest(key, hash, address)
+                || Put(key, record[RecordHeader.Bytes..], RecordHeader.OfCopy(header));
         }
         finally
         {

@@ -99,7 +99,8 @@ internal sealed class StripeLocks
         }
     }
 
-    private ref long Word(int stripe) => ref Unsafe.Add(ref System.Runtime.InteropServices.MemoryMarshal.GetArrayDataReference(_words), (stripe + 1) * WordsPerLine);
+    private ref long Word(int stripe) =>
+        ref Unsafe.Add(ref System.Runtime.InteropServices.MemoryMarshal.GetArrayDataReference(_words), (stripe + 1) * WordsPerLine);
 
     private int EnterWhenFree(int stripe)
     {

@@ -190,6 +190,6 @@ internal sealed unsafe partial class Client
         && (_pins & (Pins.Multi | Pins.Raw | Pins.PubSub | Pins.Monitor)) == 0 && (_user is null || _loop.IsOwnUser(_user));
 
     /// <summary>What sessions are told: committed at every shard.</summary>
-    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && port.Finder != FinderKind.Approximate
+    public WorldPoint SessionCut => Told(_loop.Shard.Batches is { } port && !port.Finder.HasGridCuts
         ? port.CommittedEverywhere : Cut);
 }

@@ -78,7 +78,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     private string? ReadHeader(IBatchPort port, out BatchHeader header)
     {
         header = default;
-        bool keepsDependencies = port.Finder != FinderKind.Approximate;
+        bool keepsDependencies = port.Finder.NeedsDependencies;
         int dependencies = 0;
         if (client.ArgumentCount < HeaderArguments || (client.ArgumentCount - HeaderArguments) % 3 != 0)
         {
@@ -128,7 +128,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         $"SLOGGER AHEAD version={header.AtLeast} open={open}: no shard can have given out a version so far ahead");
 
     private static string BranchText(IBatchPort port, in BatchHeader header, in GateDecision decision) =>
-        port.Finder == FinderKind.Approximate
+        port.Finder.HasGridCuts
         ? string.Create(CultureInfo.InvariantCulture, $"branch={decision.Branch.Version}")
         : $"branches={port.BranchesSince(header.WorldLine)}";
 

@@ -85,7 +85,7 @@ internal static class CommitCommands
     private static void AnswerCutOfShards(Client client)
     {
         IShardPort shard = client.Loop.Shard;
-        if (shard.Batches is { } port && port.Finder != FinderKind.Approximate && shard.MayTell
+        if (shard.Batches is { } port && !port.Finder.HasGridCuts && shard.MayTell
             && port.CommittedByShard is { Length: > 0 } text)
         {
             client.Tells();

@@ -1,5 +1,6 @@
 // DPR.HELLO and DPR.BATCH: sessions over many shards, whose operations come in batches with a header. See docs/PROTOCOL.md.
 using System.Text;
+using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
@@ -51,7 +52,7 @@ internal static class SessionCommands
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
-        Word("finder", port.Finder.ToString().ToLowerInvariant());
+        Word("finder", port.Finder.Name);
         Word("partitions", CommitCommands.NameOf(port.Partitions.Kind));
         if (done is { } known)
         {

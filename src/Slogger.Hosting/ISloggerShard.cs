@@ -4,7 +4,8 @@ using Slogger.Core.Identities;
 
 namespace Slogger.Hosting;
 
-/// <summary>The shard in this process. Made by <see cref="SloggerShardServiceCollectionExtensions.AddSloggerShard"/>. Thread-safe.</summary>
+/// <summary>The shard in this process. Made by <see cref="SloggerShardServiceCollectionExtensions.AddSloggerShard"/>.
+/// Thread-safe.</summary>
 public interface ISloggerShard
 {
     /// <summary>Completes when sessions can be opened.</summary>
@@ -26,7 +27,8 @@ public interface ISloggerShard
 /// <summary>A key is another shard's, so it cannot be worked on in this process: use a method that is asynchronous.</summary>
 public sealed class KeyElsewhereException : SloggerException
 {
-    internal KeyElsewhereException(ShardId here) : base($"The key is not of shard {here}, which is in this process. Ask IsLocal first, or use an asynchronous method: it goes to the key's shard.")
+    internal KeyElsewhereException(ShardId here) : base($"The key is not of shard {here}, which is in this process. Ask IsLocal first, or "
+        + "use an asynchronous method: it goes to the key's shard.")
     {
     }
 }

@@ -1,4 +1,5 @@
-// What can be done with keys: those of the shard in this process at once, over spans, with nothing allocated; those of any shard asynchronously.
+// What can be done with keys: those of the shard in this process at once, over spans, with nothing allocated; those of any shard
+// asynchronously.
 using System.Runtime.CompilerServices;
 using Slogger.Client;
 using Slogger.Core.WorldLines;
@@ -22,7 +23,8 @@ public sealed partial class LocalSession
     /// <returns>Whether there is one.</returns>
     /// <exception cref="KeyElsewhereException">The key is another shard's.</exception>
     /// <exception cref="RollbackException">The session was rolled back.</exception>
-    /// <exception cref="ShardUnreachableException">The shard did not serve for too long, or has ended. The operation was not executed.</exception>
+    /// <exception cref="ShardUnreachableException">The shard did not serve for too long, or has ended. The operation was not
+    /// executed.</exception>
     /// <exception cref="ObjectDisposedException">The session is closed.</exception>
     /// <exception cref="InvalidOperationException">Another thread uses the session at this moment.</exception>
     public bool TryGet(ReadOnlySpan<byte> key, Span<byte> into, out int length, out Version version)
@@ -39,9 +41,11 @@ public sealed partial class LocalSession
     /// <param name="expiry">How long it is there; null: for ever.</param>
     /// <returns>The version that the operation belongs to.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The expiry is less than a millisecond.</exception>
-    /// <exception cref="ArgumentException">The key has more than 64 KB, the value more than 16 MB, or both together more than a page of the store's log.</exception>
+    /// <exception cref="ArgumentException">The key has more than 64 KB, the value more than 16 MB, or both together more than a page of the
+    /// store's log.</exception>
     /// <exception cref="RedisErrorException">The store's memory is used up.</exception>
-    public Version Set(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, TimeSpan? expiry = null) => SetHere(key, value, After(expiry, nameof(expiry)), out _).Version;
+    public Version Set(ReadOnlySpan<byte> key, ReadOnlySpan<byte> value, TimeSpan? expiry = null) =>
+        SetHere(key, value, After(expiry, nameof(expiry)), out _).Version;
 
     /// <summary>Deletes a key of the shard in this process. Exceptions as for <see cref="Set"/>.</summary>
     /// <returns>Whether it was there.</returns>
@@ -52,8 +56,8 @@ public sealed partial class LocalSession
         return result.Found;
     }
 
-    /// <summary>Adds to a number of the shard in this process, which is 0 if there is none. Exceptions as for <see cref="Set"/>; also where the value is no
-    /// whole number, or the sum has no room.</summary>
+    /// <summary>Adds to a number of the shard in this process, which is 0 if there is none. Exceptions as for <see cref="Set"/>; also where
+    /// the value is no whole number, or the sum has no room.</summary>
     /// <returns>The sum.</returns>
     public long Increment(ReadOnlySpan<byte> key, long by, out Version version)
     {
@@ -93,7 +97,8 @@ public sealed partial class LocalSession
         return result.Found;
     }
 
-    /// <summary>Reads a value, wherever it is. Its number is that of the operation if nobody else uses the session, or else of a later one.</summary>
+    /// <summary>Reads a value, wherever it is. Its number is that of the operation if nobody else uses the session, or else of a later
+    /// one.</summary>
     /// <exception cref="SloggerException">As for <see cref="TryGet"/> and <see cref="SloggerSession.GetBytesAsync"/>.</exception>
     public async ValueTask<Result<byte[]?>> GetAsync(ReadOnlyMemory<byte> key, CancellationToken cancellation = default)
     {
@@ -109,7 +114,8 @@ public sealed partial class LocalSession
 
     /// <summary>Sets a value, wherever it is. As <see cref="GetAsync"/>.</summary>
     /// <returns>True.</returns>
-    public async ValueTask<Result<bool>> SetAsync(ReadOnlyMemory<byte> key, ReadOnlyMemory<byte> value, CancellationToken cancellation = default)
+    public async ValueTask<Result<bool>> SetAsync(
+        ReadOnlyMemory<byte> key, ReadOnlyMemory<byte> value, CancellationToken cancellation = default)
     {
         if (!IsLocal(key.Span)) { return await Remote.SetAsync(key, value, cancellation: cancellation).ConfigureAwait(false); }
         await AdmittedAsync(cancellation).ConfigureAwait(false);
@@ -240,7 +246,11 @@ public sealed partial class LocalSession
     private static long After(TimeSpan? time, string name)
     {
         if (time is not { } after) { return 0; }
-        if (after < TimeSpan.FromMilliseconds(1)) { throw new ArgumentOutOfRangeException(name, after, "A key expires after a millisecond or more, or never (null). To remove it at once, delete it."); }
+        if (after < TimeSpan.FromMilliseconds(1))
+        {
+            throw new ArgumentOutOfRangeException(name, after, "A key expires after a millisecond or more, or never (null). To remove it "
+                + "at once, delete it.");
+        }
         return DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + (long)after.TotalMilliseconds;
     }
 
@@ -254,7 +264,8 @@ public sealed partial class LocalSession
     {
         public Span<byte> Into;
 
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Get(terms, key, Into, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Get(terms, key, Into, out result);
     }
 
     private ref struct SetOperation : IOperation
@@ -262,30 +273,35 @@ public sealed partial class LocalSession
         public ReadOnlySpan<byte> Value;
         public long ExpiryMs;
 
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Set(terms, key, Value, ExpiryMs, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Set(terms, key, Value, ExpiryMs, out result);
     }
 
     private struct DeleteOperation : IOperation
     {
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Delete(terms, key, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Delete(terms, key, out result);
     }
 
     private struct IncrementOperation : IOperation
     {
         public long By;
 
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Increment(terms, key, By, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Increment(terms, key, By, out result);
     }
 
     private struct LookOperation : IOperation
     {
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Look(terms, key, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Look(terms, key, out result);
     }
 
     private struct ExpireOperation : IOperation
     {
         public long ExpiryMs;
 
-        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) => store.Expire(terms, key, ExpiryMs, out result);
+        public readonly bool TryDo(LocalConnection store, in LocalTerms terms, ReadOnlySpan<byte> key, out LocalResult result) =>
+            store.Expire(terms, key, ExpiryMs, out result);
     }
 }

@@ -1,14 +1,14 @@
-// A session over all shards (Slogger.Client's) of an application that hosts one of them (DPR, section 5: co-location). Keys of that one are worked on
-// here, on the calling thread, at once; all others go out through the client, and are pending meanwhile: the session goes on with what is
-// here, and its committed prefix has exceptions (relaxed DPR).
+// A session over all shards (Slogger.Client's) of an application that hosts one of them (DPR, section 5: co-location). Keys of that one are
+// worked on here, on the calling thread, at once; all others go out through the client, and are pending meanwhile: the session goes on with
+// what is here, and its committed prefix has exceptions (relaxed DPR).
 //
-// What an operation here has to keep to is asked at its very moment (LocalConnection): the store is in the session's world-line, and its open version
-// is none before what the session has seen. What was executed is counted here, by version, and taken in by the session when anything depends
-// on it (ILocalWork): so an operation costs little more than the store's own.
+// What an operation here has to keep to is asked at its very moment (LocalConnection): the store is in the session's world-line, and its
+// open version is none before what the session has seen. What was executed is counted here, by version, and taken in by the session when
+// anything depends on it (ILocalWork): so an operation costs little more than the store's own.
 //
-// One word is the lock of what is counted. Who holds it takes no other but a key's; the session takes it while it has its own, and so does who closes the
-// store. So when a session is told of a rollback, what it has executed is known, and nothing more is executed in the old world-line; and nothing is
-// under way in a store that is closed.
+// One word is the lock of what is counted. Who holds it takes no other but a key's; the session takes it while it has its own, and so does
+// who closes the store. So when a session is told of a rollback, what it has executed is known, and nothing more is executed in the old
+// world-line; and nothing is under way in a store that is closed.
 using System.Runtime.CompilerServices;
 using Slogger.Client;
 using Slogger.Client.Wire;
@@ -21,8 +21,9 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Hosting;
 
-/// <summary>A session whose operations on keys of the shard in this process are executed on the calling thread. For one thread at a time, and after an
-/// <c>await</c> it may be another; two at once are told so by an <see cref="InvalidOperationException"/>: open a session for each.</summary>
+/// <summary>A session whose operations on keys of the shard in this process are executed on the calling thread. For one thread at a time,
+/// and after an <c>await</c> it may be another. Two at once are told so by an <see cref="InvalidOperationException"/>: open a session for
+/// each.</summary>
 public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
 {
     // Versions that are counted apart until the session takes them in, which it does when one begins.
@@ -59,8 +60,8 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     /// <summary>The shard in this process.</summary>
     public ShardId Shard => _port.Shard;
 
-    /// <summary>The same session, for everything that goes over the network: any command, on any shard, and transactions. Such an operation follows
-    /// what was executed here before it was started. One on a key of this process's shard takes the long way, too.</summary>
+    /// <summary>The same session, for everything that goes over the network: any command, on any shard, and transactions. Such an operation
+    /// follows what was executed here before it was started. One on a key of this process's shard takes the long way, too.</summary>
     public SloggerSession Remote { get; }
 
     /// <summary>Its name, unique for ever.</summary>
@@ -97,7 +98,8 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
     public Task WaitForCommitAsync(CancellationToken cancellation = default) => Remote.WaitForCommitAsync(cancellation);
 
     /// <inheritdoc cref="SloggerSession.WaitForCommitAsync(Sequence, CancellationToken)"/>
-    public Task WaitForCommitAsync(Sequence upTo, CancellationToken cancellation = default) => Remote.WaitForCommitAsync(upTo, cancellation);
+    public Task WaitForCommitAsync(Sequence upTo, CancellationToken cancellation = default) =>
+        Remote.WaitForCommitAsync(upTo, cancellation);
 
     /// <inheritdoc cref="SloggerSession.CommitsAsync"/>
     public IAsyncEnumerable<CommitProgress> CommitsAsync(CancellationToken cancellation = default) => Remote.CommitsAsync(cancellation);
@@ -161,7 +163,10 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
         var wait = default(SpinWait);
         for (int holder; (holder = Interlocked.CompareExchange(ref _busy, Caller, Nobody)) != Nobody; wait.SpinOnce())
         {
-            if (holder == Caller) { throw new InvalidOperationException($"Session {Id} is used by two threads at once: open a session for each."); }
+            if (holder == Caller)
+            {
+                throw new InvalidOperationException($"Session {Id} is used by two threads at once: open a session for each.");
+            }
         }
     }
 
@@ -206,7 +211,11 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
         Enter();
         (WorldLine line, bool isFull, bool hasLeft) = (_line, _runCount == RunsMax, _hasLeft);
         Exit();
-        if (hasLeft) { throw new ShardUnreachableException($"Shard {Shard}, in this process, has ended: see its log. The operation was not executed.", null); }
+        if (hasLeft)
+        {
+            throw new ShardUnreachableException($"Shard {Shard}, in this process, has ended: see its log. The operation was not "
+                + "executed.", null);
+        }
         if (isFull)
         {
             TakeIn();
@@ -227,7 +236,8 @@ public sealed partial class LocalSession : ILocalWork, IAsyncDisposable
         }
 
         if (wait.Elapsed > _giveUpAfter)
-            throw new ShardUnreachableException($"Shard {Shard}, in this process, has not served world-line {line} from version {atLeast} on for {_giveUpAfter.TotalSeconds:0.#} s: a recovery is under way (see its log). The operation was not executed.", null);
+            throw new ShardUnreachableException($"Shard {Shard}, in this process, has not served world-line {line} from version {atLeast} "
+                + $"on for {_giveUpAfter.TotalSeconds:0.#} s: a recovery is under way (see its log). The operation was not executed.", null);
         return true;
     }
 

@@ -1,4 +1,5 @@
-// The shard in this process: the same proxy that slogger serve runs, as a hosted service, and a client beside it for what is at other shards.
+// The shard in this process: the same proxy that slogger serve runs, as a hosted service, and a client beside it for what is at other
+// shards.
 using System.Diagnostics;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
@@ -49,7 +50,10 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
         ILocalPort port = Port;
         lock (_gate)
         {
-            if (_hasEnded) { throw new InvalidOperationException("The shard in this process has ended, or is about to: no sessions can be opened."); }
+            if (_hasEnded)
+            {
+                throw new InvalidOperationException("The shard in this process has ended, or is about to: no sessions can be opened.");
+            }
             var session = new LocalSession(port, Client, Client.OpenSession(options), _options.GiveUpAfter) { Closed = Forget };
             _sessions.Add(session);
             return session;
@@ -133,16 +137,24 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
         var layer = new OptionLayer();
         foreach ((string name, string text) in options.Serve)
         {
-            OptionDefinition option = OptionCatalog.All.FirstOrDefault(o => o.Name == name) ?? throw new SloggerException($"slogger serve has no option --{name}.");
+            OptionDefinition option = OptionCatalog.All.FirstOrDefault(o => o.Name == name) ?? throw new SloggerException($"slogger serve "
+                + $"has no option --{name}.");
             string[] texts = option.Shape == OptionShape.List ? text.Split(option.EnvironmentSeparator, StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries) : [text];
             layer.Values[name] = new OptionTexts(texts, nameof(SloggerShardOptions));
         }
 
         OptionsResult<ServeOptions> read = ServeOptionsReader.ReadServe(layer, new OptionLayer());
-        if (read.Options is not { } serve) { throw new SloggerException(string.Join(" ", read.Errors.Select(e => $"{e.What}: {e.Remedy}."))); }
-        if (serve.Commit != CommitMode.Faster) { throw new SloggerException("A shard in this process has an embedded store: leave out redis, redis-server and commit."); }
+        if (read.Options is not { } serve)
+        {
+            throw new SloggerException(string.Join(" ", read.Errors.Select(e => $"{e.What}: {e.Remedy}.")));
+        }
+        if (serve.Commit != CommitMode.Faster)
+        {
+            throw new SloggerException("A shard in this process has an embedded store: leave out redis, redis-server and commit.");
+        }
         if (serve.ClockError > TimeSpan.Zero)
-            throw new SloggerException("clock-error has no meaning for operations in this process, whose results nobody holds back: run slogger serve beside the application, or leave it out where all shards go by one clock.");
+            throw new SloggerException("clock-error has no meaning for operations in this process, whose results nobody holds back: run "
+                + "slogger serve beside the application, or leave it out where all shards go by one clock.");
         return serve;
     }
 
@@ -186,7 +198,8 @@ internal sealed class SloggerShard : BackgroundService, ISloggerShard
 
     private static string OwnEndpoint(IReadOnlyList<ListenAddress> listening)
     {
-        ListenAddress own = listening.FirstOrDefault(a => !a.IsUnix) ?? throw new SloggerException("The shard takes no clients over TCP in clear text: say in SloggerShardOptions.Client how its own sessions reach it.");
+        ListenAddress own = listening.FirstOrDefault(a => !a.IsUnix) ?? throw new SloggerException("The shard takes no clients over TCP in "
+            + "clear text: say in SloggerShardOptions.Client how its own sessions reach it.");
         return (own.IsEveryInterface ? ListenAddress.Tcp("127.0.0.1", own.Port) : own).ToString();
     }
 }

@@ -8,8 +8,8 @@ namespace Slogger.Hosting;
 /// <summary>Adds a shard to an application.</summary>
 public static class SloggerShardServiceCollectionExtensions
 {
-    /// <summary>Runs a shard with an embedded store in this process, as a hosted service, and gives the application <see cref="ISloggerShard"/>. One for each
-    /// process.</summary>
+    /// <summary>Runs a shard with an embedded store in this process, as a hosted service, and gives the application
+    /// <see cref="ISloggerShard"/>. One for each process.</summary>
     public static IServiceCollection AddSloggerShard(this IServiceCollection services, Action<SloggerShardOptions> configure)
     {
         ArgumentNullException.ThrowIfNull(services);

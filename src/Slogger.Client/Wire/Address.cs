@@ -13,7 +13,10 @@ internal readonly record struct Address(string Host, int Port)
     {
         address = default;
         int colon = text.LastIndexOf(':');
-        if (colon <= 0 || !int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port) || port is < 1 or > 65535) { return false; }
+        if (colon <= 0 || !int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port) || port is < 1 or > 65535)
+        {
+            return false;
+        }
         string host = text[..colon];
         if (host.StartsWith('[') && host.EndsWith(']')) { host = host[1..^1]; }
         if (host.Length == 0) { return false; }

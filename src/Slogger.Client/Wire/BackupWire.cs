@@ -1,5 +1,6 @@
-// What is said to a backup's shard in place of DPR.HELLO and DPR.BATCH, which need versions of its own. Before the requests of a batch DPR.REACH waits until the shard
-// stands at what the session has seen. Behind them DPR.CUT tells at which version it stands then: none of them read a later one.
+// What is said to a backup's shard in place of DPR.HELLO and DPR.BATCH, which need versions of its own. Before the requests of a batch
+// DPR.REACH waits until the shard stands at what the session has seen. Behind them DPR.CUT tells at which version it stands then: none of
+// them read a later one.
 using Slogger.Core.WorldLines;
 using Slogger.Resp;
 using Version = Slogger.Core.Versions.Version;
@@ -16,8 +17,10 @@ internal static class BackupWire
     };
 
     /// <summary>Why a command cannot be part of a session at a backup; null: it can.</summary>
-    public static string? RefusalOf(string command) => !s_refused.Contains(command) && !command.StartsWith("DPR.", StringComparison.OrdinalIgnoreCase) ? null
-        : $"'{command.ToUpperInvariant()}' cannot be used in a session that reads at a backup: it is of a connection, and this one is shared.";
+    public static string? RefusalOf(string command) =>
+        !s_refused.Contains(command) && !command.StartsWith("DPR.", StringComparison.OrdinalIgnoreCase) ? null
+        : $"'{command.ToUpperInvariant()}' cannot be used in a session that reads at a backup: it is of a connection, and this one is "
+            + "shared.";
 
     /// <summary>What the shard says of itself. Answered when its store can be read.</summary>
     /// <exception cref="HandshakeException">It is no backup's.</exception>

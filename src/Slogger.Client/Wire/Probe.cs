@@ -59,7 +59,8 @@ internal sealed record Hello(string Cluster, ShardId Shard, WorldLine WorldLine,
             int shard = checked((int)fields["shard"].AsInteger());
             if (shard is < 0 or >= ClientSession.ShardsMax)
             {
-                throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to {ClientSession.ShardsMax - 1}");
+                throw new HandshakeException($"{channel.Address} says that it is shard {shard}; sessions know shards 0 to "
+                    + $"{ClientSession.ShardsMax - 1}");
             }
             Executed? executed = fields.TryGetValue("last", out RespValue? last) ? new(new(last.AsInteger()), new(fields["last_version"].AsInteger())) : null;
             return new(fields["cluster"].ToString(), new(shard), new(fields["worldline"].AsInteger()),
@@ -103,7 +104,10 @@ internal static class Probe
         if (verdict.Kind == RespKind.Error) { throw RefusedException.Of(verdict.ToString()); }
         _ = await channel.ReadAsync(cancellation).ConfigureAwait(false);
         RespValue trailer = await channel.ReadAsync(cancellation).ConfigureAwait(false);
-        if (trailer.Kind != RespKind.Array || trailer.Items.Length != 4) { throw new InvalidDataException($"the trailer of a probe is {trailer}"); }
+        if (trailer.Kind != RespKind.Array || trailer.Items.Length != 4)
+        {
+            throw new InvalidDataException($"the trailer of a probe is {trailer}");
+        }
         return new(new(trailer.Items[3].Integer), new(new(trailer.Items[0].Integer), new(trailer.Items[1].Integer)));
     }
 }

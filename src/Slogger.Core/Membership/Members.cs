@@ -80,7 +80,8 @@ public sealed record Members(int MadeWith, ImmutableArray<MemberState> States)
     {
         int count = States.Length;
         string? error =
-            finder != FinderKind.Approximate ? $"its finder is {finder.ToString().ToLowerInvariant()}: slots do not move there, so another shard could not get any. Only clusters of the approximate finder grow"
+            !finder.HasGridCuts ? $"its finder is {finder.Name}: slots do not move there, so another shard could not get any. "
+                + "Only clusters of the approximate finder grow"
             : MadeWith == 1 ? "it was made with one shard, whose proxy does not look for others. Make a cluster of several shards, and bring the data there"
             : shard.Number < MadeWith ? $"shard {shard} is one that it was made with: leave --join out, or give the number {count}"
             : shard.Number > count ? $"it has given out the numbers 0 to {count - 1}: the next shard to join is {count}"

@@ -48,7 +48,8 @@ internal enum CommandLocks
 /// <param name="KeyStep">How far one key is from the next.</param>
 /// <param name="Categories">Redis's categories of rights.</param>
 /// <param name="Execute">Executes it; null: it has subcommands only.</param>
-internal sealed record Command(string Name, int Arity, string Flags, int FirstKey, int LastKey, int KeyStep, string Categories, Action<CommandConnection>? Execute)
+internal sealed record Command(
+    string Name, int Arity, string Flags, int FirstKey, int LastKey, int KeyStep, string Categories, Action<CommandHandlers>? Execute)
 {
     public CommandTraits Traits { get; init; }
 
@@ -61,16 +62,21 @@ internal sealed record Command(string Name, int Arity, string Flags, int FirstKe
 
     public bool IsImmediate => (Traits & CommandTraits.Immediate) != 0;
 
+    public bool IsForSubscribers => (Traits & CommandTraits.Subscriber) != 0;
+
     // One key that is only read is read in one look.
     public CommandLocks Locks { get; private init; } =
-        FirstKey == 0 ? CommandLocks.None : FirstKey != LastKey ? CommandLocks.Several : Has(Flags, "write") ? CommandLocks.One : CommandLocks.None;
+        FirstKey == 0 ? CommandLocks.None
+        : FirstKey != LastKey ? CommandLocks.Several
+        : Has(Flags, "write") ? CommandLocks.One : CommandLocks.None;
 
     public bool Takes(int arguments) => Arity < 0 ? arguments >= -Arity : arguments == Arity;
 
     /// <summary>How many keys it names with so many arguments.</summary>
     public int KeyCountOf(int arguments) => FirstKey == 0 ? 0 : Math.Max(0, (LastKeyOf(arguments) - FirstKey) / KeyStep) + 1;
 
-    /// <summary>How many keys; or of a command without keys how many arguments, each of which it may look at on its own: channels, patterns, names.</summary>
+    /// <summary>How many keys; or of a command without keys how many arguments, each of which it may look at on its own: channels,
+    /// patterns, names.</summary>
     public int NamesOf(int arguments) => FirstKey == 0 ? arguments - 1 : KeyCountOf(arguments);
 
     /// <summary>Where the last key is among so many arguments.</summary>
@@ -78,7 +84,8 @@ internal sealed record Command(string Name, int Arity, string Flags, int FirstKe
 
     public Command With(CommandTraits traits) => this with { Traits = traits, Locks = LocksWith(traits) };
 
-    private CommandLocks LocksWith(CommandTraits traits) => (traits & CommandTraits.Alone) != 0 ? CommandLocks.All : (traits & CommandTraits.Whole) != 0 ? CommandLocks.Whole
+    private CommandLocks LocksWith(CommandTraits traits) => (traits & CommandTraits.Alone) != 0 ? CommandLocks.All
+        : (traits & CommandTraits.Whole) != 0 ? CommandLocks.Whole
         : (traits & CommandTraits.Channels) != 0 ? CommandLocks.None : Locks;
 
     private static bool Has(string flags, string flag) => flags.Split(' ').Contains(flag);

@@ -16,7 +16,8 @@ public sealed class CommandEngine : IDisposable
     /// <summary>The longest value, in bytes.</summary>
     public const int ValueBytesMax = 16 << 20;
 
-    /// <summary>The most keys that one command, or one transaction, names, or other things where it names no keys: while it is executed nobody else is served.</summary>
+    /// <summary>The most keys that one command, or one transaction, names, or other things where it names no keys: while it is executed
+    /// nobody else is served.</summary>
     public const int KeysMax = 64 << 10;
 
     /// <summary>The last moment at which a key may expire, in milliseconds since the Unix epoch: in 146 million years.</summary>
@@ -48,12 +49,13 @@ public sealed class CommandEngine : IDisposable
         _sweeper = store.NewWorker();
     }
 
-    /// <summary>Called by the connection that was given SLOGGER.COMMIT, on its thread, at the command's place among its requests. Null: there is
-    /// no such command.</summary>
+    /// <summary>Called by the connection that was given SLOGGER.COMMIT, on its thread, at the command's place among its requests. Null:
+    /// there is no such command.</summary>
     public Action<CommitCommand>? OnCommit { get; set; }
 
-    /// <summary>Whether the store follows another, as a replica does: connections change nothing but the one that feeds it (<see cref="ConnectFeed"/>), and a key that has
-    /// expired is missing to who reads, but is removed only when that other store says so. Default: false.</summary>
+    /// <summary>Whether the store follows another, as a replica does: connections change nothing but the one that feeds it
+    /// (<see cref="ConnectFeed"/>), and a key that has expired is missing to who reads, but is removed only when that other store says so.
+    /// Default: false.</summary>
     public bool IsFollowing
     {
         get => _isFollowing;
@@ -87,7 +89,8 @@ public sealed class CommandEngine : IDisposable
     /// <param name="isOwner">Whether it may end versions.</param>
     public CommandConnection Connect(bool isOwner = false) => Connect(isOwner, isFeed: false);
 
-    /// <summary>The connection by which a store that follows is told what to do: no key expires for it, and it ends at the first command that cannot be done (<see cref="CommandConnection.FeedError"/>).</summary>
+    /// <summary>The connection by which a store that follows is told what to do: no key expires for it, and it ends at the first command
+    /// that cannot be done (<see cref="CommandConnection.FeedError"/>).</summary>
     public CommandConnection ConnectFeed() => Connect(isOwner: false, isFeed: true);
 
     private CommandConnection Connect(bool isOwner, bool isFeed)
@@ -107,8 +110,8 @@ public sealed class CommandEngine : IDisposable
     /// <summary>A way to the records for a caller in this process. Dispose of it when it is not needed any more.</summary>
     public LocalConnection ConnectLocal() => new(this);
 
-    /// <summary>Removes expired keys, each with a record that says so. To be called now and then, or they cost memory until somebody asks for
-    /// them. Goes on where it ended the last time.</summary>
+    /// <summary>Removes expired keys, each with a record that says so. To be called now and then, or they cost memory until somebody asks
+    /// for them. Goes on where it ended the last time.</summary>
     /// <param name="budget">How many keys with an expiry are looked at, at most.</param>
     /// <returns>How many it has removed.</returns>
     public int SweepExpired(int budget)
@@ -127,7 +130,8 @@ public sealed class CommandEngine : IDisposable
                 long now = Options.NowMs();
                 for (int i = 0; i < _found.Count; i++)
                 {
-                    if (_sweeper.TryRead(_found[i], null, out long expiryMs, out _) && IsPast(expiryMs, now) && Expire(_sweeper, _found[i], now)) swept++;
+                    bool isPast = _sweeper.TryRead(_found[i], null, out long expiryMs, out _) && IsPast(expiryMs, now);
+                    if (isPast && Expire(_sweeper, _found[i], now)) swept++;
                 }
 
                 budget -= _found.Count;
@@ -151,7 +155,10 @@ public sealed class CommandEngine : IDisposable
             cancellation.ThrowIfCancellationRequested();
             found.Clear();
             place = Keys.Read(place, 1024, int.MaxValue, expiringOnly: false, found);
-            for (int i = 0; i < found.Count; i++) if (worker.TryRead(found[i], value, out long expiryMs, out _)) sum.Add(found[i], value.Bytes, expiryMs);
+            for (int i = 0; i < found.Count; i++)
+            {
+                if (worker.TryRead(found[i], value, out long expiryMs, out _)) sum.Add(found[i], value.Bytes, expiryMs);
+            }
         }
 
         return (sum.Keys, sum.ToString());

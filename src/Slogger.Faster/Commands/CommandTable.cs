@@ -17,7 +17,8 @@ internal static unsafe partial class CommandTable
         foreach (Command command in Entries.Append(s_commit))
         {
             byte[] name = Encoding.ASCII.GetBytes(command.Name);
-            if (name.Length > NameBytesMax) throw new InvalidOperationException($"The table of commands has no place for names as long as '{command.Name}'.");
+            if (name.Length > NameBytesMax)
+                throw new InvalidOperationException($"The table of commands has no place for names as long as '{command.Name}'.");
             UInt128 word;
             fixed (byte* at = name) word = Word(at, name.Length);
             int slot = Slot(word);
@@ -50,7 +51,8 @@ internal static unsafe partial class CommandTable
     {
         foreach (Command command in container.Subcommands)
         {
-            if (name.Length == command.Name.Length - container.Name.Length - 1 && Ascii.EqualsIgnoreCase(name, command.Name.AsSpan(container.Name.Length + 1))) return command;
+            ReadOnlySpan<char> own = command.Name.AsSpan(container.Name.Length + 1);
+            if (name.Length == own.Length && Ascii.EqualsIgnoreCase(name, own)) return command;
         }
 
         return null;
@@ -95,5 +97,6 @@ internal static unsafe partial class CommandTable
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private static int Slot(UInt128 word) => (int)((((ulong)word ^ BitOperations.RotateLeft((ulong)(word >> 64), 29)) * 0x9E3779B97F4A7C15UL) >> (64 - SlotBits));
+    private static int Slot(UInt128 word) =>
+        (int)((((ulong)word ^ BitOperations.RotateLeft((ulong)(word >> 64), 29)) * 0x9E3779B97F4A7C15UL) >> (64 - SlotBits));
 }

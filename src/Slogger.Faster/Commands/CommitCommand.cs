@@ -1,5 +1,5 @@
-// SLOGGER.COMMIT: how the owner of a store has a version end at a place among its requests. No client can send it, since only connections that
-// were made for the owner know it.
+// SLOGGER.COMMIT: how the owner of a store has a version end at a place among its requests. No client can send it, since only connections
+// that were made for the owner know it.
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 
@@ -10,6 +10,7 @@ namespace Slogger.Faster.Commands;
 /// <param name="Next">The version that is to be open from here on.</param>
 public sealed record CommitCommand(WorldLine Line, Version Next)
 {
-    /// <summary>Why it was not done, set by who was called; null: it was, or has at least begun. The connection answers with an error or OK.</summary>
+    /// <summary>Why it was not done, set by who was called; null: it was, or has at least begun. The connection answers with an error or
+    /// OK.</summary>
     public string? Refusal { get; set; }
 }

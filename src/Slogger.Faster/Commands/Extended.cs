@@ -18,7 +18,8 @@ internal readonly struct Extended
     private readonly int _exponent;
     private readonly int _infinity;              // its sign; 2: no number, the sum of two infinite ones
 
-    private Extended(BigInteger mantissa, int exponent, int infinity = 0) => (_mantissa, _exponent, _infinity) = (mantissa, exponent, infinity);
+    private Extended(BigInteger mantissa, int exponent, int infinity = 0) =>
+        (_mantissa, _exponent, _infinity) = (mantissa, exponent, infinity);
 
     public static Extended Zero => default;
 
@@ -26,12 +27,14 @@ internal readonly struct Extended
 
     public static Extended operator +(Extended a, Extended b)
     {
-        if (!a.IsFinite || !b.IsFinite) return new(0, 0, a.IsFinite ? b._infinity : b.IsFinite || a._infinity == b._infinity ? a._infinity : 2);
+        if (!a.IsFinite || !b.IsFinite)
+            return new(0, 0, a.IsFinite ? b._infinity : b.IsFinite || a._infinity == b._infinity ? a._infinity : 2);
         int exponent = Math.Min(a._exponent, b._exponent);
         return Round((a._mantissa << (a._exponent - exponent)) + (b._mantissa << (b._exponent - exponent)), exponent);
     }
 
-    /// <summary>Reads a number as C's strtold does, decimal or hexadecimal, if all of the text is one and it is in range. Source: string2ld.</summary>
+    /// <summary>Reads a number as C's strtold does, decimal or hexadecimal, if all of the text is one and it is in range. Source:
+    /// string2ld.</summary>
     public static bool TryParse(ReadOnlySpan<byte> text, out Extended value)
     {
         value = default;

@@ -1,11 +1,11 @@
-// Patterns of KEYS, SCAN and CONFIG GET, with Redis's meaning to the letter (stringmatchlen in util.c), but without its recursion: what stands
-// for one character stands for one character, so of several stars only the last has to be tried again.
+// Patterns of KEYS, SCAN and CONFIG GET, with Redis's meaning to the letter (stringmatchlen in util.c), but without its recursion: what
+// stands for one character stands for one character, so of several stars only the last has to be tried again.
 namespace Slogger.Faster.Commands;
 
 internal static class Glob
 {
-    /// <summary>Whether a text matches a pattern: * any, ? one, [a-c] and [^a-c] one of or none of, \ the next as it is. At most as many steps
-    /// as both lengths multiplied.</summary>
+    /// <summary>Whether a text matches a pattern: * any, ? one, [a-c] and [^a-c] one of or none of, \ the next as it is. At most as many
+    /// steps as both lengths multiplied.</summary>
     public static bool IsMatch(ReadOnlySpan<byte> pattern, ReadOnlySpan<byte> text)
     {
         // Redis looks at the pattern only as long as there is text.

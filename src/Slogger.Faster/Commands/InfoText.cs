@@ -6,7 +6,8 @@ namespace Slogger.Faster.Commands;
 
 internal static class InfoText
 {
-    private static readonly string[] s_default = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Errorstats", "Cluster", "Keyspace"];
+    private static readonly string[] s_default =
+        ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Errorstats", "Cluster", "Keyspace"];
 
     /// <summary>The sections that were asked for, in small letters; none: the usual ones.</summary>
     public static string Of(CommandEngine engine, IReadOnlySet<string> asked, long now)
@@ -35,23 +36,36 @@ internal static class InfoText
         {
             "server" =>
             [
-                ("redis_version", CommandConnection.RedisVersion), ("redis_mode", "standalone"), ("os", Environment.OSVersion.ToString()),
+                ("redis_version", ServerCommands.RedisVersion), ("redis_mode", "standalone"), ("os", Environment.OSVersion.ToString()),
                 ("arch_bits", "64"), ("process_id", Text(Environment.ProcessId)), ("run_id", engine.Options.RunId), ("tcp_port", "0"),
-                ("uptime_in_seconds", Text((now - engine.StartedMs) / 1000)), ("uptime_in_days", Text((now - engine.StartedMs) / 86_400_000)),
+                ("uptime_in_seconds", Text((now - engine.StartedMs) / 1000)),
+                ("uptime_in_days", Text((now - engine.StartedMs) / 86_400_000)),
             ],
             "clients" => [("connected_clients", Text(engine.Connections().Length)), ("blocked_clients", "0")],
-            "memory" => [("used_memory", Text(Environment.WorkingSet)), ("used_memory_rss", Text(Environment.WorkingSet)), ("maxmemory", "0"), ("maxmemory_policy", "noeviction")],
+            "memory" =>
+            [
+                ("used_memory", Text(Environment.WorkingSet)), ("used_memory_rss", Text(Environment.WorkingSet)), ("maxmemory", "0"), ("maxmemory_policy", "noeviction"),
+            ],
             "persistence" => [("loading", "0"), ("rdb_bgsave_in_progress", "0"), ("aof_enabled", "0")],
             "stats" =>
             [
-                ("total_connections_received", Text(counts.Connections)), ("total_commands_processed", Text(counts.Commands)), ("total_net_input_bytes", Text(counts.InputBytes)),
-                ("expired_keys", Text(engine.Expired)), ("evicted_keys", "0"), ("keyspace_hits", Text(counts.Hits)), ("keyspace_misses", Text(counts.Misses)),
-                ("pubsub_channels", Text(engine.PubSub.ChannelCount)), ("pubsub_patterns", Text(engine.PubSub.PatternCount)), ("total_error_replies", Text(counts.Errors)),
+                ("total_connections_received", Text(counts.Connections)), ("total_commands_processed", Text(counts.Commands)),
+                ("total_net_input_bytes", Text(counts.InputBytes)),
+                ("expired_keys", Text(engine.Expired)), ("evicted_keys", "0"),
+                ("keyspace_hits", Text(counts.Hits)), ("keyspace_misses", Text(counts.Misses)),
+                ("pubsub_channels", Text(engine.PubSub.ChannelCount)), ("pubsub_patterns", Text(engine.PubSub.PatternCount)),
+                ("total_error_replies", Text(counts.Errors)),
             ],
-            "replication" => [("role", engine.IsFollowing ? "slave" : "master"), ("connected_slaves", "0"), ("master_replid", engine.Options.RunId), ("master_repl_offset", "0")],
-            "cpu" => [("used_cpu_user", Seconds(Environment.CpuUsage.UserTime)), ("used_cpu_sys", Seconds(Environment.CpuUsage.PrivilegedTime))],
+            "replication" =>
+            [
+                ("role", engine.IsFollowing ? "slave" : "master"), ("connected_slaves", "0"),
+                ("master_replid", engine.Options.RunId), ("master_repl_offset", "0"),
+            ],
+            "cpu" =>
+                [("used_cpu_user", Seconds(Environment.CpuUsage.UserTime)), ("used_cpu_sys", Seconds(Environment.CpuUsage.PrivilegedTime))],
             "cluster" => [("cluster_enabled", "0")],
-            "keyspace" when engine.Keys.Count > 0 => [("db0", $"keys={Text(engine.Keys.Count)},expires={Text(engine.Keys.Expiring)},avg_ttl=0")],
+            "keyspace" when engine.Keys.Count > 0 =>
+                [("db0", $"keys={Text(engine.Keys.Count)},expires={Text(engine.Keys.Expiring)},avg_ttl=0")],
             _ => [],
         };
     }

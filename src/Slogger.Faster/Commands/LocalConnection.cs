@@ -1,8 +1,8 @@
-// The commands on one key for callers in this process: no request, no reply, nothing allocated. What a connection's commands keep to holds here
-// too: a key that has expired is not there, who watches a key hears of every change, limits are the same.
+// The commands on one key for callers in this process: no request, no reply, nothing allocated. What a connection's commands keep to holds
+// here too: a key that has expired is not there, who watches a key hears of every change, limits are the same.
 //
-// A change is made under its key's lock, where neither the store's world-line nor its open version can change; a read is made without one, so the
-// version that it belongs to is asked for behind it (FasterStore.Open).
+// A change is made under its key's lock, where neither the store's world-line nor its open version can change; a read is made without one,
+// so the version that it belongs to is asked for behind it (FasterStore.Open).
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using Slogger.Core.WorldLines;
@@ -112,7 +112,8 @@ public sealed unsafe class LocalConnection : IDisposable
     /// <param name="terms">The terms.</param>
     /// <param name="key">Its key.</param>
     /// <param name="value">The value.</param>
-    /// <param name="expiryMs">When it expires, in milliseconds since the Unix epoch; 0: never. In the past: it is not there from the beginning.</param>
+    /// <param name="expiryMs">When it expires, in milliseconds since the Unix epoch; 0: never. In the past: it is not there from the
+    /// beginning.</param>
     /// <param name="result">What came of it.</param>
     /// <exception cref="ArgumentException">The key or the value is too large.</exception>
     /// <exception cref="ArgumentOutOfRangeException">The expiry is no time.</exception>
@@ -176,7 +177,8 @@ public sealed unsafe class LocalConnection : IDisposable
             {
                 expiryMs = result.Number;
                 result.Number = 0;
-                if (result.Length > Numbers.BytesMax || !Numbers.TryParse(new(text, result.Length), out value)) result.Error = LocalError.NotANumber;
+                if (result.Length > Numbers.BytesMax || !Numbers.TryParse(new(text, result.Length), out value))
+                    result.Error = LocalError.NotANumber;
             }
 
             long sum = unchecked(value + by);
@@ -272,15 +274,19 @@ public sealed unsafe class LocalConnection : IDisposable
     private static void CheckExpiry(long expiryMs)
     {
         if (expiryMs is < 0 or > CommandEngine.ExpiryMsMax)
-            throw new ArgumentOutOfRangeException(nameof(expiryMs), expiryMs, $"An expiry is between 1 and {CommandEngine.ExpiryMsMax} milliseconds after the beginning of 1970, or 0 for none.");
+            throw new ArgumentOutOfRangeException(nameof(expiryMs), expiryMs, $"An expiry is between 1 and {CommandEngine.ExpiryMsMax} "
+                + "milliseconds after the beginning of 1970, or 0 for none.");
     }
 
     private void CheckSize(ReadOnlySpan<byte> key, int valueBytes)
     {
-        if (key.Length > CommandEngine.KeyBytesMax) throw new ArgumentException($"A key has at most {CommandEngine.KeyBytesMax} bytes, not {key.Length}.", nameof(key));
-        if (valueBytes > CommandEngine.ValueBytesMax) throw new ArgumentException($"A value has at most {CommandEngine.ValueBytesMax} bytes, not {valueBytes}.", nameof(valueBytes));
+        if (key.Length > CommandEngine.KeyBytesMax)
+            throw new ArgumentException($"A key has at most {CommandEngine.KeyBytesMax} bytes, not {key.Length}.", nameof(key));
+        if (valueBytes > CommandEngine.ValueBytesMax)
+            throw new ArgumentException($"A value has at most {CommandEngine.ValueBytesMax} bytes, not {valueBytes}.", nameof(valueBytes));
         if (key.Length + valueBytes > _store.RecordBytesMax)
-            throw new ArgumentException($"A key and its value have at most {_store.RecordBytesMax} bytes here, as a page of the log has to hold them, not {key.Length + valueBytes}.", nameof(valueBytes));
+            throw new ArgumentException($"A key and its value have at most {_store.RecordBytesMax} bytes here, as a page of the log has to "
+                + $"hold them, not {key.Length + valueBytes}.", nameof(valueBytes));
     }
 
     // What is read goes where the caller wants it.

@@ -8,7 +8,8 @@ internal static class Numbers
     /// <summary>The longest that is written.</summary>
     public const int BytesMax = 20;
 
-    /// <summary>Reads a number in the one way in which it would be written: no sign but '-', no zeros in front, nothing around it. Source: string2ll.</summary>
+    /// <summary>Reads a number in the one way in which it would be written: no sign but '-', no zeros in front, nothing around it. Source:
+    /// string2ll.</summary>
     public static bool TryParse(ReadOnlySpan<byte> text, out long value)
     {
         value = 0;

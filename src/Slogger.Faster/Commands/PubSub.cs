@@ -25,12 +25,12 @@ internal sealed class PubSub
         }
     }
 
-    public void Add(SubscriptionKind kind, byte[] name, CommandConnection subscriber)
+    public void Add(SubscriptionKind kind, byte[] name, Subscriptions subscriber)
     {
         lock (_lock) { TableOf(kind).Add(name, subscriber); }
     }
 
-    public void Remove(SubscriptionKind kind, byte[] name, CommandConnection subscriber)
+    public void Remove(SubscriptionKind kind, byte[] name, Subscriptions subscriber)
     {
         lock (_lock) { TableOf(kind).Remove(name, subscriber); }
     }
@@ -41,13 +41,13 @@ internal sealed class PubSub
     {
         lock (_lock)
         {
-            List<CommandConnection> subscribers = _channels.Of(channel);
-            foreach (CommandConnection subscriber in subscribers) subscriber.Push("message"u8, null, channel, message);
+            List<Subscriptions> subscribers = _channels.Of(channel);
+            foreach (Subscriptions subscriber in subscribers) subscriber.Push("message"u8, null, channel, message);
             int given = subscribers.Count;
-            foreach ((byte[] pattern, List<CommandConnection> those) in _patterns.All)
+            foreach ((byte[] pattern, List<Subscriptions> those) in _patterns.All)
             {
                 if (!Glob.IsMatch(pattern, channel)) continue;
-                foreach (CommandConnection subscriber in those) subscriber.Push("pmessage"u8, pattern, channel, message);
+                foreach (Subscriptions subscriber in those) subscriber.Push("pmessage"u8, pattern, channel, message);
                 given += those.Count;
             }
 
@@ -61,8 +61,8 @@ internal sealed class PubSub
     {
         lock (_lock)
         {
-            List<CommandConnection> subscribers = _shardChannels.Of(channel);
-            foreach (CommandConnection subscriber in subscribers) subscriber.Push("smessage"u8, null, channel, message);
+            List<Subscriptions> subscribers = _shardChannels.Of(channel);
+            foreach (Subscriptions subscriber in subscribers) subscriber.Push("smessage"u8, null, channel, message);
             return subscribers.Count;
         }
     }
@@ -93,24 +93,24 @@ internal enum SubscriptionKind { Channel, Pattern, ShardChannel }
 /// <summary>Subscribers by name, in the order in which they subscribed. Under its owner's lock.</summary>
 internal sealed class SubscriptionTable
 {
-    private static readonly List<CommandConnection> s_nobody = [];
+    private static readonly List<Subscriptions> s_nobody = [];
 
-    public Dictionary<byte[], List<CommandConnection>> All { get; } = new(NameBytes.Instance);
+    public Dictionary<byte[], List<Subscriptions>> All { get; } = new(NameBytes.Instance);
 
     public int Count => All.Count;
 
-    public List<CommandConnection> Of(ReadOnlySpan<byte> name) =>
-        All.GetAlternateLookup<ReadOnlySpan<byte>>().TryGetValue(name, out List<CommandConnection>? subscribers) ? subscribers : s_nobody;
+    public List<Subscriptions> Of(ReadOnlySpan<byte> name) =>
+        All.GetAlternateLookup<ReadOnlySpan<byte>>().TryGetValue(name, out List<Subscriptions>? subscribers) ? subscribers : s_nobody;
 
-    public void Add(byte[] name, CommandConnection subscriber)
+    public void Add(byte[] name, Subscriptions subscriber)
     {
-        if (!All.TryGetValue(name, out List<CommandConnection>? subscribers)) All.Add(name, subscribers = []);
+        if (!All.TryGetValue(name, out List<Subscriptions>? subscribers)) All.Add(name, subscribers = []);
         subscribers.Add(subscriber);
     }
 
-    public void Remove(byte[] name, CommandConnection subscriber)
+    public void Remove(byte[] name, Subscriptions subscriber)
     {
-        if (!All.TryGetValue(name, out List<CommandConnection>? subscribers)) return;
+        if (!All.TryGetValue(name, out List<Subscriptions>? subscribers)) return;
         subscribers.Remove(subscriber);
         if (subscribers.Count == 0) All.Remove(name);
     }

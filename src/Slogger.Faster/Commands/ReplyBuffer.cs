@@ -78,6 +78,12 @@ public sealed unsafe class ReplyBuffer : IDisposable
         {
             *to++ = (byte)('0' + value);
         }
+        else if ((ulong)value < 100)
+        {
+            (uint tens, uint ones) = Math.DivRem((uint)value, 10);
+            *to++ = (byte)('0' + tens);
+            *to++ = (byte)('0' + ones);
+        }
         else
         {
             _ = Utf8Formatter.TryFormat(value, new Span<byte>(to, 21), out int digits);

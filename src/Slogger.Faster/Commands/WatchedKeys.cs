@@ -1,13 +1,13 @@
-// Who watches which keys (WATCH). Lists for each lock, changed and read by who holds it: so nobody who changes a key overlooks who watches it,
-// and where nobody watches anything that is one look at a number.
+// Who watches which keys (WATCH). Lists for each lock, changed and read by who holds it: so nobody who changes a key overlooks who watches
+// it, and where nobody watches anything that is one look at a number.
 namespace Slogger.Faster.Commands;
 
 /// <summary>A key that a connection watches.</summary>
-internal sealed class WatchedKey(byte[] key, CommandConnection watcher, bool hadExpired)
+internal sealed class WatchedKey(byte[] key, Watches watcher, bool hadExpired)
 {
     public byte[] Key { get; } = key;
 
-    public CommandConnection Watcher { get; } = watcher;
+    public Watches Watcher { get; } = watcher;
 
     /// <summary>It had expired when it was watched first, and is still there: that it is removed is no change.</summary>
     public bool HadExpired { get; set; } = hadExpired;
@@ -34,7 +34,7 @@ internal sealed class WatchedKeys(int stripes)
     }
 
     /// <summary>A connection watches nothing of this lock's any more. The lock is held.</summary>
-    public void Remove(int stripe, CommandConnection watcher)
+    public void Remove(int stripe, Watches watcher)
     {
         if (_lists[stripe] is not { } list) return;
         Interlocked.Add(ref _count, -list.RemoveAll(w => w.Watcher == watcher));
@@ -42,7 +42,7 @@ internal sealed class WatchedKeys(int stripes)
     }
 
     /// <summary>What a connection watches of this lock's. The lock is held.</summary>
-    public IEnumerable<WatchedKey> Of(int stripe, CommandConnection watcher) => _lists[stripe]?.Where(w => w.Watcher == watcher) ?? [];
+    public IEnumerable<WatchedKey> Of(int stripe, Watches watcher) => _lists[stripe]?.Where(w => w.Watcher == watcher) ?? [];
 
     /// <summary>A key was changed, or removed since it had expired. Its lock is held.</summary>
     public void Touch(int stripe, ReadOnlySpan<byte> key, bool hadExpired)
@@ -51,7 +51,7 @@ internal sealed class WatchedKeys(int stripes)
         foreach (WatchedKey watched in list)
         {
             if (!key.SequenceEqual(watched.Key)) continue;
-            if (!hadExpired || !watched.HadExpired) watched.Watcher.OnWatchedKeyChanged();
+            if (!hadExpired || !watched.HadExpired) watched.Watcher.OnChanged();
             watched.HadExpired = false;
         }
     }

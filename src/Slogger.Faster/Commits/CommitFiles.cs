@@ -51,7 +51,8 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
         var commits = new List<CommitRecord>();
         foreach (string name in files.List(directory))
         {
-            if (!name.EndsWith(Suffix, StringComparison.Ordinal) || !Guid.TryParse(name.AsSpan(0, name.Length - Suffix.Length), out Guid token)) continue;
+            if (!name.EndsWith(Suffix, StringComparison.Ordinal) || !Guid.TryParse(name.AsSpan(0, name.Length - Suffix.Length), out Guid token))
+                continue;
             if (CommitRecord.Read(token, Bytes(token), out _) is { } commit) commits.Add(commit);
             else _torn.Add(PathOf(token));
         }
@@ -77,7 +78,8 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
     public void Purge(Guid token) => throw new NotSupportedException();
 
     public byte[] GetLogCheckpointMetadata(Guid logToken, DeltaLog deltaLog, bool scanDelta, long recoverTo) =>
-        CommitRecord.Read(logToken, Bytes(logToken), out byte[] noted) is null ? throw new InvalidDataException($"{PathOf(logToken)} is damaged.") : noted;
+        CommitRecord.Read(logToken, Bytes(logToken), out byte[] noted) is not null ? noted
+            : throw new InvalidDataException($"{PathOf(logToken)} is damaged.");
 
     public void CommitLogCheckpoint(Guid logToken, byte[] commitMetadata) => _handed = (logToken, commitMetadata);
 
@@ -106,7 +108,8 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
 
     public void CommitIndexCheckpoint(Guid indexToken, byte[] commitMetadata) => throw new NotSupportedException();
 
-    public void CommitLogIncrementalCheckpoint(Guid logToken, long version, byte[] commitMetadata, DeltaLog deltaLog) => throw new NotSupportedException();
+    public void CommitLogIncrementalCheckpoint(Guid logToken, long version, byte[] commitMetadata, DeltaLog deltaLog) =>
+        throw new NotSupportedException();
 
     public byte[] GetIndexCheckpointMetadata(Guid indexToken) => throw new NotSupportedException();
 
@@ -145,11 +148,16 @@ internal sealed class CommitFiles(IFileLayer files, string directory) : ICheckpo
     {
         public override long GetFileSize(int segment) => 0;
 
-        public override void WriteAsync(IntPtr sourceAddress, int segmentId, ulong destinationAddress, uint numBytesToWrite, DeviceIOCompletionCallback callback, object context) => throw new NotSupportedException();
+        public override void WriteAsync(
+            IntPtr sourceAddress, int segmentId, ulong destinationAddress, uint numBytesToWrite, DeviceIOCompletionCallback callback,
+            object context) => throw new NotSupportedException();
 
-        public override void ReadAsync(int segmentId, ulong sourceAddress, IntPtr destinationAddress, uint readLength, DeviceIOCompletionCallback callback, object context) => throw new NotSupportedException();
+        public override void ReadAsync(
+            int segmentId, ulong sourceAddress, IntPtr destinationAddress, uint readLength, DeviceIOCompletionCallback callback,
+            object context) => throw new NotSupportedException();
 
-        public override void RemoveSegmentAsync(int segment, AsyncCallback callback, IAsyncResult result) => throw new NotSupportedException();
+        public override void RemoveSegmentAsync(int segment, AsyncCallback callback, IAsyncResult result) =>
+            throw new NotSupportedException();
 
         public override void Dispose()
         {

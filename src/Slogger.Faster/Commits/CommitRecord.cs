@@ -57,7 +57,8 @@ public sealed record CommitRecord(Guid Token, long Number, WorldPoint Point, lon
     {
         noted = [];
         if (file.Length >= 4 && BinaryPrimitives.ReadUInt32LittleEndian(file) == MagicBefore)
-            throw new InvalidDataException("The store was made by an earlier build of Slogger, which noted otherwise which keys are removed: copy its data with that build, or begin with an empty directory.");
+            throw new InvalidDataException("The store was made by an earlier build of Slogger, which noted otherwise which keys are "
+                + "removed: copy its data with that build, or begin with an empty directory.");
         if (file.Length < HeaderBytes + 4 || BinaryPrimitives.ReadUInt32LittleEndian(file) != Magic) return null;
         if (BinaryPrimitives.ReadUInt32LittleEndian(file[^4..]) != Crc32C.Compute(file[..^4])) return null;
         Span<long> fields = stackalloc long[Fields];

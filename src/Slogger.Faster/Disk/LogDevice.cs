@@ -1,7 +1,7 @@
 // The log on disk, as FASTER writes it: files of equal size, by number. FASTER cannot go on after a write that has failed, nor take one
 // back; so here a write is tried until it succeeds, from the same memory, and what waits for it is told of the failure meanwhile. Nor does
-// FASTER always wait for the log before it calls a checkpoint complete: the device itself says up to where the log is on disk. Files are deleted
-// when we say so, not when FASTER would: it does not know which commits are still needed.
+// FASTER always wait for the log before it calls a checkpoint complete: the device itself says up to where the log is on disk. Files are
+// deleted when we say so, not when FASTER would: it does not know which commits are still needed.
 using System.Collections.Concurrent;
 using FASTER.core;
 using Slogger.Log.Files;
@@ -50,7 +50,8 @@ internal sealed class LogDevice : StorageDeviceBase
         _thread.Start();
     }
 
-    private readonly record struct Transfer(bool IsRead, int Segment, long Offset, nint Memory, int Bytes, DeviceIOCompletionCallback Callback, object Context);
+    private readonly record struct Transfer(
+        bool IsRead, int Segment, long Offset, nint Memory, int Bytes, DeviceIOCompletionCallback Callback, object Context);
 
     /// <summary>Completes when a write fails; another takes its place when it has succeeded after all.</summary>
     public Task<IOException> Failed => _failed.Task;
@@ -61,17 +62,23 @@ internal sealed class LogDevice : StorageDeviceBase
     /// <summary>Bytes on disk, about.</summary>
     public long Bytes => Math.Max(0, Volatile.Read(ref _until) - ((long)startSegment << _segmentBits));
 
-    public override void WriteAsync(IntPtr sourceAddress, int segmentId, ulong destinationAddress, uint numBytesToWrite, DeviceIOCompletionCallback callback, object context) =>
+    public override void WriteAsync(
+        IntPtr sourceAddress, int segmentId, ulong destinationAddress, uint numBytesToWrite, DeviceIOCompletionCallback callback,
+        object context) =>
         Take(new(false, segmentId, (long)destinationAddress, sourceAddress, (int)numBytesToWrite, callback, context));
 
-    public override void ReadAsync(int segmentId, ulong sourceAddress, IntPtr destinationAddress, uint readLength, DeviceIOCompletionCallback callback, object context) =>
+    public override void ReadAsync(
+        int segmentId, ulong sourceAddress, IntPtr destinationAddress, uint readLength, DeviceIOCompletionCallback callback,
+        object context) =>
         Take(new(true, segmentId, (long)sourceAddress, destinationAddress, (int)readLength, callback, context));
 
     /// <summary>Whether a page of the log was read or written, if only in part.</summary>
     public bool Knows(long page) => _pages.ContainsKey(page);
 
     /// <summary>Where a page of the log is in memory that was read or written.</summary>
-    public nint MemoryOf(long page) => _pages.TryGetValue(page, out nint memory) ? memory : throw new InvalidOperationException($"Page {page} of the log has been neither written nor read.");
+    public nint MemoryOf(long page) =>
+        _pages.TryGetValue(page, out nint memory) ? memory : throw new InvalidOperationException($"Page {page} of the log has been neither "
+            + "written nor read.");
 
     /// <summary>Where the log goes on: all before is on disk.</summary>
     public void GoOnFrom(long address)
@@ -118,7 +125,8 @@ internal sealed class LogDevice : StorageDeviceBase
     }
 
     /// <summary>Writes a stretch that lies in one file. On the device's thread.</summary>
-    internal void Write(long address, ReadOnlySpan<byte> bytes) => Segment((int)(address >> _segmentBits)).Write(bytes, address & ((1L << _segmentBits) - 1));
+    internal void Write(long address, ReadOnlySpan<byte> bytes) =>
+        Segment((int)(address >> _segmentBits)).Write(bytes, address & ((1L << _segmentBits) - 1));
 
     /// <summary>Where the file ends that an address is in.</summary>
     internal long SegmentEnd(long address) => ((address >> _segmentBits) + 1) << _segmentBits;
@@ -131,7 +139,8 @@ internal sealed class LogDevice : StorageDeviceBase
         {
             if (_open.TryRemove(startSegment, out ILogFile? file)) file.Dispose();
             _files.Delete(NameOf(startSegment));
-            for (long page = 0; page < 1L << (_segmentBits - _pageBits); page++) _pages.TryRemove(((long)startSegment << (_segmentBits - _pageBits)) + page, out _);
+            for (long page = 0; page < 1L << (_segmentBits - _pageBits); page++)
+                _pages.TryRemove(((long)startSegment << (_segmentBits - _pageBits)) + page, out _);
         }
     }
 
@@ -266,5 +275,6 @@ internal sealed class LogDevice : StorageDeviceBase
     private string NameOf(int segment) => FileOf(_directory, segment);
 
     /// <summary>The file of a part of the log.</summary>
-    internal static string FileOf(string directory, int segment) => Path.Combine(directory, Prefix + segment.ToString(System.Globalization.CultureInfo.InvariantCulture));
+    internal static string FileOf(string directory, int segment) =>
+        Path.Combine(directory, Prefix + segment.ToString(System.Globalization.CultureInfo.InvariantCulture));
 }

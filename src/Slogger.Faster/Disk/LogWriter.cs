@@ -1,6 +1,6 @@
 // Puts the log into its files in whole blocks, from memory that a disk can take them from: past the page cache, where the file system can
-// (SystemFileLayer). Copying a stretch there first, and checksumming it while it is in the processor's cache, costs a fraction of what the page
-// cache does. The block in which the log ends is written again with what comes behind it, and holds the same up to there: a disk that
+// (SystemFileLayer). Copying a stretch there first, and checksumming it while it is in the processor's cache, costs a fraction of what the
+// page cache does. The block in which the log ends is written again with what comes behind it, and holds the same up to there: a disk that
 // has one of its sectors either as it was or as it is to be never loses what was durable.
 //
 // For one thread, that of the device; the checksums are asked for by others.
@@ -103,7 +103,8 @@ internal sealed class LogWriter(LogDevice device)
     private static int Rest(long address) => (int)(address & (BlockBytes - 1));
 }
 
-/// <summary>Checksums of what lies between the ends of commits, reckoned as it passes by. Whatever did not pass in order has none.</summary>
+/// <summary>Checksums of what lies between the ends of commits, reckoned as it passes by. Whatever did not pass in order has
+/// none.</summary>
 internal sealed class LogSums
 {
     private const int StretchesMax = 16;

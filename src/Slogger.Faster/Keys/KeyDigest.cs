@@ -5,7 +5,8 @@ using System.Security.Cryptography;
 
 namespace Slogger.Faster.Keys;
 
-/// <summary>A digest of a set of keys. Two that are equal are of the same keys, values and expiries, as far as SHA-256 tells them apart.</summary>
+/// <summary>A digest of a set of keys. Two that are equal are of the same keys, values and expiries, as far as SHA-256 tells them
+/// apart.</summary>
 internal struct KeyDigest
 {
     private ulong _a, _b, _c, _d;

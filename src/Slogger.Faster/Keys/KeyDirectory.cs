@@ -73,7 +73,8 @@ internal sealed unsafe class KeyDirectory : IDisposable
                 part.Add(place, key, expires);
                 Interlocked.Increment(ref _count);
                 Interlocked.Add(ref _bytes, key.Length);
-                for (int longest; key.Length > (longest = Volatile.Read(ref _lengthMax));) Interlocked.CompareExchange(ref _lengthMax, key.Length, longest);
+                for (int longest; key.Length > (longest = Volatile.Read(ref _lengthMax));)
+                    Interlocked.CompareExchange(ref _lengthMax, key.Length, longest);
             }
             else
             {

@@ -7,8 +7,8 @@ namespace Slogger.Faster.Memory;
 /// <param name="Pages">How many there are.</param>
 internal readonly record struct LogBudget(long PageBytes, long Pages)
 {
-    /// <summary>Nothing is written from here on. The two pages behind are for the records of those who have just been admitted: a large one, which may
-    /// take the rest of a page and another, and small ones.</summary>
+    /// <summary>Nothing is written from here on. The two pages behind are for the records of those who have just been admitted: a large
+    /// one, which may take the rest of a page and another, and small ones.</summary>
     public long Wall => (Pages - 2) * PageBytes;
 
     /// <summary>Keys and values that are longer are written one at a time.</summary>

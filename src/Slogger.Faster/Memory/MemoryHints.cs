@@ -37,7 +37,8 @@ internal sealed unsafe partial class MemoryHints
     /// <summary>Finds out where a store's memory is; null: FASTER has changed.</summary>
     /// <param name="kv">The store.</param>
     /// <param name="pageBits">A page of its log, as a power of two.</param>
-    /// <param name="ahead">For how many pages that are not there yet the kernel is told, too. Other memory of the process may come to lie there.</param>
+    /// <param name="ahead">For how many pages that are not there yet the kernel is told, too. Other memory of the process may come to lie
+    /// there.</param>
     public static MemoryHints? Of(FasterKV<SpanByte, SpanByte> kv, int pageBits, int ahead)
     {
         if (!Sse.IsSupported) return null;
@@ -88,7 +89,8 @@ internal sealed unsafe partial class MemoryHints
             if (page == 0 || page == _advised[i]) continue;
             _advised[i] = page;
             Advise((nint)page, 1L << _pageBits, now: true);
-            // The runtime puts what FASTER asks for next a little further on. Made of huge pages from the first, it need not be copied into them.
+            // The runtime puts what FASTER asks for next a little further on. Made of huge pages from the first, it need not be copied into
+            // them.
             if (_ahead > 0) Advise((nint)page + (nint)(1L << _pageBits), _ahead, now: false);
         }
     }

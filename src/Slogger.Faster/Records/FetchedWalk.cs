@@ -1,5 +1,6 @@
 // The records of a stretch of the log for whoever asks of each whether it is still its key's newest: buckets and newest records of the next
-// ones are fetched meanwhile, or each question would wait for memory twice. On request those before them as well, which a rollback puts back.
+// ones are fetched meanwhile, or each question would wait for memory twice. On request those before them as well, which a rollback puts
+// back.
 using System.Runtime.CompilerServices;
 using Slogger.Faster.Memory;
 

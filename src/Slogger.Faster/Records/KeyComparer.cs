@@ -1,5 +1,5 @@
-// Which keys are equal, and how they are spread over the index. FASTER has them hashed for each operation, so it is cheap: a word at a time,
-// multiplied and turned, and mixed at the end. The index is built anew at each start: nothing on disk depends on it.
+// Which keys are equal, and how they are spread over the index. FASTER has them hashed for each operation, so it is cheap: a word at a
+// time, multiplied and turned, and mixed at the end. The index is built anew at each start: nothing on disk depends on it.
 using System.Numerics;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -16,7 +16,8 @@ internal sealed class KeyComparer : IFasterEqualityComparer<SpanByte>
         ref byte at = ref MemoryMarshal.GetReference(key);
         ulong hash = (ulong)key.Length * Odd2;
         int i = 0;
-        for (; i + sizeof(ulong) <= key.Length; i += sizeof(ulong)) hash = Mix(hash, Unsafe.ReadUnaligned<ulong>(ref Unsafe.Add(ref at, i)));
+        for (; i + sizeof(ulong) <= key.Length; i += sizeof(ulong))
+            hash = Mix(hash, Unsafe.ReadUnaligned<ulong>(ref Unsafe.Add(ref at, i)));
         ulong rest = 0;
         for (int shift = 0; i < key.Length; i++, shift += 8) rest |= (ulong)Unsafe.Add(ref at, i) << shift;
         hash = Mix(hash, rest);

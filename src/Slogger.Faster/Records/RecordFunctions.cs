@@ -40,11 +40,16 @@ internal sealed unsafe class RecordFunctions : FunctionsBase<SpanByte, SpanByte,
     /// <summary>Bytes of the log that their records take.</summary>
     public long Bytes { get; private set; }
 
-    public override bool SingleReader(ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref ReadInfo info) => Read(ref value, ref output, info.Address);
+    public override bool SingleReader(
+        ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref ReadInfo info) => Read(ref value,
+        ref output, info.Address);
 
-    public override bool ConcurrentReader(ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref ReadInfo info) => Read(ref value, ref output, info.Address);
+    public override bool ConcurrentReader(
+        ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref ReadInfo info) => Read(ref value,
+        ref output, info.Address);
 
-    public override bool InitialUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
+    public override bool InitialUpdater(
+        ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
     {
         Count(key.Length, output.Before = RecordHeader.Removed, 0, input);
         output.IsAppended = true;
@@ -53,14 +58,16 @@ internal sealed unsafe class RecordFunctions : FunctionsBase<SpanByte, SpanByte,
     }
 
     // A record that was taken back has to be put back first: see FasterWorker. None of them is brought up to date in its place.
-    public override bool NeedCopyUpdate(ref SpanByte key, ref RecordInput input, ref SpanByte old, ref RecordOutput output, ref RMWInfo info)
+    public override bool NeedCopyUpdate(
+        ref SpanByte key, ref RecordInput input, ref SpanByte old, ref RecordOutput output, ref RMWInfo info)
     {
         if (output.Undone is not { } undone || !undone.Holds(info.Address)) return true;
         info.Action = RMWAction.CancelOperation;
         return false;
     }
 
-    public override bool CopyUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte old, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
+    public override bool CopyUpdater(
+        ref SpanByte key, ref RecordInput input, ref SpanByte old, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
     {
         Count(key.Length, output.Before = Header(ref old), old.Length, input);
         output.IsAppended = true;
@@ -69,10 +76,12 @@ internal sealed unsafe class RecordFunctions : FunctionsBase<SpanByte, SpanByte,
     }
 
     // The new one can be found by now.
-    public override void PostCopyUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte old, ref SpanByte value, ref RecordOutput output, ref RMWInfo info) =>
+    public override void PostCopyUpdater(
+        ref SpanByte key, ref RecordInput input, ref SpanByte old, ref SpanByte value, ref RecordOutput output, ref RMWInfo info) =>
         RecordHeader.MarkReplaced(old.ToPointer());
 
-    public override bool InPlaceUpdater(ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
+    public override bool InPlaceUpdater(
+        ref SpanByte key, ref RecordInput input, ref SpanByte value, ref RecordOutput output, ref RMWInfo info)
     {
         if (value.Length < input.Bytes) return false;
         Count(key.Length, output.Before = Header(ref value), value.Length, input);

@@ -1,7 +1,7 @@
 // The first eight bytes of each value: when it expires, in milliseconds since the Unix epoch, or 0, or that the key is removed; whether the
-// record is only a copy of what the key was before; and whether another has replaced it. That is noted in memory, when it has happened, and of some records
-// is written to disk: there it says nothing, since the other one may be of a later version. FASTER's own removal is not used: it takes keys out of their
-// chain of records, and so loses what they were in versions before.
+// record is only a copy of what the key was before; and whether another has replaced it. That is noted in memory, when it has happened, and
+// of some records is written to disk: there it says nothing, since the other one may be of a later version. FASTER's own removal is not
+// used: it takes keys out of their chain of records, and so loses what they were in versions before.
 namespace Slogger.Faster.Records;
 
 internal static class RecordHeader

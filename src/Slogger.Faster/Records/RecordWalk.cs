@@ -1,5 +1,6 @@
 // The records of a stretch of the log, where they lie in memory: FASTER's own scan copies each, and enters its protection for each. For
-// stretches that are read-only, and whose writing to disk has begun: nothing changes there any more, and the memory is theirs until the log is cut.
+// stretches that are read-only, and whose writing to disk has begun: nothing changes there any more, and the memory is theirs until the log
+// is cut.
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using FASTER.core;
@@ -7,8 +8,8 @@ using Slogger.Faster.Disk;
 
 namespace Slogger.Faster.Records;
 
-/// <summary>Goes from record to record. As FASTER lays them out: a word of its own, the key and the value, each behind its length and filled up to whole
-/// words; words of zeros in between, where a value was shortened or a page is not used to its end.</summary>
+/// <summary>Goes from record to record. As FASTER lays them out: a word of its own, the key and the value, each behind its length and
+/// filled up to whole words; words of zeros in between, where a value was shortened or a page is not used to its end.</summary>
 /// <param name="device">Knows where the log's pages are in memory.</param>
 /// <param name="pageBits">A page, as a power of two.</param>
 /// <param name="from">The address of a record, or of a page.</param>

@@ -146,7 +146,7 @@ internal sealed partial class SqlMetadataStore
                     cancellation,
                     ("@cluster", cluster),
                     ("@shard_count", (long)settings.ShardCount),
-                    ("@finder", NameOf(settings.Finder)),
+                    ("@finder", settings.Finder.Name),
                     ("@partitions", settings.Partitions.ToString()),
                     ("@partition_count", (long)settings.Partitions.Count),
                     ("@secret", NewSecret()),

@@ -120,7 +120,7 @@ internal sealed partial class SqlMetadataStore
                 {
                     ClusterHead head = await HeadAsync(session, cluster, cancellation);
                     List<ShardRecord> shards = await ShardRowsAsync(session, cluster, cancellation);
-                    List<PrecedenceRow> rows = head.Finder == FinderKind.Exact ? await RowsAsync(session, cluster, cancellation) : [];
+                    List<PrecedenceRow> rows = head.Finder.RecordsRows ? await RowsAsync(session, cluster, cancellation) : [];
                     ClusterHead after = await HeadAsync(session, cluster, cancellation);
                     // Of one moment in what must not be mixed: owners and world-line. Claims and rows may be newer than the cut.
                     if (after.EpochLast == head.EpochLast && after.Cut.Cut.WorldLine == head.Cut.Cut.WorldLine)
@@ -138,7 +138,7 @@ internal sealed partial class SqlMetadataStore
         {
             ClusterHead head = await HeadAsync(session, cluster, cancellation);
             // With the exact finder a version may depend on a larger one: only the coordinator knows.
-            if (head.Finder == FinderKind.Exact && head.ShardCount > 1)
+            if (head.Finder.RecordsRows && head.ShardCount > 1)
             {
                 return head.Cut;
             }
@@ -167,7 +167,7 @@ internal sealed partial class SqlMetadataStore
     private static Cut? GridOver(in ClusterHead head, List<(ShardId Shard, DurableClaim Claim)> claims)
     {
         WorldPoint cut = head.Cut.Cut;
-        if (head.Finder == FinderKind.Approximate)
+        if (head.Finder.HasGridCuts)
         {
             WorldPoint next = GridCut.Advance(cut, [.. claims.Select(c => c.Claim)]);
             return next == cut ? null : Cut.Uniform(cut.WorldLine, head.ShardCount, next.Version);
@@ -305,18 +305,7 @@ internal sealed partial class SqlMetadataStore
         ? null
         : new(worldLine, [.. versions.Split(' ').Select(v => new Version(long.Parse(v, CultureInfo.InvariantCulture)))]);
 
-    private static string NameOf(FinderKind finder) => finder switch
-    {
-        FinderKind.Exact => "exact",
-        FinderKind.Hybrid => "hybrid",
-        _ => "approximate",
-    };
-
-    private static FinderKind FinderOf(string name) => name switch
-    {
-        "approximate" => FinderKind.Approximate,
-        "exact" => FinderKind.Exact,
-        "hybrid" => FinderKind.Hybrid,
-        _ => throw new MetadataException($"The metadata names a finder \"{name}\", which this program does not know. Start the newer program that made the cluster."),
-    };
+    private static FinderKind FinderOf(string name) => FinderRules.Find(name)
+        ?? throw new MetadataException(
+            $"The metadata names a finder \"{name}\", which this program does not know. Start the newer program that made the cluster.");
 }

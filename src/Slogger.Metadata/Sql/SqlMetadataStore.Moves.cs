@@ -57,10 +57,11 @@ internal sealed partial class SqlMetadataStore
                 }
 
                 FinderKind finder = (await HeadAsync(session, cluster, cancellation)).Finder;
-                if (finder != FinderKind.Approximate)
+                if (!finder.HasGridCuts)
                 {
                     // What is deleted here and what has landed there must be in one cut, and no session's header says so.
-                    return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.ToString().ToLowerInvariant()}, and only cuts of the approximate finder hold a move on both sides."), null);
+                    return (new(null, $"Slots do not move in cluster \"{cluster}\": its finder is {finder.Name}, and only cuts of the approximate finder "
+                        + "hold a move on both sides."), null);
                 }
 
                 if (await FasterAmongAsync(session, cluster, taker, table, slots, cancellation) is { } faster)

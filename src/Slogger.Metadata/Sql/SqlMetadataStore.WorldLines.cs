@@ -174,7 +174,7 @@ internal sealed partial class SqlMetadataStore
         List<ShardRecord> rows = await ShardRowsAsync(session, cluster, cancellation);
         (ShardId Shard, DurableClaim Claim)[] claims = [.. rows.Where(s => Members.Counts(s.State)).Select(s => (s.Shard, s.Shard == shard ? durable : s.Claim))];
         Cut recorded = head.Cut.Whole(rows.Count);
-        if (head.Finder == FinderKind.Exact && claims.Length > 1)
+        if (head.Finder.RecordsRows && claims.Length > 1)
         {
             ExactFinder exact = new(recorded, await RowsAsync(session, cluster, cancellation));
             if (row is { } own)
@@ -188,7 +188,7 @@ internal sealed partial class SqlMetadataStore
 
         // What hybrid versions depend on was in the coordinator's memory: the grid is what is left.
         IDprFinder grid = new ApproximateFinder(recorded);
-        if (head.Finder == FinderKind.Approximate || claims.Length == 1)
+        if (head.Finder.HasGridCuts || claims.Length == 1)
         {
             return Cut.Uniform(recorded.WorldLine, rows.Count, GridCut.Advance(head.Cut.Cut, [.. claims.Select(c => c.Claim)]).Version);
         }

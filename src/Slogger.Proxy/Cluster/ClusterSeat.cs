@@ -140,7 +140,7 @@ internal sealed class ClusterSeat : IAsyncDisposable
         (HasPeers, Finder, Partitions) = (settings.ShardCount > 1, settings.Finder, settings.Partitions);
         if (options.Finder is { } finder && finder != Finder)
         {
-            throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {NameOf(Finder)}, not {NameOf(finder)}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
+            throw new MetadataException($"cluster \"{Cluster}\" was made with --finder {Finder.Name}, not {finder.Name}, and keeps it: leave --finder out. To change it, stop all its proxies and make another cluster from the data of its stores: another --cluster, with --seed from-redis and an empty --data for each shard");
         }
         if (options.Partitions is { } partitions && !partitions.Equals(Partitions))
         {
@@ -255,8 +255,6 @@ internal sealed class ClusterSeat : IAsyncDisposable
     private static string Shown(Partitioning partitions) => partitions.ToString() is { Length: <= PartitionsShownMax } text
         ? text
         : $"range: with {partitions.Count - 1} split keys ({partitions.ToString()[..PartitionsShownMax]}...)";
-
-    private static string NameOf(FinderKind finder) => finder.ToString().ToLowerInvariant();
 
     /// <summary>The version that opens so many microseconds after another.</summary>
     public Version VersionsLater(Version version, long microseconds) => Grid.VersionAt(Grid.StartOf(version) + microseconds);

@@ -285,20 +285,14 @@ internal sealed class CutCoordinator(ClusterSeat seat, ILogger report) : IDispos
         }
         if (_finder is null || ownersChanged || _finder.Current.WorldLine != recorded.WorldLine || !_finder.Current.IsAtLeast(recorded))
         {
-            _finder = seat.Finder switch
-            {
-                FinderKind.Exact => new ExactFinder(recorded, view.Rows),
-                FinderKind.Hybrid => new HybridFinder(recorded),
-                _ => new ApproximateFinder(recorded, [.. view.Shards.Select(s => Members.Counts(s.State))]),
-            };
+            _finder = seat.Finder.Start(recorded, view.Rows, [.. view.Shards.Select(s => Members.Counts(s.State))]);
             _told = recorded;
         }
-        else if (seat.Finder == FinderKind.Exact)
+        else if (seat.Finder.RecordsRows)
         {
             foreach (PrecedenceRow row in view.Rows) { _finder.Report(new VersionReport(row.Shard, row.Through, 1, row.After, row.Dependencies)); }
         }
-        // The exact finder goes by rows alone.
-        if (seat.Finder == FinderKind.Exact) { return; }
+        if (seat.Finder.RecordsRows) { return; }
         foreach (ShardRecord shard in view.Shards) { _finder.Report(VersionReport.Of(shard.Shard, shard.Claim, shard.Durable.Version, DependencySet.Empty)); }
     }
 

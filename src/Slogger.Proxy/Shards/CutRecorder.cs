@@ -172,7 +172,7 @@ internal sealed class CutRecorder(ClusterSeat seat, ILogger report, ICutListener
         PrecedenceRow? row = listener.RowFor(claim.Point, step.StartsOver);
         _recorded = (claim, row);
         if (step.WaitUs > 0) { await Task.Delay(TimeSpan.FromMicroseconds(step.WaitUs), stop).ConfigureAwait(false); }
-        DurableResult? result = await TryAsync(() => seat.Finder == FinderKind.Exact && row is not null
+        DurableResult? result = await TryAsync(() => seat.Finder.RecordsRows && row is not null
             ? seat.Metadata.RecordDurableRowAsync(seat.Cluster, claim, row.Value, seat.Epoch, stop)
             : seat.Metadata.RecordDurableAsync(seat.Cluster, seat.Shard, claim, seat.Epoch, stop)).ConfigureAwait(false);
         bool? isRecorded = result is { } answered ? answered.Outcome == DurableOutcome.Recorded : null;

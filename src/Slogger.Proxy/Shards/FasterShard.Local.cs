@@ -72,7 +72,7 @@ internal partial class FasterShard : ILocalPort
 
     ShardId ILocalPort.Shard => _options.Shard;
 
-    bool ILocalPort.NeedsDependencies => ((IBatchPort)this).Finder != FinderKind.Approximate;
+    bool ILocalPort.NeedsDependencies => ((IBatchPort)this).Finder.NeedsDependencies;
 
     LocalConnection ILocalPort.Connect() => _engine!.ConnectLocal();
 
@@ -85,7 +85,7 @@ internal partial class FasterShard : ILocalPort
         {
             IBatchPort port = this;
             if (!MayTell) { return new(new WorldLine(WorldLine), Version.Zero); }
-            if (port.Finder != FinderKind.Approximate) { return port.CommittedEverywhere; }
+            if (!port.Finder.HasGridCuts) { return port.CommittedEverywhere; }
             lock (_machineLock) { return _machine!.Committed; }
         }
     }

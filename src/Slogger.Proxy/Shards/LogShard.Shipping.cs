@@ -43,8 +43,8 @@ internal sealed partial class LogShard
     // A backup is brought to one version of all shards, and a cut of other finders is none.
     private void RequireOneVersion()
     {
-        if (!Ships || _seat is not { HasPeers: true, Finder: not FinderKind.Approximate }) { return; }
-        throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {_seat.Finder.ToString().ToLowerInvariant()} has no backup yet, since its cuts are no one version of all shards: leave --backup out");
+        if (!Ships || !_seat.HasPeers || _seat.Finder.HasGridCuts) { return; }
+        throw new RecoveryRefusedException($"shard {_options.Shard}: a cluster with --finder {_seat.Finder.Name} has no backup yet, since its cuts are no one version of all shards: leave --backup out");
     }
 
     // One of several has a place of its own for the copy that it is seeded with. Where nothing is shipped one that was being sent would lie there for ever.

@@ -25,7 +25,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
     private Task _beating = Task.CompletedTask;
 
-    private bool HasGridCuts => _seat.Finder == FinderKind.Approximate || !_seat.HasPeers;
+    private bool HasGridCuts => _seat.Finder.HasGridCuts || !_seat.HasPeers;
 
     // The cluster's other shards, and the recorder of cuts.
     private void JoinCluster()
@@ -71,7 +71,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // Of what this shard proves when it begins a world-line; null where SQL does not ask.
     private PrecedenceRow? RowForBranch(in DurableClaim claim)
     {
-        if (_trail is null || _seat.Finder != FinderKind.Exact) { return null; }
+        if (_trail is null || !_seat.Finder.RecordsRows) { return null; }
         lock (_trailLock) { return _trail.RowForBranch(claim.Point, _cut.Version); }
     }
 
@@ -224,7 +224,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     {
         if (_pulse is null) { return; }
         line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash" : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
-        line("finder", _seat.Finder.ToString().ToLowerInvariant());
+        line("finder", _seat.Finder.Name);
         line("coordinator", _coordinator!.IsActive ? "here" : _link!.IsConnected ? "connected" : "none");
         foreach (ShardPulse shard in _pulse.Shards)
         {

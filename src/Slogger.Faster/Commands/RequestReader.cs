@@ -4,11 +4,14 @@ using Slogger.Resp;
 
 namespace Slogger.Faster.Commands;
 
-public sealed unsafe partial class CommandConnection
+/// <summary>Reads the requests of one connection, one after the other. Remembers what it has taken apart of one that has not come
+/// whole.</summary>
+internal sealed unsafe class RequestReader(Request request) : IDisposable
 {
-    private const int BulkBytesMax = 512 << 20;
+    /// <summary>The longest argument that Redis takes, in bytes.</summary>
+    public const int BulkBytesMax = 512 << 20;
+
     private const long RequestBytesMax = 64 << 20;
-    private const int ArgumentsKept = 1024;
     private long _partBytes;            // of a request that has not come whole: so many were taken apart, into so many arguments
     private int _partCount;
     private long _wanted;               // so many bytes there must be before it makes sense to look again
@@ -17,17 +20,36 @@ public sealed unsafe partial class CommandConnection
     private byte* _line;
     private int _lineBytes;
 
-    /// <summary>Arguments that were taken apart, those of usual requests aside.</summary>
-    internal long ArgumentsRead { get; private set; }
+    /// <summary>How many arguments it has taken apart.</summary>
+    public long ArgumentsRead { get; private set; }
 
-    // Reads the request at a place into the arguments; none: it has no reply, or has been answered. Returns where it ends; null: it is not whole.
-    private byte* Read(byte* p, byte* end)
+    /// <summary>Whether a part of the next request has been read already.</summary>
+    public bool IsInMiddle => _wanted > 0 || _partCount > 0 || _skippedBytes > 0 || _skippedArguments > 0;
+
+    /// <summary>Why what was just read is not executed: the error that it is answered with; null: there is none.</summary>
+    public string? Refusal { get; private set; }
+
+    /// <summary>Whether what was just read is no request, so that nothing behind it can be read either.</summary>
+    public bool IsMalformed { get; private set; }
+
+    /// <summary>Reads the request at a place into the present one. None (its count is 0): it has no reply, or is answered with
+    /// <see cref="Refusal"/>.</summary>
+    /// <returns>Where it ends; null: it is not whole.</returns>
+    public byte* Read(byte* p, byte* end)
     {
-        _count = 0;
+        request.Count = 0;
+        Refusal = null;
         if (end - p < _wanted) return null;
         _wanted = 0;
         if (_skippedBytes > 0 || _skippedArguments > 0) return Skip(p, end);
         return *p == (byte)'*' ? ReadArray(p, end) : ReadLine(p, end);
+    }
+
+    /// <inheritdoc />
+    public void Dispose()
+    {
+        NativeMemory.Free(_line);
+        _line = null;
     }
 
     // What has been taken apart of a request stays so while the rest of it comes: a million arguments come in hundreds of pieces.
@@ -71,13 +93,14 @@ public sealed unsafe partial class CommandConnection
 
             // Where they are is known when they have all come: until then the bytes may be moved.
             ArgumentsRead++;
-            Own(count + 1)[count] = new() { At = (byte*)(p - start), Length = (int)length };
+            request.Own(count + 1)[count] = new() { At = (byte*)(p - start), Length = (int)length };
             p += length + 2;
         }
 
-        for (int i = 0; i < count; i++) _own[i].At += (nint)start;
-        if (_own.Length > ArgumentsKept && count <= ArgumentsKept) _arguments = _own = _own[..ArgumentsKept];
-        _count = count;
+        Argument[] own = request.Own(count);
+        for (int i = 0; i < count; i++) own[i].At += (nint)start;
+        request.Shrink(count);
+        request.Count = count;
         return p;
 
         byte* Incomplete()
@@ -104,11 +127,11 @@ public sealed unsafe partial class CommandConnection
         }
 
         byte* to = _line;
-        Argument[] arguments = Own(words.Count);
+        Argument[] arguments = request.Own(words.Count);
         foreach (byte[] word in words)
         {
             word.CopyTo(new Span<byte>(to, word.Length));
-            arguments[_count++] = new() { At = to, Length = word.Length };
+            arguments[request.Count++] = new() { At = to, Length = word.Length };
             to += word.Length;
         }
 
@@ -133,7 +156,8 @@ public sealed unsafe partial class CommandConnection
             (_skippedArguments, _skippedBytes) = (_skippedArguments - 1, length + 2);
         }
 
-        Reject($"ERR SLOGGER an argument has at most {CommandEngine.ValueBytesMax} bytes, and a request {RequestBytesMax}: this one was not executed");
+        Refusal = $"ERR SLOGGER an argument has at most {CommandEngine.ValueBytesMax} bytes, and a request {RequestBytesMax}: "
+            + "this one was not executed";
         return p;
     }
 
@@ -143,8 +167,7 @@ public sealed unsafe partial class CommandConnection
     {
         _partCount = 0;
         (_skippedArguments, _skippedBytes) = (0, 0);
-        Error(error);
-        WantsClose = true;
+        (Refusal, IsMalformed) = (error, true);
         return end;
     }
 }
