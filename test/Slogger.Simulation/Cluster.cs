@@ -87,9 +87,12 @@ internal sealed partial class Cluster
     /// <summary>Whether shards whose stores are alive go back in place, if they can; else everything is restored.</summary>
     public bool RollsBackInPlace => Settings.InPlace ?? Settings.Seed % 5 < 2;
 
-    /// <summary>Whether shards note that they have entered a world-line as soon as they have closed, as the product does; else only when their store is there:
-    /// the others wait for longer then, and more can happen meanwhile.</summary>
-    public bool EntersEarly => !Settings.Faults || Settings.Seed % 5 is not (0 or 2);
+    /// <summary>Whether a shard that has entered a world-line soon takes those that have not for dead, and serves without them. They may live, and be in
+    /// an older one: sessions notice that. Plain clients cannot, so that there are none.</summary>
+    private bool IsImpatient => Settings.Faults && Settings.Seed % 5 is 0 or 2;
+
+    /// <summary>How long shards that are to enter a world-line are waited for, in microseconds.</summary>
+    public long PeersUs => IsImpatient ? IntervalUs / 2 : Settings.Faults ? long.MaxValue : 50 * IntervalUs;
 
     /// <summary>How far the clocks may be apart, in microseconds: not at all, less than a version, or several.</summary>
     public long ClockErrorUs { get; }
@@ -203,7 +206,7 @@ internal sealed partial class Cluster
             case < 650: StepTasks(Someone(host)); break;
             case < 760: for (int n = 0; n < 4; n++) SqlTurn(); break;
             case < 860: for (int n = 0; n < 3; n++) Sessions[Random.Next(Sessions.Length)].Step(Random); break;
-            case < 940: for (int n = 0; n < 3; n++) Plains[Random.Next(Plains.Length)].Step(Random); break;
+            case < 940 when !IsImpatient: for (int n = 0; n < 3; n++) Plains[Random.Next(Plains.Length)].Step(Random); break;
             case < 960: CoordinatorTurn(); break;
             case < 970: StartMissing(); break;
             case < 975: host.Newest?.BeginToWait(); break;

@@ -2,6 +2,7 @@
 // checks would notice. A case is determined by its settings alone: the same settings give the same case, step by step.
 using Slogger.Core.Cuts;
 using Slogger.Core.Leases;
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.Ownership;
 using Slogger.Core.Replication;
@@ -76,6 +77,8 @@ internal sealed record SimSettings
 
     public RecorderMutation Recorder { get; init; }
 
+    public LifecycleMutation Lifecycle { get; init; }
+
     public GateMutation Gate { get; init; }
 
     public SessionMutation Session { get; init; }
@@ -115,15 +118,6 @@ internal enum SimMutation
 
     /// <summary>A coordinator's cut is recorded although a shard has changed hands since it looked, and it hears deposed owners.</summary>
     OwnersNotCompared,
-
-    /// <summary>A shard enters a world-line before it has closed its clients' connections.</summary>
-    EntersBeforeClosed,
-
-    /// <summary>Plain clients are let in as soon as their own shard is restored.</summary>
-    PlainLetInEarly,
-
-    /// <summary>Plain clients are let in, although not all have entered the world-line, as soon as a later one has begun.</summary>
-    LaterWorldLineLetsIn,
 
     /// <summary>A process does not continue the clock of the one before it: a wall clock that was set back opens versions again.</summary>
     ClockForgotten,
@@ -191,23 +185,8 @@ internal enum SimMutation
     /// <summary>A rollback in place does not look at what was written before its own transaction.</summary>
     OnePassOnly,
 
-    /// <summary>A process begins with the version after one that was closed early before that has begun.</summary>
-    VersionNotAwaited,
-
-    /// <summary>A joiner begins anew although it may be admitted yet with what it had before.</summary>
-    AdmissionForgotten,
-
-    /// <summary>A joiner whose clock stands behind those of the others goes by its clock alone.</summary>
-    JoinerNotHurried,
-
-    /// <summary>A leaver does not wait for the end of the version that was open when it served for the last time.</summary>
-    OpenVersionForgotten,
-
     /// <summary>A leaver counts no more as soon as it hears that it is to leave, whatever it has durable.</summary>
     LeavesAtOnce,
-
-    /// <summary>A leaver counts no more when what it has answered is durable, whether the cut has come to it or not.</summary>
-    LeavesUncommitted,
 
     /// <summary>A dead leaver is removed, and no world-line is begun.</summary>
     DeadLeavesQuietly,

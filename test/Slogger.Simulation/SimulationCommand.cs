@@ -27,8 +27,7 @@ internal static class SimulationCommand
           --in-place yes|no whether stores that are alive go back in place (default: by the seed)
           --backup always|never  whether there is a backup site (default: by the seed, in a third of the cases of the approximate finder)
           --disaster NAME   what befalls the primary: none, total, cutoff, mistaken, planned (default: by the seed; with a backup only)
-          --ship NAME       switch off one rule of disaster recovery
-          --mutation NAME   switch off one rule of the cluster, to see the checks notice
+          --mutation NAME   switch off one rule, by its name in the ...Mutation types, to see the checks notice
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
           --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
           --scenarios NAME,... play scenario files (all: every one), and show where something else happens than they say
@@ -41,7 +40,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -138,9 +137,8 @@ internal static class SimulationCommand
                     settings = settings with { Backup = value switch { "always" => true, "never" => false, _ => throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
                     break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
-                case "--ship": settings = settings with { Ship = Named<ShipMutation>(value, "mutation") }; break;
                 case "--mutation":
-                    settings = settings with { Mutation = Named<SimMutation>(value, "mutation") };
+                    settings = StoryFaults.With(settings, value) ?? throw new FormatException($"{name} takes the name of one rule in SimSettings, not \"{value}\".");
                     break;
                 default: throw new FormatException($"There is no option {name}.");
             }

@@ -72,7 +72,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     private PrecedenceRow? RowForBranch(in DurableClaim claim)
     {
         if (_trail is null || !_seat.Finder.RecordsRows) { return null; }
-        lock (_trailLock) { return _trail.RowForBranch(claim.Point, _cut.Version); }
+        lock (_trailLock) { return _trail.RowForBranch(claim.Point, _life.Cut.Version); }
     }
 
     PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
@@ -173,7 +173,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             if (_machine is not { } machine) { return; }
             _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
-            else if (!_isJoining) { machine.CutAdvanced(own, _effects); }
+            else if (!_life.Joiner.IsJoining) { machine.CutAdvanced(own, _effects); }
             Perform();
         }
     }
@@ -200,7 +200,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // ---- Who is alive ----
 
     // One that joins or leaves has it, and lets nobody in.
-    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _isJoining || _isLeaving);
+    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _life.Joiner.IsJoining || _isLeaving);
 
     void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
 

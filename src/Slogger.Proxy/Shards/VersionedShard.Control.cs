@@ -83,6 +83,7 @@ internal abstract partial class VersionedShard
         {
             return ProxyExit.Failed(e.Message, "");
         }
+        BeginLife();
         OnTaken();
         bool follows = _seat.FollowedSite is not null;
         if (!follows) { JoinCluster(); }
@@ -102,7 +103,8 @@ internal abstract partial class VersionedShard
                 if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
                 return null;
             }
-            await RecoverAsync(atStart: true, stop).ConfigureAwait(false);
+            _life.BeginStart();
+            await LiveAsync(stop).ConfigureAwait(false);
             if (_seat.HasPeers) { await StartMovesAsync(stop).ConfigureAwait(false); }
         }
         catch (LogFencedException e) when (e.NewestEpoch > 0)
@@ -180,12 +182,12 @@ internal abstract partial class VersionedShard
 
     private async Task OpenAndControlAsync(CancellationToken stop)
     {
+        if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
         try
         {
             // Only now, so that shards that are started one after the other do not wait for each other.
-            await PeersEnteredAsync(stop).ConfigureAwait(false);
-            await VersionBegunAsync(stop).ConfigureAwait(false);
-            if (_moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
+            _life.BeginOpening();
+            await LiveAsync(stop).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -196,8 +198,6 @@ internal abstract partial class VersionedShard
             Fail(ProxyExit.Failed($"the metadata failed: {e.Message}", ""));
             return;
         }
-        if (_slots is not null) { _watching = Task.WhenAll(_slots.RunAsync(stop), _messages!.RunAsync(stop)); }
-        Reopen(rolledBack: null);
         await ControlAsync(stop).ConfigureAwait(false);
     }
 
@@ -329,42 +329,12 @@ internal abstract partial class VersionedShard
 
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {
-        _taken = _door.Take();
-        bool isSame = _isAttached && !_isLeft && !_isRecovering && await IsSameStoreAsync(stop).ConfigureAwait(false);
-        if (_isStopping)
-        {
-            // Left to the next start: without its connections nothing more can be closed.
-            lock (_machineLock)
-            {
-                _machine?.StoreLost();
-                _machine?.Tick(Now(), busy: false, _effects);
-                Perform();
-            }
-            return;
-        }
-        if (isSame)
-        {
-            // Only a connection of the front end broke.
-            await EndLostAsync(stop).ConfigureAwait(false);
-            Reopen(rolledBack: null);
-            return;
-        }
-        long began = Stopwatch.GetTimestamp();
-        _stages.Begin();
-        _state = "recovering";
-        _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
-        _isAttached = _isLeft = false;
-        _isRecovering = true;
-        lock (_machineLock) { _machine?.StoreLost(); }
-        if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
-        await DetachAsync(stop).ConfigureAwait(false);
-        await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
-        _isRecovering = false;
-        _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms after that ({_stages})");
+        _resolvingSince = 0;
+        _life.BeginResolving();
+        await LiveAsync(stop).ConfigureAwait(false);
+        if (_resolvingSince == 0) { return; }
+        _report.Info($"shard {_options.Shard}: serves in world-line {WorldLine}, {(long)Stopwatch.GetElapsedTime(_resolvingSince).TotalMilliseconds} ms after that ({_stages})");
     }
-
-    // A recovery has begun, and has not come to its end: were it cut short, its next attempt is no mere broken connection.
-    private bool _isRecovering;
 
     // Nothing of the old world-line may still be on its way when the store is overwritten.
     protected async Task CloseFrontEndAsync()

@@ -22,10 +22,7 @@ internal abstract partial class VersionedShard
     protected virtual Task FollowAsync(CancellationToken stop) => throw FollowsNobody();
 
     /// <summary>Whether the shard of a site that takes over recovers: what can be done when it serves is done then.</summary>
-    protected bool IsTakingOver { get; private set; }
-
-    // SQL has opened them all in one world-line, and there is none after it.
-    private bool AllOpenedTogether => IsTakingOver && _entered.Number == WorldLine && _lines[^1].WorldLine == _entered && _site.Streams.All(s => s.IsOpen);
+    protected bool IsTakingOver => _life.IsTakingOver;
 
     private async Task FollowAndControlAsync(CancellationToken stop)
     {
@@ -84,24 +81,19 @@ internal abstract partial class VersionedShard
         _stages.Begin();
         // What others ask of a primary's shard is there as soon as it is one.
         JoinCluster();
-        _justSeen = await _seat.TakeOverAsync(stop).ConfigureAwait(false);
+        ClusterView view = await _seat.TakeOverAsync(stop).ConfigureAwait(false);
         _stages.Passed("metadata");
         lock (_machineLock) { _clock.Resume(final.Time, ReadClocks()); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
-        _entered = final.WorldLine;
-        // Whoever has read here, or waits, learns that another world-line has begun.
-        _owedRollback = final;
-        IsTakingOver = true;
+        _life.TakenOver(final, Seen(view));
         _justLearned = site;
         FailPoint.Pass(FailPoint.SiteTaken);
         while (true)
         {
             try
             {
-                _taken = _door.Take();
-                await RecoverAsync(atStart: false, stop).ConfigureAwait(false);
-                StartOnce();
-                IsTakingOver = false;
+                _life.BeginTakeOver();
+                await LiveAsync(stop).ConfigureAwait(false);
                 Wake();
                 break;
             }

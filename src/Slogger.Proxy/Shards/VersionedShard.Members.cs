@@ -6,6 +6,7 @@
 // membership is ended, and so is the process.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
@@ -25,76 +26,44 @@ internal abstract partial class VersionedShard
     private static readonly TimeSpan LeavePeriod = TimeSpan.FromMilliseconds(5);
     private static readonly TimeSpan LeaveWarning = TimeSpan.FromSeconds(10);
     private readonly TaskCompletionSource _mayLeave = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    private readonly Leaver _leaver = new();        // under the machine's lock
     private Task _leaving = Task.CompletedTask;
     private volatile bool _isLeaving;
-    private volatile bool _isJoining;
-    private volatile bool _mayBeAdmitted;
-
-    // What is below was said by an earlier beginning; none while it is not clear with what this shard begins.
-    private Version? _joinsFrom;
 
     /// <summary>Completes when the shard can leave its cluster, as it is to: then it is stopped.</summary>
     public Task MayLeave => _mayLeave.Task;
 
     // ---- Joining ----
 
-    bool ICutListener.IsJoining => _isJoining;
-
-    // Nothing is claimed for what is over while the recovery looks where the shard stands.
-    private async Task SuspendAdmissionAsync(CancellationToken stop)
-    {
-        if (!_isJoining) { return; }
-        await _admission.WaitAsync(stop).ConfigureAwait(false);
-        _joinsFrom = null;
-        _admission.Release();
-    }
-
-    private async Task<bool> BeginToJoinAsync(WorldPoint at, WorldPoint recorded, CancellationToken stop)
-    {
-        // Admitted with what is thrown away here, it could not go back where the others can. Who takes the shard anew has another epoch.
-        if (_mayBeAdmitted)
-        {
-            throw new RecoveryRefusedException($"shard {_seat.Shard}: its Redis was lost while it joined cluster \"{_seat.Cluster}\", and the metadata did not answer whether it has joined: start this proxy again");
-        }
-        // The machine of an attempt before has closed nothing that anybody knows of.
-        lock (_machineLock) { _machine = null; }
-        if (!await BeginAsync(at, recorded, $"{EmptyStoreName}, to join the cluster", goesOn: false, stop).ConfigureAwait(false)) { return false; }
-        FailPoint.Pass(FailPoint.JoinBegun);
-        await _admission.WaitAsync(stop).ConfigureAwait(false);
-        _joinsFrom = at.Version;
-        _admission.Release();
-        return true;
-    }
+    bool ICutListener.IsJoining => _life.Joiner.IsJoining;
 
     async Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop)
     {
         FailPoint.Pass(FailPoint.JoinAsks);
         await _admission.WaitAsync(stop).ConfigureAwait(false);
-        DurableClaim claim = default;
         try
         {
+            DurableClaim claim;
             lock (_machineLock)
             {
-                if (_joinsFrom is not { } from || _machine is not { } machine) { return null; }
-                if (machine.WorldLine != recorded.WorldLine || recorded.Version < from) { return null; }
+                if (_machine is not { } machine || !_life.Joiner.MayAsk(recorded, machine.WorldLine)) { return null; }
                 // The newest: meanwhile the cut may have passed what was recorded, which would not do for it any more.
                 claim = machine.ClaimOf(machine.Durable);
             }
-            if (!await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false))
+            bool? isAdmitted = await AdmitAsync(claim, stop).ConfigureAwait(false);
+            if (_life.Joiner.Answered(isAdmitted, claim.Point, cut) is { } version)
             {
-                CatchUp(claim.Point, cut);
-                return null;
+                lock (_machineLock)
+                {
+                    if (_machine is { } machine && machine.WorldLine == cut.WorldLine) { machine.FastForward(version); }
+                }
             }
-            FailPoint.Pass(FailPoint.JoinAdmitted);
-            _isJoining = false;
-            _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
-            return claim;
-        }
-        catch (MetadataUnavailableException)
-        {
-            // It asks again with the next version. This claim may have arrived, or arrive yet.
-            _mayBeAdmitted = true;
-            return claim;
+            if (isAdmitted == true)
+            {
+                FailPoint.Pass(FailPoint.JoinAdmitted);
+                _report.Info($"shard {_seat.Shard}: has joined cluster \"{_seat.Cluster}\" at {claim.Point}; it owns no slots until slogger move gives it some");
+            }
+            return isAdmitted == false ? null : claim;
         }
         finally
         {
@@ -102,12 +71,16 @@ internal abstract partial class VersionedShard
         }
     }
 
-    private void CatchUp(WorldPoint durable, WorldPoint cut)
+    // Null: the metadata does not answer. The claim may have arrived, or arrive yet; the shard asks again with the next version.
+    private async Task<bool?> AdmitAsync(DurableClaim claim, CancellationToken stop)
     {
-        if (Members.CatchesUpAt(cut, durable) is not { } version) { return; }
-        lock (_machineLock)
+        try
         {
-            if (_machine is { } machine && machine.WorldLine == cut.WorldLine) { machine.FastForward(version); }
+            return await _seat.Metadata.AdmitShardAsync(_seat.Cluster, _seat.Shard, claim, _seat.Epoch, stop).ConfigureAwait(false);
+        }
+        catch (MetadataUnavailableException)
+        {
+            return null;
         }
     }
 
@@ -128,29 +101,25 @@ internal abstract partial class VersionedShard
         _door.Shut();
         FailPoint.Pass(FailPoint.LeaveBegun);
         OnClosing();
-        Version? open = null, last = null;
         long began = Stopwatch.GetTimestamp();
-        bool isTold = false;
+        bool isTold = false, isSeen = false;
         while (!stop.IsCancellationRequested)
         {
-            // What was let through before the door was shut has been forwarded when the loop has seen that.
+            Version? last = null;
             if (_loop is { } loop)
             {
-                if (open is null) { await loop.SeenAsync().ConfigureAwait(false); }
+                // What was let through before the door was shut has been forwarded when the loop has seen that.
+                if (!isSeen) { await loop.SeenAsync().ConfigureAwait(false); }
+                isSeen = true;
                 lock (_machineLock)
                 {
-                    // All that was forwarded is in this version, or before it. Whether it holds anything is known to the front end
-                    // alone until the version ends.
-                    open ??= _machine?.OpenVersion;
-                    if (_machine is { NeedsMarker: false, MarkerInFlight: false } machine && machine.LastBoundary.Version >= open)
+                    bool mayLeave = _machine is { } machine && _leaver.Look(machine);
+                    last = _leaver.Last;
+                    if (mayLeave)
                     {
-                        last ??= machine.LastBoundary.Version;
-                        if (machine.Committed.Version >= last)
-                        {
-                            FailPoint.Pass(FailPoint.LeaveAllowed);
-                            _mayLeave.TrySetResult();
-                            return;
-                        }
+                        FailPoint.Pass(FailPoint.LeaveAllowed);
+                        _mayLeave.TrySetResult();
+                        return;
                     }
                 }
             }
@@ -167,17 +136,16 @@ internal abstract partial class VersionedShard
     private async Task EndMembershipAsync()
     {
         if (_seat.State != MemberState.Leaving) { return; }
-        if (!_mayLeave.Task.IsCompleted)
+        bool mayLeave, mayEnd;
+        lock (_machineLock) { (mayLeave, mayEnd) = (_leaver.MayLeave, _leaver.MayEnd(_machine)); }
+        if (!mayLeave)
         {
             // Stopped before: it counts until it has been started again, or slogger leave has found it dead.
             _report.Warn($"shard {_seat.Shard}: stopped before the cut had come to what it served, so that it has not left: start it again, or give slogger leave once more");
             return;
         }
-        bool isClosed;
-        lock (_machineLock) { isClosed = _machine is { IsClosed: true }; }
-        if (!isClosed)
+        if (!mayEnd)
         {
-            // Something that was answered is in no durable version: a world-line has to say that it is lost.
             _report.Warn($"shard {_seat.Shard}: its store was lost before its last version could be closed: give slogger leave once more");
             return;
         }

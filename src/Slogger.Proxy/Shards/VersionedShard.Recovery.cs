@@ -1,9 +1,9 @@
-// What a shard does at its start and when its store is lost: find out how the store looks next to what is kept, let
-// RecoveryPlan decide, perform the decision. Each step may be cut short by a crash: the next start finds where it was.
+// Performs what ShardLifecycle (Core) decides: at the start, when the store may be lost, and when the site has become the primary. Each step may
+// be cut short by a crash: the next start finds where it was.
 using System.Diagnostics;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
-using Slogger.Core.Membership;
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
 using Slogger.Core.Versions;
@@ -20,167 +20,301 @@ namespace Slogger.Proxy.Shards;
 
 internal abstract partial class VersionedShard
 {
+    private const long SlowMicroseconds = 1_000_000;
+
+    /// <summary>What the shard does next. The control task; until Attach, the caller of StartAsync.</summary>
+    protected ShardLifecycle _life = null!;
+
     /// <summary>The world-lines, as the metadata had them at the last recovery.</summary>
     protected IReadOnlyList<WorldLineRecord> _lines = [];
 
     private readonly StageTimes _stages = new();
-
-    // The world-line that SQL has noted as entered when a failover opened the shard.
-    private WorldLine _entered;
-    private bool _seedUsed;
-
-    // Of a site that takes over: what the next attempt goes by.
-    private ClusterView? _justSeen;
-
-    // What clients have yet to be told, should the recovery that restored it be cut short and end with another attempt.
-    private Boundary? _owedRollback;
+    private string _ownerSeen = "";
+    private string _feed = "";
+    private long _resolvingSince;
 
     // The store's start; one at a time, also when an attempt to recover has failed meanwhile.
     private Task _starting = Task.CompletedTask;
+    private Task _entering = Task.CompletedTask;
 
-    // ---- The recovery ----
-
-    private async Task RecoverAsync(bool atStart, CancellationToken stop)
-    {
-        bool told = false;
-        while (true)
+    private void BeginLife() => _life = new ShardLifecycle(
+        new LifecycleOptions
         {
-            stop.ThrowIfCancellationRequested();
-            // A store that has ended is lost, whatever the next one takes to start: the others need not wait for it.
-            bool isGone = !atStart && _store.HasEnded;
-            // What was just at the final watermark runs, unless it has ended since.
-            if (_starting.IsCompleted && (_justLearned is null || isGone)) { _starting = _store.EnsureRunningAsync(stop); }
-            if (!isGone) { await _starting.ConfigureAwait(false); }
-            await SuspendAdmissionAsync(stop).ConfigureAwait(false);
-            ClusterView view = _justSeen ?? await _seat.LookAsync(stop).ConfigureAwait(false);
-            _justSeen = null;
-            _stages.Passed("metadata");
-            _isJoining = view.Record.State == MemberState.Joining;
-            if (view.Record.Epoch != _seat.Epoch) { throw new RecoveryRefusedException(Deposed(view.Record.Owner)); }
-            _lines = view.Lines;
-            _cut = view.Cut.Of(_options.Shard);
-            NoteClusterCut(view.Cut);
-            // The cut has moved on without a shard that is joining: where it begins lies behind.
-            WorldPoint recorded = _isJoining && _cut > view.Record.Durable ? _cut : view.Record.Durable;
-            WorldLine current = recorded.WorldLine;
-            // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
-            long entered = _entered.Number;
-            if (!atStart && current.Number > WorldLine)
+            Shard = _options.Shard,
+            HasPeers = _seat.HasPeers,
+            Store = _store.Name,
+            Log = KeptName,
+            IsSupervised = _store.IsSupervised,
+            MaySeed = MaySeed,
+            Seed = _options.Seed switch
             {
-                await LeaveForAsync(current, stop).ConfigureAwait(false);
-                entered = current.Number;
+                SeedSource.FromRedis => SeedChoice.FromRedis,
+                SeedSource.FromLog => SeedChoice.FromLog,
+                _ => SeedChoice.None,
+            },
+        },
+        _seat.WorldLineAtStart);
+
+    // Performs a sequence to its end.
+    private async Task LiveAsync(CancellationToken stop)
+    {
+        try
+        {
+            while (_life.Next(LifeNow(), out LifecycleStep step))
+            {
+                stop.ThrowIfCancellationRequested();
+                await PerformAsync(step, stop).ConfigureAwait(false);
             }
-            (StoreSituation situation, string text) = isGone ? (StoreSituation.Empty, "") : await LookAsync(atStart, current, stop).ConfigureAwait(false);
-            _stages.Passed("look");
-            (Boundary? last, Boundary? belowBranch) = Proved(current);
-            RecoveryFacts facts = new()
-            {
-                Shard = _options.Shard,
-                Store = _store.Name,
-                Log = last is { } b ? new LogEvidence(b) : null,
-                LastBelowBranch = belowBranch,
-                Recorded = recorded,
-                Situation = situation,
-                Supervised = _store.IsSupervised,
-                IsJoining = _isJoining,
-                KeyCount = isGone ? 0 : KeyCount,
-                Restored = atStart ? RestoredState(last) : null,
-                MaySeed = MaySeed,
-                Seed = !atStart || _seedUsed ? SeedChoice.None : _options.Seed switch
-                {
-                    SeedSource.FromRedis => SeedChoice.FromRedis,
-                    SeedSource.FromLog => SeedChoice.FromLog,
-                    _ => SeedChoice.None,
-                },
-            };
-            bool done;
-            Boundary? rolledBack = null;
-            RecoveryDecision decision = RecoveryPlan.Decide(facts);
-            if (isGone && decision is not RecoveryDecision.RestoreFromLog) { await _starting.ConfigureAwait(false); }
-            switch (decision)
-            {
-                case RecoveryDecision.WaitForStore wait:
-                    if (atStart && !_store.IsSupervised) { throw new RecoveryRefusedException(text.Length > 0 ? text : wait.Text); }
-                    if (!told) { _report.Warn($"{wait.Text} {text} Waiting."); }
-                    told = true;
-                    await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
-                    continue;
-                case RecoveryDecision.Refuse refuse:
-                    throw new RecoveryRefusedException(refuse.Text + RefusalNote);
-                case RecoveryDecision.Continue:
-                    done = await ContinueAsync(last!.Value, recorded, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.FirstStartEmpty:
-                    done = await BeginAsync(new WorldPoint(current, Version.Zero), recorded, EmptyStoreName, goesOn: false, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.BeginToJoin join:
-                    done = await BeginToJoinAsync(join.At, recorded, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.GapCheckpoint:
-                    done = await BeginAsync(new WorldPoint(current, last!.Value.Version), recorded, "the same history, by a fresh checkpoint", goesOn: true, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.TakeOverByCheckpoint takeOver:
-                    await CloseFrontEndAsync().ConfigureAwait(false);
-                    var taken = new WorldPoint(current, takeOver.Branch);
-                    if (takeOver.NewWorldLine is { } line)
-                    {
-                        if (await _seat.BeginWorldLineAsync(new DurableClaim(taken, 1, taken.Version), null, stop).ConfigureAwait(false) is not { } branch) { continue; }
-                        _cut = taken = new WorldPoint(line, branch);
-                    }
-                    _seedUsed = true;
-                    done = await BeginAsync(taken, taken, "the data it held", goesOn: false, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.GoOnFrom older:
-                    done = await GoOnFromAsync(older, current, stop).ConfigureAwait(false);
-                    break;
-                case RecoveryDecision.RestoreFromLog restore:
-                    _seedUsed = true;
-                    long began = Stopwatch.GetTimestamp();
-                    if (await BranchOfAsync(restore, current, stop).ConfigureAwait(false) is not { } start)
-                    {
-                        await _starting.ConfigureAwait(false);
-                        continue;
-                    }
-                    _cut = new WorldPoint(restore.WorldLine, start.Version);
-                    _stages.Passed("clients");
-                    Task leaving = entered == restore.WorldLine.Number ? Task.CompletedTask : LeaveForAsync(restore.WorldLine, stop);
-                    entered = restore.WorldLine.Number;
-                    try
-                    {
-                        await _starting.ConfigureAwait(false);
-                        if (isGone) { await LookAgainAsync(stop).ConfigureAwait(false); }
-                        done = await RestoreAsync(restore.WorldLine, start, current, stop).ConfigureAwait(false);
-                        _stages.Passed("store");
-                    }
-                    finally
-                    {
-                        await leaving.ConfigureAwait(false);
-                    }
-                    if (!done) { break; }
-                    rolledBack = start with { WorldLine = restore.WorldLine };
-                    // Of an earlier one that nobody was told of, the lower branch counts.
-                    _owedRollback = rolledBack.Value with { Version = Version.Min(start.Version, _owedRollback?.Version ?? start.Version) };
-                    _report.Info($"shard {_options.Shard}: restored to version {start.Version} (offset {start.Offset}) in {(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {restore.WorldLine} begins");
-                    break;
-                default:
-                    throw new UnreachableException();
-            }
-            if (!done) { continue; }
-            BeginTrail(isAtBranch: rolledBack is not null);
-            // A world-line that this recovery has begun is not among those that it found, nor where it branches at the other shards.
-            if (_lines.All(l => l.WorldLine.Number != WorldLine)) { _lines = await _seat.LinesUpToAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
-            if (entered != WorldLine) { await _seat.EnterAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
-            _stages.Passed("entry");
-            if (_loop is not null && !AllOpenedTogether) { await PeersEnteredAsync(stop).ConfigureAwait(false); }
-            _stages.Passed("others");
-            await VersionBegunAsync(stop).ConfigureAwait(false);
-            if (_loop is not null && _moves is not null) { await _moves.OpenAsync(new WorldLine(WorldLine), stop).ConfigureAwait(false); }
-            _stages.Passed("version");
-            await EndLostAsync(stop).ConfigureAwait(false);
-            Reopen(_owedRollback);
-            _owedRollback = null;
-            return;
         }
+        finally
+        {
+            // One that failed is begun again by the next recovery.
+            await _entering.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        }
+    }
+
+    private LifecycleView LifeNow() => new()
+    {
+        IsAttached = _isAttached,
+        IsLeft = _isLeft,
+        IsSuspected = _door.IsSuspected,
+        IsStopping = _isStopping,
+        AreStreamsOpen = _site.Streams.All(s => s.IsOpen),
+        UntilVersionUs = UntilNextVersionUs(),
+        NowUs = MonotonicMicroseconds(),
+    };
+
+    private long UntilNextVersionUs()
+    {
+        lock (_machineLock) { return _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Now().Microseconds : 0; }
+    }
+
+    private async Task PerformAsync(LifecycleStep step, CancellationToken stop)
+    {
+        switch (step.Kind)
+        {
+            case LifecycleStepKind.TakeSuspicion:
+                _taken = _door.Take();
+                break;
+            case LifecycleStepKind.CompareStore:
+                _life.Compared(await IsSameStoreAsync(stop).ConfigureAwait(false));
+                break;
+            case LifecycleStepKind.AbandonStore:
+                lock (_machineLock)
+                {
+                    _machine?.StoreLost();
+                    _machine?.Tick(Now(), busy: false, _effects);
+                    Perform();
+                }
+                break;
+            case LifecycleStepKind.LoseStore:
+                await LoseStoreAsync(stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.StartStore:
+                bool hasEnded = _store.HasEnded;
+                if (_starting.IsCompleted && (!step.OnlyIfEnded || hasEnded)) { _starting = _store.EnsureRunningAsync(stop); }
+                _life.StoreStarting(hasEnded);
+                break;
+            case LifecycleStepKind.AwaitStore:
+                await _starting.ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission:
+                await _admission.WaitAsync(stop).ConfigureAwait(false);
+                if (step.Kind == LifecycleStepKind.SuspendAdmission) { _life.Joiner.Suspend(); } else { _life.Joiner.Begun(step.At.Version); }
+                _admission.Release();
+                break;
+            case LifecycleStepKind.LookAtMetadata:
+                _life.Looked(Seen(await _seat.LookAsync(stop).ConfigureAwait(false)));
+                _stages.Passed("metadata");
+                break;
+            case LifecycleStepKind.CloseFrontEnd:
+                await CloseFrontEndAsync().ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.BeginEntering:
+                _stages.Passed("clients");
+                _entering = _seat.EnterAsync(step.WorldLine, stop);
+                break;
+            case LifecycleStepKind.AwaitEntered:
+                await _entering.ConfigureAwait(false);
+                _stages.Passed("entry");
+                break;
+            case LifecycleStepKind.LookAtStore:
+                (StoreSituation situation, string text) = await LookAsync(atStart: _loop is null, step.WorldLine, stop).ConfigureAwait(false);
+                _life.Found(situation, text, KeyCount);
+                break;
+            case LifecycleStepKind.ReadLog:
+                (Boundary? last, Boundary? belowBranch) = Proved(step.WorldLine);
+                _life.Proved(last, belowBranch, _loop is null ? RestoredState(last) : null);
+                _stages.Passed("look");
+                break;
+            case LifecycleStepKind.WaitForStore:
+                if (step.Text is { } trouble) { _report.Warn($"{trouble} Waiting."); }
+                await Task.Delay(RetryDelay, stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.Refuse:
+                throw new RecoveryRefusedException(step.Text + RefusalNote);
+            case LifecycleStepKind.GiveWay:
+                throw new RecoveryRefusedException(Deposed(_ownerSeen));
+            case LifecycleStepKind.RequireBase:
+                RequireBase(step.At.Version, step.WorldLine);
+                break;
+            case LifecycleStepKind.Locate:
+                _life.Located(BoundaryOf(step.At.Version, step.WorldLine));
+                break;
+            case LifecycleStepKind.BeginWorldLine:
+                _life.WorldLineBegun(await BeginWorldLineAsync(step, stop).ConfigureAwait(false));
+                break;
+            case LifecycleStepKind.Continue:
+                _life.Performed(await ContinueAsync(step.At, step.Recorded, stop).ConfigureAwait(false));
+                break;
+            case LifecycleStepKind.BeginLog:
+                bool goesOn = step.Content == LogContent.SameHistory;
+                bool hasBegun = await BeginAsync(step.At.Point, step.Recorded, TextOf(step.Content), goesOn, stop).ConfigureAwait(false);
+                if (hasBegun && step.Content == LogContent.NothingYet) { FailPoint.Pass(FailPoint.JoinBegun); }
+                _life.Performed(hasBegun);
+                break;
+            case LifecycleStepKind.LookAgain:
+                await LookAgainAsync(stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.Restore:
+                _life.Performed(await RestoreAsync(step, stop).ConfigureAwait(false));
+                break;
+            case LifecycleStepKind.NoteGoingOn:
+                NoteGoingOn(step.WorldLine);
+                break;
+            case LifecycleStepKind.BeginWith:
+                _life.Performed(await BeginWithAsync(step.At, step.Branch, step.WorldLine, _feed, stop).ConfigureAwait(false));
+                break;
+            case LifecycleStepKind.ForgetGoingOn:
+                FailPoint.Pass(FailPoint.OlderVersionKept);
+                ForgetRestored();
+                _report.Warn($"shard {_options.Shard}: goes on from version {step.At.Version}, as slogger restore --keep has asked: its content is version "
+                    + $"{step.Branch.Version} of world-line {step.Branch.WorldLine} now, and what was done after it is undone");
+                break;
+            case LifecycleStepKind.ForgetVersions:
+                lock (_machineLock) { _machine = null; }
+                break;
+            case LifecycleStepKind.BeginTrail:
+                BeginTrail(step.IsAtBranch);
+                break;
+            case LifecycleStepKind.LearnWorldLines:
+                _lines = await _seat.LinesUpToAsync(step.WorldLine, stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.LookAtPeers:
+                (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(step.WorldLine, stop).ConfigureAwait(false);
+                _life.PeersSeen(current, outside);
+                _stages.Passed("others");
+                break;
+            case LifecycleStepKind.StartWorkers:
+                StartOnce();
+                break;
+            case LifecycleStepKind.WarnOfPeers:
+                _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", step.Shards!)} have not entered world-line {step.WorldLine} in "
+                    + $"{LifecycleOptions.PeersUsDefault / 1_000_000} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");
+                break;
+            case LifecycleStepKind.WarnNotJoined:
+                _report.Warn($"shard {_options.Shard}: has not joined cluster \"{_options.Cluster}\" in {LifecycleOptions.PeersUsDefault / 1_000_000} s, "
+                    + $"and goes on trying. Nobody else may write to {_store.Name} meanwhile");
+                break;
+            case LifecycleStepKind.LeaveWorldLine:
+                _isLeft = true;
+                Suspect($"world-line {step.WorldLine} has begun");
+                break;
+            case LifecycleStepKind.Rest:
+                await Task.Delay(TimeSpan.FromMicroseconds(step.WaitUs), stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.AwaitVersion:
+                await AwaitVersionAsync(step.WaitUs, stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.OpenMoves:
+                if (_moves is not null) { await _moves.OpenAsync(step.WorldLine, stop).ConfigureAwait(false); }
+                break;
+            case LifecycleStepKind.EndLost:
+                await EndLostAsync(stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.Open:
+                Reopen(step.RolledBack);
+                break;
+            default:
+                throw new UnreachableException($"{step.Kind}");
+        }
+    }
+
+    // What the metadata says, as the lifecycle takes it; the rest is kept here.
+    private MetadataView Seen(ClusterView view)
+    {
+        _lines = view.Lines;
+        _ownerSeen = view.Record.Owner;
+        NoteClusterCut(view.Cut);
+        return new()
+        {
+            IsDeposed = view.Record.Epoch != _seat.Epoch,
+            State = view.Record.State,
+            Cut = view.Cut.Of(_options.Shard),
+            Claim = view.Record.Durable,
+        };
+    }
+
+    private string TextOf(LogContent content) => content switch
+    {
+        LogContent.Nothing => EmptyStoreName,
+        LogContent.NothingYet => $"{EmptyStoreName}, to join the cluster",
+        LogContent.SameHistory => "the same history, by a fresh checkpoint",
+        _ => "the data it held",
+    };
+
+    private async Task LoseStoreAsync(CancellationToken stop)
+    {
+        _resolvingSince = Stopwatch.GetTimestamp();
+        _stages.Begin();
+        _state = "recovering";
+        _report.Warn($"shard {_options.Shard}: {(_isLeft ? "another shard's recovery" : $"{_store.Name} was lost")} ({_door.LastReason})");
+        _isAttached = _isLeft = false;
+        lock (_machineLock) { _machine?.StoreLost(); }
+        if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
+        await DetachAsync(stop).ConfigureAwait(false);
+    }
+
+    private async Task<Version?> BeginWorldLineAsync(LifecycleStep step, CancellationToken stop)
+    {
+        WorldPoint point = step.At.Point;
+        DurableClaim claim = new(point, 1, point.Version);
+        if (!step.IsAdoption)
+        {
+            lock (_machineLock) { claim = _machine?.ClaimOf(point) ?? claim; }
+        }
+        Version? branch = await _seat.BeginWorldLineAsync(claim, step.IsAdoption ? null : RowForBranch(claim), stop).ConfigureAwait(false);
+        if (branch is null) { return null; }
+        _link?.SayBegun();
+        FailPoint.Pass(FailPoint.WorldLineRecorded);
+        return branch;
+    }
+
+    private async Task<bool> RestoreAsync(LifecycleStep step, CancellationToken stop)
+    {
+        long began = Stopwatch.GetTimestamp();
+        bool isDone = await RestoreAsync(step.WorldLine, step.At, step.Recorded.WorldLine, stop).ConfigureAwait(false);
+        _stages.Passed("store");
+        if (isDone)
+        {
+            _report.Info($"shard {_options.Shard}: restored to version {step.At.Version} (offset {step.At.Offset}) in "
+                + $"{(long)Stopwatch.GetElapsedTime(began).TotalMilliseconds} ms; world-line {step.WorldLine} begins");
+        }
+        return isDone;
+    }
+
+    // The clock may be corrected meanwhile, so that the time left is looked at again and again.
+    private async Task AwaitVersionAsync(long waitUs, CancellationToken stop)
+    {
+        if (waitUs > SlowMicroseconds)
+        {
+            _report.Info($"shard {_options.Shard}: waits for the end of version {_seat.Grid.VersionAt(Now().Microseconds + waitUs).Previous}, in {waitUs / 1e6:0.0} s");
+        }
+        for (long leftUs = waitUs; leftUs > 0 && !_door.IsSuspected; leftUs = UntilNextVersionUs())
+        {
+            await Task.Delay(TimeSpan.FromMicroseconds(Math.Clamp(leftUs, 1000, SlowMicroseconds)), stop).ConfigureAwait(false);
+        }
+        _stages.Passed("version");
     }
 
     // ---- After an offline restore ----
@@ -212,33 +346,11 @@ internal abstract partial class VersionedShard
         _restored.Write(_options.DataDirectory);
     }
 
-    // As after a restore of the store; but the content is an older version's, and what is kept begins anew with it. The note stands until that is durable:
-    // a start that finds it does it again.
-    private async Task<bool> GoOnFromAsync(RecoveryDecision.GoOnFrom older, WorldLine current, CancellationToken stop)
+    private void NoteGoingOn(WorldLine line)
     {
-        if (BoundaryOf(older.Version, current) is not { } content)
-        {
-            throw new RecoveryRefusedException($"shard {_options.Shard}: it is to go on from version {older.Version}, which {KeptName} does not hold any more. "
-                + "Choose another one (slogger restore --list shows them), or return to the newest by slogger restore --latest.");
-        }
-        RequireBase(older.Version, current);
-        string feed = FeedPlan.NewReplicationId();
-        _restored = _restored! with { GoesOn = _restored.GoesOn! with { WorldLine = older.WorldLine.Number, Feeds = [feed, .. _restored.GoesOn.Feeds.Take(FeedsNoted)] } };
+        _feed = FeedPlan.NewReplicationId();
+        _restored = _restored! with { GoesOn = _restored.GoesOn! with { WorldLine = line.Number, Feeds = [_feed, .. _restored.GoesOn.Feeds.Take(FeedsNoted)] } };
         _restored.Write(_options.DataDirectory);
-        Version branch = older.Branch;
-        if (older.Begins)
-        {
-            var claim = new DurableClaim(new WorldPoint(current, branch), 1, branch);
-            if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } begun) { return false; }
-            branch = begun;
-        }
-        FailPoint.Pass(FailPoint.WorldLineRecorded);
-        _cut = new WorldPoint(older.WorldLine, branch);
-        if (!await BeginWithAsync(content, _cut, current, feed, stop).ConfigureAwait(false)) { return false; }
-        FailPoint.Pass(FailPoint.OlderVersionKept);
-        ForgetRestored();
-        _report.Warn($"shard {_options.Shard}: goes on from version {older.Version}, as slogger restore --keep has asked: its content is version {branch} of world-line {older.WorldLine} now, and what was done after it is undone");
-        return true;
     }
 
     private const int FeedsNoted = 8;
@@ -249,89 +361,7 @@ internal abstract partial class VersionedShard
     /// <summary>Whether a stream is one with which a start has filled the store, to go on from an older version.</summary>
     protected bool IsRestoredFeed(string replicationId) => (_restored ??= RestoredNote.Read(_options.DataDirectory)).GoesOn?.Feeds.Contains(replicationId) == true;
 
-    // When nobody can do anything here any more, nothing of the older world-lines is read: that is noted before the store is at the branch.
-    private async Task LeaveForAsync(WorldLine line, CancellationToken stop)
-    {
-        await CloseFrontEndAsync().ConfigureAwait(false);
-        await _seat.EnterAsync(line, stop).ConfigureAwait(false);
-    }
-
-    // Where the store is to be brought: closes the front end, and starts the world-line if nobody has. Null: look again.
-    private async Task<Boundary?> BranchOfAsync(RecoveryDecision.RestoreFromLog restore, WorldLine current, CancellationToken stop)
-    {
-        RequireBase(restore.Last.Version, current);
-        await CloseFrontEndAsync().ConfigureAwait(false);
-        if (!restore.Begins) { return restore.Last; }
-        DurableClaim claim;
-        lock (_machineLock) { claim = _machine?.ClaimOf(restore.Last.Point) ?? new DurableClaim(restore.Last.Point, 1, restore.Last.Version); }
-        if (await _seat.BeginWorldLineAsync(claim, RowForBranch(claim), stop).ConfigureAwait(false) is not { } branch) { return null; }
-        _link?.SayBegun();
-        FailPoint.Pass(FailPoint.WorldLineRecorded);
-        if (branch == restore.Last.Version) { return restore.Last; }
-        RequireBase(branch, current);
-        return BoundaryOf(branch, current) ?? throw new RecoveryRefusedException($"shard {_options.Shard}: world-line {restore.WorldLine} branches at version {branch}, which {KeptName} cannot be restored to.");
-    }
-
-    // At an ordered end the last version is closed before its time. Among several shards what is done next may only be done when the next
-    // one has begun by the clock: it would be counted later than what others do at the same time.
-    private async Task VersionBegunAsync(CancellationToken stop)
-    {
-        if (!_seat.HasPeers) { return; }
-        long opens;
-        lock (_machineLock) { opens = _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) : 0; }
-        if (opens - Now().Microseconds > SlowMicroseconds) { _report.Info($"shard {_options.Shard}: waits for the end of version {_seat.Grid.VersionAt(opens).Previous}, in {(opens - Now().Microseconds) / 1e6:0.0} s"); }
-        while (opens > Now().Microseconds) { await Task.Delay(TimeSpan.FromMicroseconds(Math.Clamp(opens - Now().Microseconds, 1000, SlowMicroseconds)), stop).ConfigureAwait(false); }
-    }
-
-    private const long SlowMicroseconds = 1_000_000;
-
-    // Clients may do nothing here while others can still read elsewhere what is void now.
-    private async Task PeersEnteredAsync(CancellationToken stop)
-    {
-        WorldLine line = new(WorldLine);
-        long began = Stopwatch.GetTimestamp();
-        bool isSlow = false;
-        while (_seat.HasPeers)
-        {
-            (WorldLine current, IReadOnlyList<ShardId> outside) = await _seat.OutsideAsync(line, stop).ConfigureAwait(false);
-            if (current > line)
-            {
-                // Shards that have not come to this one may never: nobody is let in before this one has followed.
-                _isLeft = true;
-                Suspect($"world-line {current} has begun");
-                return;
-            }
-            // Nobody is let in any more.
-            if (_isStopping) { return; }
-            if (_isJoining)
-            {
-                // Nobody is let in before it counts; a store that is lost meanwhile is for the recovery.
-                if (_door.IsSuspected) { return; }
-                if (!isSlow && Stopwatch.GetElapsedTime(began) > PeersLimit)
-                {
-                    isSlow = true;
-                    _report.Warn($"shard {_options.Shard}: has not joined cluster \"{_options.Cluster}\" in {PeersLimit.TotalSeconds} s, and goes on trying. Nobody else may write to {_store.Name} meanwhile");
-                }
-                await Task.Delay(PeersPeriod, stop).ConfigureAwait(false);
-                continue;
-            }
-            if (outside.Count == 0) { return; }
-            // Others have to see that this one lives.
-            StartOnce();
-            if (Stopwatch.GetElapsedTime(began) > PeersLimit)
-            {
-                _report.Warn($"shard {_options.Shard}: shards {string.Join(", ", outside)} have not entered world-line {line} in {PeersLimit.TotalSeconds} s and are taken for dead: this shard serves without them, and nothing is committed until they are back");
-                return;
-            }
-            await Task.Delay(PeersPeriod, stop).ConfigureAwait(false);
-        }
-    }
-
-    private static readonly TimeSpan PeersLimit = TimeSpan.FromSeconds(10);
-    private static readonly TimeSpan PeersPeriod = TimeSpan.FromMilliseconds(5);
-
-    /// <summary>The recorded cut, as of the last look at the metadata, or as it is changed by the recovery.</summary>
-    private WorldPoint _cut;
+    // ---- The machine ----
 
     /// <summary>The store is attached: the machine goes on, or begins.</summary>
     /// <param name="start">The last boundary: of a new world-line, its branch.</param>
@@ -346,8 +376,8 @@ internal abstract partial class VersionedShard
             if (_machine is null)
             {
                 GridView grid = _seat.GridView;
-                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _cut, Now()) { IsClean = _isJoining, GridValidUntilUs = grid.ValidUntilUs });
-                RecordedCut = new(start.WorldLine, _cut.Version);
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _life.Joiner.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
+                RecordedCut = new(start.WorldLine, _life.Cut.Version);
                 PublishCut();
             }
             else if (start.WorldLine > _machine.WorldLine)

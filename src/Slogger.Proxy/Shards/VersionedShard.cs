@@ -190,7 +190,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _isJoining || _isLeaving;
+            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _life.Joiner.IsJoining || _isLeaving;
             machine.CommitAwaited(isAwaited, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
@@ -360,7 +360,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     machine.RecordUnavailable(point);
                     break;
                 case DurableOutcome.Recorded:
-                    machine.DurableRecorded(point, _isJoining ? machine.Committed : result.Value.Cut, _effects);
+                    machine.DurableRecorded(point, _life.Joiner.IsJoining ? machine.Committed : result.Value.Cut, _effects);
                     break;
                 case DurableOutcome.StaleWorldLine:
                     LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);

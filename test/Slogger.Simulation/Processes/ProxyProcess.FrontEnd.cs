@@ -97,7 +97,7 @@ internal sealed partial class ProxyProcess
         if (_machine!.Mode == ShardMode.Running && !_holding && now.Microseconds < _deadlineUs) return;
         _holding |= _machine!.BoundaryDue(now);
         if (_holding && _plains.Exists(p => p.ExactInFlight > 0 && p.Own is not null)) return;
-        bool busy = _busy, awaited = _awaited || _isJoining;
+        bool busy = _busy, awaited = _awaited || _life.Joiner.IsJoining;
         _busy = false;
         Do((m, e) => m.CommitAwaited(awaited, e));
         Do((m, e) => m.Tick(now, busy, e));
@@ -388,7 +388,7 @@ internal sealed partial class ProxyProcess
         _shared = _host.Store.Connect(Epoch);
         foreach (PlainLink link in _plains)
             if (link.Client.IsDedicated) link.Own = _host.Store.Connect(Epoch);
-        _busy = !_isJoining;
+        _busy = !_life.Joiner.IsJoining;
         Arm();
     }
 

@@ -1,10 +1,10 @@
 // A proxy's heart-beat in the metadata, as the product's ClusterPulse: it learns how the grid stands (the real GridFollower), and that its
 // shard is to leave. And the ordered end of a process: nothing more is forwarded, the last version is closed and recorded.
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Core.Versions;
-using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Processes;
 
@@ -18,8 +18,7 @@ internal sealed partial class ProxyProcess
     private bool _isStopping;
     private bool _isStopped;
     private bool _isLeaving;
-    private Version _servedLastIn;
-    private Version? _servedLast;
+    private readonly Leaver _leaver;
 
     private IEnumerable<bool> LearnGridAtStart()
     {
@@ -137,7 +136,7 @@ internal sealed partial class ProxyProcess
     // The last version is durable, and in SQL: all that was answered is.
     private IEnumerable<bool> EndMembership()
     {
-        for (int n = 0; n < MembershipTries && _machine is { IsClosed: true } && !IsDead; n++)
+        for (int n = 0; n < MembershipTries && _leaver.MayEnd(_machine) && !IsDead; n++)
         {
             SqlCall end = Ask("end", () => Cluster.Sql.EndMembership(Shard, Epoch));
             while (!end.IsDone) yield return true;
@@ -160,22 +159,9 @@ internal sealed partial class ProxyProcess
             if (!_isOpenToPlain || _isStopping || _isSuspect) yield break;
             _isLeaving = true;
             _isOpen = _isOpenToPlain = false;
-            // All that was forwarded is in this version, or before it. Whether it holds anything is known to the front end alone
-            // until the version ends.
-            _servedLastIn = _machine!.OpenVersion;
         }
 
         // While it counts no cut falls into a version that was open beyond its time.
-        if (_isStopping || _isSuspect || _machine is not { NeedsMarker: false, MarkerInFlight: false } machine) yield break;
-        if (machine.LastBoundary.Version < _servedLastIn && !Is(SimMutation.OpenVersionForgotten)) yield break;
-        Version last = _servedLast ??= machine.LastBoundary.Version;
-        if (machine.Committed.Version >= last || Is(SimMutation.LeavesUncommitted)) BeginToStop(machine);
-    }
-
-    // At an ordered end the last version is closed before its time: what is done next would be counted later than what others do at the
-    // same time.
-    private IEnumerable<bool> AwaitVersionBegun()
-    {
-        while (!_isSuspect && !IsDead && !Is(SimMutation.VersionNotAwaited) && _machine!.Grid.StartOf(_machine.LastBoundary.Version.Next) > Now().Microseconds) yield return true;
+        if (!_isStopping && !_isSuspect && _machine is { } machine && _leaver.Look(machine)) BeginToStop(machine);
     }
 }

@@ -1,6 +1,8 @@
-// How a proxy starts, notices that its store may be lost, and brings it back: the steps of the product's VersionedShard, each of
-// which may be the last of the process.
+// How a proxy starts, notices that its store may be lost, and brings it back: it performs the steps of the real ShardLifecycle, each of which
+// may be the last of the process.
 using Slogger.Core.Cuts;
+using Slogger.Core.Identities;
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Membership;
 using Slogger.Core.Recovery;
 using Slogger.Core.Shards;
@@ -12,9 +14,13 @@ namespace Slogger.Simulation.Processes;
 
 internal sealed partial class ProxyProcess
 {
+    private ShardLifecycle _life = null!;
+    private bool _isAttached;               // the machine follows the store
     private bool _isSuspect;
     private bool _isLeft;
-    private Boundary? _rolledBack;
+    private bool _isSame = true;            // what was suspected last was only a connection
+    private bool _isEntered;
+    private SqlView? _looked;
 
     /// <summary>The replication link breaks.</summary>
     public void LoseReplicationLink()
@@ -61,166 +67,288 @@ internal sealed partial class ProxyProcess
         foreach (bool step in LearnGridAtStart()) yield return step;
         if (IsDead) yield break;
         Start(PulseTask());
+        LifecycleOptions life = new() { Shard = new(Shard), HasPeers = true, IsSupervised = true, PeersUs = Cluster.PeersUs, PeersPeriodUs = 0 };
+        _life = new(life, Cluster.Sql.Line, _settings.Lifecycle);
         yield return true;
-        while (true)
+        _life.BeginStart();
+        foreach (bool step in Live()) yield return step;
+        // Also while the others are waited for: a process that was deposed hears of it in no other way.
+        _recorderRuns = true;
+        _life.BeginOpening();
+        foreach (bool step in Live()) yield return step;
+        while (!IsDead)
         {
-            foreach (bool step in Recover()) yield return step;
-            if (IsDead) yield break;
-            while (!_isSuspect || ResolveSameStore()) yield return true;
-            LeaveStore();
-            Cluster.Count("recovery");
+            while (!_isSuspect) yield return true;
+            _life.BeginResolving();
+            foreach (bool step in Live()) yield return step;
             // A process that ends brings no store back.
             if (_isStopping) yield break;
-            yield return true;
         }
     }
 
-    private void LeaveStore()
+    // ---- The real ShardLifecycle ----
+
+    private IEnumerable<bool> Live()
     {
-        _isOpen = _isOpenToPlain = _isLeft = _isSuspect = false;
+        while (!IsDead && _life.Next(LifeNow(), out LifecycleStep next))
+        {
+            if (Cluster.IsTraced) Cluster.Note($"{Name}: {next.Kind}");
+            Cluster.Count($"life: {next.Kind}");
+            foreach (bool step in Perform(next)) yield return step;
+            if (next.Kind == LifecycleStepKind.EndLost && Cluster.Settings.Faults && Cluster.Dice(32))
+            {
+                // The store did not answer: the sequence is given up, and begun again.
+                Cluster.Count("life: a step failed");
+                Suspect();
+                yield break;
+            }
+
+            // Each that others can see may be the last of the process.
+            if (!IsQuiet(next.Kind)) yield return true;
+        }
+    }
+
+    private static bool IsQuiet(LifecycleStepKind kind) => kind is LifecycleStepKind.TakeSuspicion or LifecycleStepKind.CompareStore or LifecycleStepKind.StartStore
+        or LifecycleStepKind.LookAtStore or LifecycleStepKind.RequireBase or LifecycleStepKind.Locate or LifecycleStepKind.BeginEntering or LifecycleStepKind.AwaitEntered
+        or LifecycleStepKind.BeginTrail or LifecycleStepKind.LearnWorldLines or LifecycleStepKind.StartWorkers or LifecycleStepKind.EndLost or LifecycleStepKind.OpenMoves
+        or LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission or LifecycleStepKind.LookAgain or LifecycleStepKind.LookAtMetadata;
+
+    private LifecycleView LifeNow() => new()
+    {
+        IsAttached = _isAttached,
+        IsLeft = _isLeft,
+        IsSuspected = _isSuspect,
+        IsStopping = _isStopping,
+        UntilVersionUs = _machine is { } machine ? machine.Grid.StartOf(machine.LastBoundary.Version.Next) - Now().Microseconds : 0,
+        NowUs = Cluster.NowUs,
+    };
+
+    private IEnumerable<bool> Perform(LifecycleStep next)
+    {
+        Store store = _host.Store;
+        switch (next.Kind)
+        {
+            case LifecycleStepKind.TakeSuspicion:
+                (_isSuspect, _isSame) = (false, true);
+                break;
+            case LifecycleStepKind.CompareStore:
+                _life.Compared(_attachedTo != 0 && store.IsUp && store.HistoryId == _attachedTo && MayTouchStore());
+                break;
+            case LifecycleStepKind.AbandonStore:
+                LoseStore();
+                break;
+            case LifecycleStepKind.LoseStore:
+                LoseStore();
+                Cluster.Count("recovery");
+                break;
+            case LifecycleStepKind.StartStore:
+                if (!store.Admits(Epoch) || !_host.Log.Admits(Epoch)) Die("the store belongs to a later process");
+                else _life.StoreStarting(!store.IsUp);
+                break;
+            case LifecycleStepKind.AwaitStore:
+                if (!store.IsUp && store.Admits(Epoch)) store.StartEmpty();
+                break;
+            case LifecycleStepKind.SuspendAdmission:
+                while (_asksToJoin) yield return true;
+                _life.Joiner.Suspend();
+                break;
+            case LifecycleStepKind.AllowAdmission:
+                _life.Joiner.Begun(next.At.Version);
+                Cluster.OnMember("begins to join", Shard);
+                break;
+            case LifecycleStepKind.LookAtMetadata:
+                foreach (bool step in LookAtMetadata()) yield return step;
+                break;
+            case LifecycleStepKind.CloseFrontEnd:
+                CloseFrontEnd();
+                break;
+            case LifecycleStepKind.BeginEntering:
+                _isEntered = false;
+                Start(NoteEntered(next.WorldLine));
+                break;
+            case LifecycleStepKind.AwaitEntered:
+                while (!_isEntered) yield return true;
+                break;
+            case LifecycleStepKind.LookAtStore:
+                _life.Found(MayTouchStore() ? Situation() : StoreSituation.Unreachable, "", KeyCount());
+                break;
+            case LifecycleStepKind.ReadLog:
+                ReadLog(next.WorldLine);
+                break;
+            case LifecycleStepKind.WarnOfPeers:
+                Cluster.Count("others taken for dead");
+                break;
+            case LifecycleStepKind.RequireBase or LifecycleStepKind.WaitForStore or LifecycleStepKind.WarnNotJoined or LifecycleStepKind.LookAgain
+                or LifecycleStepKind.LearnWorldLines or LifecycleStepKind.Rest or LifecycleStepKind.AwaitVersion:
+                break;
+            case LifecycleStepKind.Locate:
+                _life.Located(_host.Log.Exactly(next.At.Version));
+                break;
+            case LifecycleStepKind.BeginWorldLine:
+                foreach (bool step in BeginWorldLine(next.At)) yield return step;
+                break;
+            case LifecycleStepKind.Continue:
+                _life.Performed(MayTouchStore());
+                if (!MayTouchStore()) break;
+                Attach(next.At, next.Recorded);
+                while (_machine!.Mode == ShardMode.CatchingUp && !_isSuspect) yield return true;
+                break;
+            case LifecycleStepKind.BeginLog:
+                _life.Performed(MayTouchStore() && BeginLog(next));
+                break;
+            case LifecycleStepKind.Restore:
+                foreach (bool step in Restore(next)) yield return step;
+                break;
+            case LifecycleStepKind.ForgetVersions:
+                // The machine of an attempt before has closed nothing that anybody knows of.
+                UpstreamLost();
+                _machine = null;
+                _durableNotes.Clear();
+                _syncRequested = 0;
+                break;
+            case LifecycleStepKind.BeginTrail:
+                BeginTrail(_machine!, next.IsAtBranch);
+                break;
+            case LifecycleStepKind.LookAtPeers:
+                SqlCall look;
+                do
+                {
+                    look = Ask("look", Cluster.Sql.Look);
+                    while (!look.IsDone) yield return true;
+                }
+                while (look.Result is null);
+                SqlView peers = (SqlView)look.Result;
+                _life.PeersSeen(peers.Line, peers.AllEntered ? [] : [new(Shard)]);
+                break;
+            case LifecycleStepKind.StartWorkers:
+                _recorderRuns = true;
+                break;
+            case LifecycleStepKind.LeaveWorldLine:
+                _isLeft = true;
+                Suspect();
+                break;
+            case LifecycleStepKind.OpenMoves:
+                foreach (bool step in OpenMoves()) yield return step;
+                break;
+            case LifecycleStepKind.EndLost:
+                if (!_isSame || !_isAttached || _looked is null) break;
+                UpstreamLost();
+                ConnectUpstream();
+                Cluster.Count("upstream again");
+                break;
+            case LifecycleStepKind.Open:
+                if (next.RolledBack is { } branch) RollBack(branch);
+                if (!_isSuspect) _isOpen = _isOpenToPlain = !_isLeaving && !_isStopping;
+                break;
+            case LifecycleStepKind.GiveWay:
+                Die("deposed");
+                break;
+            case LifecycleStepKind.Refuse when _life.Joiner.MayBeAdmitted:
+                Cluster.Count("member: does not know whether it has joined");
+                Die("does not know whether it has joined");
+                break;
+            default:
+                throw new SimException($"I2: {Name}: recovery is impossible: {next.Kind} {next.Text}");
+        }
+    }
+
+    private void LoseStore()
+    {
+        _isOpen = _isOpenToPlain = _isLeft = _isAttached = _isSame = false;
         _attachedTo = 0;
-        _machine!.StoreLost();
+        _machine?.StoreLost();
         CloseMoves();
     }
 
-    /// <summary>Whether only a connection of the front end broke: then it goes on.</summary>
-    private bool ResolveSameStore()
+    private IEnumerable<bool> LookAtMetadata()
     {
-        Store store = _host.Store;
-        if (_attachedTo == 0 || _isLeft || !store.IsUp || store.HistoryId != _attachedTo || !store.Admits(Epoch)) return false;
-        UpstreamLost();
-        ConnectUpstream();
-        _isSuspect = false;
-        Cluster.Count("upstream again");
-        return true;
-    }
-
-    private IEnumerable<bool> Recover()
-    {
-        while (true)
+        SqlCall look;
+        do
         {
-            Store store = _host.Store;
-            if (!store.Admits(Epoch) || !_host.Log.Admits(Epoch))
-            {
-                Die("the store belongs to a later process");
-                yield break;
-            }
-
-            if (!store.IsUp) store.StartEmpty();
-            yield return true;
-            foreach (bool step in SuspendAdmission()) yield return step;
-            SqlCall look = Ask("look", Cluster.Sql.AdvanceCut);
+            look = Ask("look", Cluster.Sql.AdvanceCut);
             while (!look.IsDone) yield return true;
-            if (look.Result is not SqlView view) continue;
-            // A member's deposed owner hears of it by what it writes, as late as that may be.
-            if (view.Epochs[Shard] != Epoch && view.Members.States[Shard] is MemberState.Joining or MemberState.Left)
-            {
-                Die("deposed");
-                yield break;
-            }
-
-            // Read since the shard was taken: a switch-over that begins later hears from this process before it goes on.
-            _handsOver |= view.Site == Core.Sites.SiteRole.HandingOver;
-            // Others wait until this shard has left the world-lines before, and need not wait until it has looked at its store.
-            WorldLine entered = default;
-            if (Cluster.EntersEarly && _machine is not null && view.Line > _machine.WorldLine)
-            {
-                entered = view.Line;
-                foreach (bool step in LeaveFor(entered)) yield return step;
-            }
-
-            if (!store.IsUp || !_host.Log.Admits(Epoch)) continue;
-            _isJoining = view.Members.States[Shard] == MemberState.Joining;
-            _host.Log.Sync(_host.Log.Appended);
-            RecoveryDecision decision = RecoveryPlan.Decide(Facts(view));
-            Cluster.Count($"plan: {decision.GetType().Name}");
-            if (Cluster.IsTraced) Cluster.Note($"{Name} looks: log {_host.Log.Last.Point} of {_host.Log.End}, store {Situation()} at {store.History.Count}, claim {view.Claims[Shard].Point}, cut {view.Cut}: {decision.GetType().Name}");
-            yield return true;
-            if (!store.IsUp || !store.Admits(Epoch) || !_host.Log.Admits(Epoch)) continue;
-            switch (decision)
-            {
-                case RecoveryDecision.Continue:
-                    Attach(_host.Log.Last, view);
-                    break;
-                case RecoveryDecision.GapCheckpoint:
-                    UpstreamLost();
-                    _host.Log.RestartAt(store.History);
-                    store.HasGap = false;
-                    Attach(_host.Log.Last with { Offset = store.History.Count }, view, isRestarted: true);
-                    break;
-                case RecoveryDecision.RestoreFromLog restore:
-                    if (!Is(SimMutation.EntersBeforeClosed)) CloseFrontEnd();
-                    foreach (bool step in Restore(restore, view, entered)) yield return step;
-                    if (_attachedTo == 0) continue;
-                    if (Cluster.EntersEarly) entered = restore.WorldLine;
-                    break;
-                case RecoveryDecision.BeginToJoin join:
-                    BeginToJoin(join.At, view);
-                    if (IsDead) yield break;
-                    break;
-                default:
-                    throw new SimException($"I2: {Name}: recovery is impossible: {decision}");
-            }
-
-            while (_machine!.Mode == ShardMode.CatchingUp && !_isSuspect) yield return true;
-            if (_isSuspect)
-            {
-                LeaveStore();
-                continue;
-            }
-
-            BeginTrail(_machine, isAtBranch: _rolledBack?.WorldLine == _machine.WorldLine);
-            if (_isJoining)
-            {
-                _recorderRuns = true;
-                foreach (bool step in AwaitAdmission()) yield return step;
-            }
-
-            foreach (bool step in AwaitVersionBegun()) yield return step;
-            if (_isSuspect)
-            {
-                LeaveStore();
-                continue;
-            }
-
-            foreach (bool step in OpenMoves()) yield return step;
-            if (IsDead) yield break;
-            _isOpen = !_isLeaving;
-            // Also while the others are waited for: a process that was deposed hears of it in no other way.
-            _recorderRuns = true;
-            WorldLine line = _machine.WorldLine;
-            if (entered != line)
-                foreach (bool step in NoteEntered(line)) yield return step;
-            foreach (bool step in AwaitOthers(line)) yield return step;
-            // Each world-line's branch counts for what was done before it: told even if the store is lost again.
-            if (_rolledBack is { } branch) RollBack(branch);
-            _rolledBack = null;
-            if (_isSuspect)
-            {
-                LeaveStore();
-                continue;
-            }
-
-            _isOpenToPlain = !_isLeaving;
-            yield break;
         }
+        while (look.Result is null);
+        _looked = (SqlView)look.Result;
+        // Read since the shard was taken: a switch-over that begins later hears from this process before it goes on.
+        _handsOver |= _looked.Site == Core.Sites.SiteRole.HandingOver;
+        MemberState state = _looked.Members.States[Shard];
+        _life.Looked(new()
+        {
+            // A member's deposed owner hears of it by what it writes, as late as that may be.
+            IsDeposed = _looked.Epochs[Shard] != Epoch && state is MemberState.Joining or MemberState.Left,
+            State = state,
+            Cut = CutOf(_looked),
+            Claim = _looked.Claims[Shard].Point,
+        });
     }
 
-    private RecoveryFacts Facts(SqlView view)
+    private void ReadLog(WorldLine current)
     {
         ShardLog log = _host.Log;
-        bool isOld = log.Last.WorldLine < view.Line;
-        return new()
+        if (!log.Admits(Epoch))
         {
-            Shard = new(Shard),
-            Log = new LogEvidence(log.Last),
-            LastBelowBranch = isOld ? log.AtOrBelow(WorldLineBranches.LastValid(log.Last.WorldLine, view.BranchesOf(Shard))) : null,
-            Recorded = view.Claims[Shard].Point,
-            Situation = Situation(),
-            Supervised = true,
-            IsJoining = _isJoining,
-            KeyCount = _isJoining ? Enumerable.Range(0, Cluster.Keys.Count).Count(k => _host.Store.ValueOf(k) is not null) : 0,
-        };
+            Die("its log belongs to a later process");
+            return;
+        }
+
+        log.Sync(log.Appended);
+        bool isOld = log.Last.WorldLine < current;
+        Boundary? below = isOld ? log.AtOrBelow(WorldLineBranches.LastValid(log.Last.WorldLine, _looked!.BranchesOf(Shard))) : null;
+        if (Cluster.IsTraced) Cluster.Note($"{Name} looks: log {log.Last.Point} of {log.End}, store {Situation()} at {_host.Store.History.Count}, claim {_looked!.Claims[Shard].Point}, cut {_looked.Cut}");
+        _life.Proved(log.Last, below, restored: null);
+    }
+
+    private long KeyCount() => Enumerable.Range(0, Cluster.Keys.Count).Count(k => _host.Store.ValueOf(k) is not null);
+
+    private IEnumerable<bool> BeginWorldLine(Boundary last)
+    {
+        DurableClaim claim = _machine?.ClaimOf(last.Point) ?? new DurableClaim(last.Point, 1, last.Version);
+        SqlView view = _looked!;
+        PrecedenceRow? row = _settings.Finder == FinderKind.Exact ? _trail!.RowForBranch(claim.Point, view.Cut.Versions[Shard]) : null;
+        long epoch = Epoch;
+        SqlCall begin;
+        do
+        {
+            begin = Ask("begin", () => Cluster.Sql.BeginWorldLine(Shard, claim, epoch, row, view.Cut));
+            while (!begin.IsDone) yield return true;
+        }
+        while (begin.Result is null);
+        BeginResult result = (BeginResult)begin.Result;
+        Cluster.Count($"begin: {result.Outcome}");
+        if (result.Outcome is not (BeginOutcome.Started or BeginOutcome.StaleWorldLine))
+        {
+            if (IsOwner) throw new SimException($"I2: {Name}: the metadata refused a world-line after {claim.Point}: {result.Outcome}");
+            Die("deposed while it recovered");
+            yield break;
+        }
+
+        bool isStarted = result.Outcome == BeginOutcome.Started;
+        if (isStarted) _looked = result.View;
+        _life.WorldLineBegun(isStarted ? result.View.Lines[^1].BranchOf(Shard) : null);
+    }
+
+    private bool BeginLog(LifecycleStep next)
+    {
+        Store store = _host.Store;
+        Cluster.Count($"life: {next.Content}");
+        switch (next.Content)
+        {
+            case LogContent.NothingYet:
+                store.BeginEmpty(next.At.WorldLine);
+                _host.Log.Begin(new(next.At.WorldLine, next.At.Version, store.History.Count, 0, Now()), store.HistoryId);
+                Attach(_host.Log.Last, next.Recorded);
+                return true;
+            case LogContent.SameHistory:
+                if (Situation() != StoreSituation.AheadWithGap) return false;
+                UpstreamLost();
+                _host.Log.RestartAt(store.History);
+                store.HasGap = false;
+                Attach(_host.Log.Last with { Offset = store.History.Count }, next.Recorded, isRestarted: true);
+                return true;
+            default:
+                throw new SimException($"I2: {Name}: recovery is impossible: a log that begins with {next.Content}");
+        }
     }
 
     private StoreSituation Situation()
@@ -248,93 +376,50 @@ internal sealed partial class ProxyProcess
             if (link.InFlight > 0) Close(link);
     }
 
-    // When nobody can do anything here any more, nothing of the older world-lines is read: that is noted before the store is at the branch.
-    private IEnumerable<bool> LeaveFor(WorldLine line)
-    {
-        if (!Is(SimMutation.EntersBeforeClosed)) CloseFrontEnd();
-        foreach (bool step in NoteEntered(line)) yield return step;
-        CloseFrontEnd();
-    }
-
-    private IEnumerable<bool> Restore(RecoveryDecision.RestoreFromLog restore, SqlView view, WorldLine entered)
+    private IEnumerable<bool> Restore(LifecycleStep next)
     {
         ShardLog log = _host.Log;
-        Boundary start = restore.Last;
-        if (restore.Begins)
-        {
-            DurableClaim claim = _machine?.ClaimOf(start.Point) ?? new DurableClaim(start.Point, 1, start.Version);
-            PrecedenceRow? row = _settings.Finder == FinderKind.Exact ? _trail!.RowForBranch(claim.Point, view.Cut.Versions[Shard]) : null;
-            long epoch = Epoch;
-            SqlCall begin;
-            do
-            {
-                begin = Ask("begin", () => Cluster.Sql.BeginWorldLine(Shard, claim, epoch, row, view.Cut));
-                while (!begin.IsDone) yield return true;
-            }
-            while (begin.Result is null);
-            BeginResult result = (BeginResult)begin.Result;
-            Cluster.Count($"begin: {result.Outcome}");
-            if (result.Outcome == BeginOutcome.StaleWorldLine) yield break;
-            if (result.Outcome != BeginOutcome.Started)
-            {
-                if (IsOwner) throw new SimException($"I2: {Name}: the metadata refused {restore.WorldLine}: {result.Outcome}");
-                Die("deposed while it recovered");
-                yield break;
-            }
-
-            view = result.View;
-            Version branch = view.Lines[^1].BranchOf(Shard);
-            if (branch != start.Version)
-            {
-                start = log.Exactly(branch) ?? throw new SimException($"I2: {Name}: world-line {restore.WorldLine} branches at {branch}, which its log cannot be restored to");
-            }
-
-            yield return true;
-        }
-
-        if (Cluster.EntersEarly && entered != restore.WorldLine)
-            foreach (bool step in LeaveFor(restore.WorldLine)) yield return step;
+        Boundary start = next.At with { WorldLine = next.WorldLine };
+        _life.Performed(false);
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
-        start = start with { WorldLine = restore.WorldLine };
         bool isDone = false;
         if (MayRollBackInPlace())
             foreach (bool step in RollBackInPlace(start, () => isDone = true)) yield return step;
         if (!log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         if (isDone)
         {
-            _rolledBack = start;
-            Attach(start, view);
+            Attach(start, start.Point);
+            _life.Performed(true);
             yield break;
         }
 
         int historyId = Cluster.NewHistoryId();
         log.BeginWorldLine(start, historyId);
-        if (Cluster.IsTraced) Cluster.Note($"{Name} enters {restore.WorldLine} in its log, at {start.Point}, offset {start.Offset}");
+        if (Cluster.IsTraced) Cluster.Note($"{Name} enters {start.WorldLine} in its log, at {start.Point}, offset {start.Offset}");
         yield return true;
         // A restore takes its time.
         for (int n = Cluster.Random.Next(8); n > 0; n--) yield return true;
         if (!_host.Store.IsUp || !log.Admits(Epoch) || !_host.Store.Admits(Epoch)) yield break;
         Cluster.Checks.OnRestored(_host, start);
-        _host.Store.Restore(log.Bytes, (int)start.Offset, historyId, restore.WorldLine);
+        _host.Store.Restore(log.Bytes, (int)start.Offset, historyId, start.WorldLine);
         Cluster.Count("restored");
         yield return true;
         if (!_host.Store.IsUp || _host.Store.HistoryId != historyId || !_host.Store.Admits(Epoch)) yield break;
-        _rolledBack = start;
-        Attach(start, view);
+        Attach(start, start.Point);
+        _life.Performed(true);
     }
 
     /// <summary>The machine goes on, or begins.</summary>
-    private void Attach(Boundary start, SqlView view, bool isRestarted = false)
+    private void Attach(Boundary start, WorldPoint recorded, bool isRestarted = false)
     {
         Store store = _host.Store;
-        WorldPoint cut = new(start.WorldLine, view.Line == start.WorldLine ? view.Cut.Versions[Shard] : start.Version);
         UpstreamLost();
-        if (_machine is not null) Learn(view);
-        _view = view;
+        if (_machine is not null) Learn(_looked!);
+        _view = _looked;
         if (_machine is null)
         {
-            WorldPoint recorded = view.Line == start.WorldLine ? view.Claims[Shard].Point : start.Point;
-            _machine = new(_options, new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _isJoining, GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
+            WorldPoint cut = new(start.WorldLine, _life.Cut.Version);
+            _machine = new(_options, new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _life.Joiner.IsJoining, GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
         }
         else if (start.WorldLine > _machine.WorldLine)
         {
@@ -349,7 +434,7 @@ internal sealed partial class ProxyProcess
         _streamed = (int)_host.Log.End;
         _attachedTo = store.HistoryId;
         _host.Store.HasGap = false;
-        _isSuspect = false;
+        _isAttached = true;
         ConnectUpstream();
         _machine.Attached(_host.Log.End, store.History.Count);
         Arm();
@@ -363,26 +448,9 @@ internal sealed partial class ProxyProcess
         {
             SqlCall enter = Ask("enter", () => Cluster.Sql.Enter(Shard, line, epoch));
             while (!enter.IsDone) yield return true;
-            if (enter.Result is not null) yield break;
-        }
-    }
-
-    /// <summary>Waits until all shards have: a plain client may do nothing here while it can still read elsewhere what is void now.</summary>
-    private IEnumerable<bool> AwaitOthers(WorldLine line)
-    {
-        while (!Is(SimMutation.PlainLetInEarly))
-        {
-            SqlCall look = Ask("look", Cluster.Sql.Look);
-            while (!look.IsDone) yield return true;
-            if (look.Result is SqlView view && view.Line > line && !Is(SimMutation.LaterWorldLineLetsIn))
-            {
-                // Shards that have not come to this one may never: nobody is let in before this one has followed.
-                _isLeft = true;
-                Suspect();
-            }
-
-            if (_isSuspect || (look.Result is SqlView now && (now.Line != line || now.AllEntered))) yield break;
-            yield return true;
+            if (enter.Result is null) continue;
+            _isEntered = true;
+            yield break;
         }
     }
 }

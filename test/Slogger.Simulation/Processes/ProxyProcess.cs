@@ -54,6 +54,7 @@ internal sealed partial class ProxyProcess : Process
             Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste,
         };
         _recorder = new(recorder, _settings.Recorder);
+        _leaver = new(_settings.Lifecycle);
         if (_settings.Finder != FinderKind.Approximate) _trail = new(new(host.Number), cluster.Sql.Cut.ShardCount);
         Start(ControlTask());
         Start(RecorderTask());
@@ -221,7 +222,7 @@ internal sealed partial class ProxyProcess : Process
             _wanted = null;
             // Its connection may be there yet when nobody listens any more, and may not be there although somebody does.
             bool isConnected = Cluster.HasCoordinators && (Cluster.IsCoordinated ? !Cluster.Dice(16) : Cluster.Dice(4));
-            RecorderStep next = _recorder.Next(new(isConnected, _isStopping, _isJoining, IsCommitAwaited: false, default, _grid.View.Grid), RecorderUs);
+            RecorderStep next = _recorder.Next(new(isConnected, _isStopping, _life.Joiner.IsJoining, IsCommitAwaited: false, default, _grid.View.Grid), RecorderUs);
             switch (next.Kind)
             {
                 case RecorderStepKind.Rest:
@@ -274,7 +275,7 @@ internal sealed partial class ProxyProcess : Process
         RecordResult? result = (RecordResult?)call.Result;
         _recorder.Recorded(claim.Point, result is null ? null : result.Outcome == RecordOutcome.Recorded, RecorderUs);
         OnRecorded(claim.Point, result);
-        if (_isJoining && result is { Outcome: RecordOutcome.Recorded })
+        if (_life.Joiner.IsJoining && result is { Outcome: RecordOutcome.Recorded })
             foreach (bool asks in AskToJoin(claim.Point, CutOf(result.View))) yield return asks;
     }
 
@@ -301,7 +302,7 @@ internal sealed partial class ProxyProcess : Process
             case RecordOutcome.Recorded:
                 Learn(result.View);
                 // Cuts say nothing about a shard that has yet to join.
-                WorldPoint cut = _isJoining && _machine is { } joiner ? joiner.Committed : CutOf(result.View);
+                WorldPoint cut = _life.Joiner.IsJoining && _machine is { } joiner ? joiner.Committed : CutOf(result.View);
                 Do((machine, e) => machine.DurableRecorded(point, cut, e));
                 TellSessions();
                 break;
@@ -325,15 +326,16 @@ internal sealed partial class ProxyProcess : Process
 
         Learn(view);
         WorldPoint cut = CutOf(view);
-        if (!_isJoining) Do((m, e) => m.CutAdvanced(cut, e));
+        if (!_life.Joiner.IsJoining) Do((m, e) => m.CutAdvanced(cut, e));
         TellSessions();
     }
 
     // Another shard's recovery has begun a world-line. While this one recovers by itself, that finds out by itself.
     private void LeaveWorldLine(WorldPoint point)
     {
-        bool isNews = _attachedTo != 0 && _machine!.Mode != ShardMode.StoreLost;
-        _machine!.WorldLineLeft(point);
+        if (_machine is not { } machine) return;
+        bool isNews = _isAttached && machine.Mode != ShardMode.StoreLost;
+        machine.WorldLineLeft(point);
         if (!isNews) return;
         Cluster.Count("world-line left");
         _isLeft = true;

@@ -128,7 +128,6 @@ internal sealed partial class Story
         Condition("the cut is past version {m}", (s, w) => s.C.Sql.Cut.Versions.ToArray().Min().Number > w.Number),
         Condition("all shards serve", (s, _) => s.AllServe()),
         Condition("shard {n} serves", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpenToPlain: true }),
-        Condition("shard {n} serves sessions", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpen: true }),
         Condition("a marker of shard {n} is on its way", (s, w) => s.C.Hosts[w.Shard].Newest is { Machine.MarkerInFlight: true }),
         Condition("shard {n} has durable what shard {m} has open", (s, w) => s.HasDurable(w.Shard, w.Number)),
         Condition("the store of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Store.Line.Number >= w.Number),

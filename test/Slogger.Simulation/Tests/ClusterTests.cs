@@ -22,7 +22,7 @@ public class ClusterTests
         "answered operations lost", "begin: Deposed", "begin: StaleWorldLine", "begin: Started", "cut", "deposed owner halted",
         "gate: Execute", "gate: FastForward", "gate: RefuseAhead", "gate: Rollback", "gate: WaitForWorldLine", "gate: WaitUntil",
         "operation lost", "operation survived", "operation uncertain", "plain connection rolled back",
-        "deposed by its beat", "plan: Continue", "plan: GapCheckpoint", "plan: RestoreFromLog", "record: Deposed", "record: Recorded", "record: StaleWorldLine",
+        "deposed by its beat", "life: Continue", "life: SameHistory", "life: Restore", "record: Deposed", "record: Recorded", "record: StaleWorldLine",
         "reply: Completed", "reply: Ignored", "restored", "rolled back in place", "session rolled back", "upstream again", "world-line", "world-line left",
     ];
 
@@ -36,7 +36,7 @@ public class ClusterTests
     private static readonly string[] OfMembers =
     [
         "member: added", "member: begins to join", "member: dead one is left behind", "member: joined", "member: joiner left", "member: leaves", "member: left",
-        "plan: BeginToJoin", "stopped in order",
+        "life: NothingYet", "stopped in order",
     ];
 
     private static readonly string[] OfBackups =

@@ -1,6 +1,7 @@
 // Single stories that hang on an order of steps which the scenario files cannot say (Scenarios/*.txt has the others). Each is told twice:
 // with the rule that it is about, and without. Nothing happens by chance but what a seed decides of small things, so some seeds are tried: with
 // the rule none of them may break, without it some must.
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;
 using Slogger.Core.Shards;
@@ -56,7 +57,7 @@ public class ScenarioTests
             c.ProxyDies(behind);
             c.StartProxy(behind);
             Rounds(c, 60);
-        });
+        }, [.. Enumerable.Range(1, 400)]);
     }
 
     [Fact]
@@ -85,7 +86,7 @@ public class ScenarioTests
     public void Leaver_ItsFrontEndHasNotTold_CountsUntilTheOpenVersionHasEnded()
     {
         SimSettings growing = Two with { Moves = true, Members = true };
-        AssertRule("I1", growing, growing with { Mutation = SimMutation.OpenVersionForgotten }, c =>
+        AssertRule("I1", growing, growing with { Lifecycle = LifecycleMutation.OpenVersionForgotten }, c =>
         {
             ShardHost leaver = Joined(c), other = c.Hosts[1];
             ProxyProcess proxy = leaver.Newest!;

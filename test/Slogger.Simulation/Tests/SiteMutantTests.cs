@@ -16,9 +16,9 @@ public class SiteMutantTests
     // That a copy is offered before its floor is durable, or although a world-line keeps less, harms nobody: a receiver that has it finds the world-line behind its base, and is seeded
     // anew (BehindSeedAccepted).
     [Theory]
-    [InlineData((int)ShipMutation.OldLifeCounts, "I8", 100)]
+    [InlineData((int)ShipMutation.OldLifeCounts, "I8", 4000)]
     [InlineData((int)ShipMutation.CopyUsedUnsynced, "I1|I4|I7", 20000)]
-    [InlineData((int)ShipMutation.BehindSeedAccepted, "I5", 100)]
+    [InlineData((int)ShipMutation.BehindSeedAccepted, "I5", 4000)]
     public void Seeding_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     [Theory]
@@ -38,7 +38,7 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.WatermarkBeforeAll, "I4|I7", 100)]
     [InlineData((int)ShipMutation.WatermarkByVersion, "I4", 200)]
     [InlineData((int)ShipMutation.WatermarkIsMax, "I4", 100)]
-    [InlineData((int)ShipMutation.FloorsNotCompared, "I7", 400)]
+    [InlineData((int)ShipMutation.FloorsNotCompared, "I7", 4000)]
     [InlineData((int)ShipMutation.OldGenerationCounts, "I4|I7", 3000)]
     public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds, checksProgress: true);
 
