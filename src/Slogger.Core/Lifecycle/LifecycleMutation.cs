@@ -11,8 +11,8 @@ internal enum LifecycleMutation
     /// <summary>A store that lost nothing goes on although the cluster has left its world-line.</summary>
     LeftWorldLineGoesOn,
 
-    /// <summary>After a recovery that was cut short the store is taken for the same.</summary>
-    CutShortGoesOn,
+    /// <summary>Clients are let in at once after a suspicion that came while others were waited for.</summary>
+    CutShortOpens,
 
     /// <summary>That a world-line is left is noted before the clients' connections are closed.</summary>
     EntersBeforeClosed,

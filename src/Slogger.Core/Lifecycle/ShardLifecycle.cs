@@ -26,7 +26,9 @@ public sealed class ShardLifecycle
     private IEnumerator<LifecycleStep> _steps = Enumerable.Empty<LifecycleStep>().GetEnumerator();
     private LifecycleView _now;
     private WorldLine _entered;         // what SQL holds already when a site takes over
-    private bool _isRecovering = true;  // a recovery has begun, and nobody has been let in since
+    private bool _isRecovering = true;  // a recovery has begun, and is not at its end
+    private bool _isKeptOut = true;     // clients: since the recovery, or since the process has started
+    private bool _areMovesOpen;
     private bool _isSeedUsed;
     private bool _isTakingOver;
     private Boundary? _owedBranch;      // clients have yet to be told of it
@@ -65,16 +67,16 @@ public sealed class ShardLifecycle
     // ---- Sequences ----
 
     /// <summary>A process has started: recovers what it finds. Nobody can be let in yet.</summary>
-    public void BeginStart() => _steps = Recover(atStart: true).GetEnumerator();
+    public void BeginStart() => _steps = Recover(atStart: true);
 
     /// <summary>The front end has come: lets clients in.</summary>
-    public void BeginOpening() => _steps = Open(owed: null).GetEnumerator();
+    public void BeginOpening() => _steps = Open(owed: null);
 
     /// <summary>Something was suspected: looks into it, and recovers if need be.</summary>
-    public void BeginResolving() => _steps = Resolve().GetEnumerator();
+    public void BeginResolving() => _steps = Resolve();
 
     /// <summary>The shard's site has become the primary: recovers with the store as it stands, and lets clients in.</summary>
-    public void BeginTakeOver() => _steps = TakeOver().GetEnumerator();
+    public void BeginTakeOver() => _steps = TakeOver();
 
     /// <summary>The shard is a primary's from now on.</summary>
     /// <param name="final">Where its stream ended. SQL holds that the shard has entered that world-line.</param>
@@ -131,12 +133,12 @@ public sealed class ShardLifecycle
 
     // ---- A store that may be lost ----
 
-    private IEnumerable<LifecycleStep> Resolve()
+    private IEnumerator<LifecycleStep> Resolve()
     {
         yield return new(LifecycleStepKind.TakeSuspicion);
         _isSameStore = false;
         bool isLeft = _now.IsLeft && !Is(LifecycleMutation.LeftWorldLineGoesOn);
-        if (_now.IsAttached && !isLeft && !(_isRecovering && !Is(LifecycleMutation.CutShortGoesOn)))
+        if (_now.IsAttached && !isLeft && !_isRecovering)
         {
             if (Is(LifecycleMutation.SameStoreAssumed)) { _isSameStore = true; }
             else { yield return new(LifecycleStepKind.CompareStore); }
@@ -151,15 +153,21 @@ public sealed class ShardLifecycle
         {
             // Only a connection of the front end broke.
             yield return new(LifecycleStepKind.EndLost);
+            if (_isKeptOut && !Is(LifecycleMutation.CutShortOpens))
+            {
+                // The suspicion has ended the waiting before clients are let in too early.
+                foreach (LifecycleStep step in Open(Is(LifecycleMutation.BranchForgotten) ? null : _owedBranch)) { yield return step; }
+                yield break;
+            }
             yield return new(LifecycleStepKind.Open);
             yield break;
         }
-        _isRecovering = true;
+        (_isRecovering, _isKeptOut, _areMovesOpen) = (true, true, false);
         yield return new(LifecycleStepKind.LoseStore);
         foreach (LifecycleStep step in Recover(atStart: false)) { yield return step; }
     }
 
-    private IEnumerable<LifecycleStep> TakeOver()
+    private IEnumerator<LifecycleStep> TakeOver()
     {
         yield return new(LifecycleStepKind.TakeSuspicion);
         foreach (LifecycleStep step in Recover(atStart: false)) { yield return step; }
@@ -169,7 +177,7 @@ public sealed class ShardLifecycle
 
     // ---- The recovery ----
 
-    private IEnumerable<LifecycleStep> Recover(bool atStart)
+    private IEnumerator<LifecycleStep> Recover(bool atStart)
     {
         bool isTold = false;
         while (true)
@@ -293,16 +301,16 @@ public sealed class ShardLifecycle
                     entered = line;
                     yield return new(LifecycleStepKind.AwaitStore);
                     if (isGone) { yield return new(LifecycleStepKind.LookAgain); }
+                    // Before it is done: an attempt that fails behind it finds a store that goes on. Of an earlier branch that nobody was told of,
+                    // the lower one counts.
+                    rolledBack = start with { WorldLine = line };
+                    _owedBranch = start with { WorldLine = line, Version = Version.Min(start.Version, _owedBranch?.Version ?? start.Version) };
                     if (!Is(LifecycleMutation.RestoresBeforeBegun)) { yield return new(LifecycleStepKind.Restore) { At = start, WorldLine = line, Recorded = recorded }; }
                     if (isEntering) { yield return new(LifecycleStepKind.AwaitEntered); }
-                    if (!_isDone) { break; }
-                    rolledBack = start with { WorldLine = line };
                     break;
             }
             if (!_isDone) { continue; }
             WorldLine = line;
-            // Of an earlier branch that nobody was told of, the lower one counts.
-            if (rolledBack is { } at) { _owedBranch = at with { Version = Version.Min(at.Version, _owedBranch?.Version ?? at.Version) }; }
             if (!Is(LifecycleMutation.TrailNotBegun)) { yield return new(LifecycleStepKind.BeginTrail) { IsAtBranch = rolledBack is not null }; }
             if (line != current) { yield return new(LifecycleStepKind.LearnWorldLines) { WorldLine = line }; }
             if (entered != line)
@@ -310,6 +318,7 @@ public sealed class ShardLifecycle
                 yield return new(LifecycleStepKind.BeginEntering) { WorldLine = line };
                 yield return new(LifecycleStepKind.AwaitEntered);
             }
+            _isRecovering = false;
             if (atStart)
             {
                 // Nobody was there to be told of a branch, and the front end has yet to come.
@@ -319,7 +328,6 @@ public sealed class ShardLifecycle
             }
             Boundary? owed = Is(LifecycleMutation.BranchForgotten) ? rolledBack : _owedBranch;
             foreach (LifecycleStep step in Open(owed)) { yield return step; }
-            _owedBranch = null;
             yield break;
         }
     }
@@ -341,7 +349,7 @@ public sealed class ShardLifecycle
     };
 
     // The content of an older version becomes the next one. The note stands until that is durable: a start that finds it does all of this again.
-    private IEnumerable<LifecycleStep> GoOnFrom(RecoveryDecision.GoOnFrom older, WorldLine current)
+    private IEnumerator<LifecycleStep> GoOnFrom(RecoveryDecision.GoOnFrom older, WorldLine current)
     {
         yield return new(LifecycleStepKind.Locate) { At = At(new(current, older.Version)), WorldLine = current };
         if (_located is not { } content)
@@ -365,7 +373,7 @@ public sealed class ShardLifecycle
     }
 
     // Nobody can do anything here any more when that is noted, so that nothing of the older world-lines is read.
-    private IEnumerable<LifecycleStep> Leave(WorldLine next)
+    private IEnumerator<LifecycleStep> Leave(WorldLine next)
     {
         LifecycleStep close = new(LifecycleStepKind.CloseFrontEnd), enter = new(LifecycleStepKind.BeginEntering) { WorldLine = next };
         bool isEarly = Is(LifecycleMutation.EntersBeforeClosed);
@@ -376,7 +384,7 @@ public sealed class ShardLifecycle
 
     // ---- Letting clients in ----
 
-    private IEnumerable<LifecycleStep> Open(Boundary? owed)
+    private IEnumerator<LifecycleStep> Open(Boundary? owed)
     {
         // A failover has opened all shards of its site in one world-line, and none has begun since.
         bool areTogether = _isTakingOver && _now.AreStreamsOpen && WorldLine == _entered && Cut.WorldLine == _entered;
@@ -385,16 +393,18 @@ public sealed class ShardLifecycle
             foreach (LifecycleStep step in AwaitPeers()) { yield return step; }
         }
         foreach (LifecycleStep step in AwaitVersion()) { yield return step; }
-        yield return new(LifecycleStepKind.OpenMoves) { WorldLine = WorldLine };
+        if (!_areMovesOpen) { yield return new(LifecycleStepKind.OpenMoves) { WorldLine = WorldLine }; }
+        _areMovesOpen = true;
         yield return new(LifecycleStepKind.EndLost);
-        // What was suspected meanwhile has ended the waiting above too early: then nobody is let in, and all is done again.
-        _isRecovering = _now.IsSuspected;
+        // What was suspected meanwhile has ended the waiting above too early: then nobody is let in, and all is waited for again.
+        _isKeptOut = _now.IsSuspected;
         yield return new(LifecycleStepKind.Open) { RolledBack = owed };
+        _owedBranch = null;
     }
 
     // Clients may do nothing here while others can still read elsewhere what is void now. Where the shard is suspected meanwhile nobody is let
     // in, and nothing is waited for.
-    private IEnumerable<LifecycleStep> AwaitPeers()
+    private IEnumerator<LifecycleStep> AwaitPeers()
     {
         long beganUs = _now.NowUs;
         bool isTold = false;
@@ -430,7 +440,7 @@ public sealed class ShardLifecycle
     }
 
     // At an ordered end the last version is closed before its time. What is done next would be counted later than what others do at the same time.
-    private IEnumerable<LifecycleStep> AwaitVersion()
+    private IEnumerator<LifecycleStep> AwaitVersion()
     {
         while (_options.HasPeers && _now.UntilVersionUs > 0 && !_now.IsSuspected && !Is(LifecycleMutation.VersionNotAwaited))
         {
@@ -449,4 +459,10 @@ public sealed class ShardLifecycle
 
     // Only its world-line and version count.
     private static Boundary At(WorldPoint point) => new(point.WorldLine, point.Version, 0, 0, default);
+}
+
+/// <summary>A sequence within a sequence. (An iterator that can begin twice would name the thread it began on.)</summary>
+file static class Nested
+{
+    public static IEnumerator<LifecycleStep> GetEnumerator(this IEnumerator<LifecycleStep> steps) => steps;
 }

@@ -71,7 +71,8 @@ internal sealed partial class LogShard
     {
         _isAttached = false;
         FollowingEnded();
-        Suspect($"the replication link ended: {reason.Message}");
+        // What the shard itself has ended says nothing of the store.
+        if (reason.Problem != RedisProblem.Cancelled) { Suspect($"the replication link ended: {reason.Message}"); }
     }
 
     protected override async Task StreamReadAsync(CancellationToken stop)

@@ -53,7 +53,7 @@ internal sealed partial class ProxyProcess
             while (!look.IsDone) yield return true;
         }
 
-        if (_isSuspect || IsDead || line != _machine.WorldLine) yield break;
+        if (IsDead) yield break;
         _work = new(new ShardOwnership(new(Shard), new(Epoch), line, _settings.Move), line);
         _work.Ownership.LeaseRenewed(long.MaxValue);
         Start(MovesTask(_work));

@@ -95,9 +95,10 @@ internal sealed partial class ProxyProcess
             if (Cluster.IsTraced) Cluster.Note($"{Name}: {next.Kind}");
             Cluster.Count($"life: {next.Kind}");
             foreach (bool step in Perform(next)) yield return step;
-            if (next.Kind == LifecycleStepKind.EndLost && Cluster.Settings.Faults && Cluster.Dice(32))
+            // (A start that fails ends its process.)
+            if (next.Kind is LifecycleStepKind.EndLost or LifecycleStepKind.AwaitEntered && _recorderRuns && Cluster.Settings.Faults && Cluster.Dice(32))
             {
-                // The store did not answer: the sequence is given up, and begun again.
+                // The store, or SQL, did not answer: the sequence is given up, and begun again.
                 Cluster.Count("life: a step failed");
                 Suspect();
                 yield break;

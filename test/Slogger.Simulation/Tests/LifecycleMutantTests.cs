@@ -9,7 +9,7 @@ namespace Slogger.Simulation.Tests;
 public class LifecycleMutantTests
 {
     [Theory]
-    [InlineData((int)LifecycleMutation.CutShortGoesOn, (int)FinderKind.Approximate, "I", 20000)]
+    [InlineData((int)LifecycleMutation.CutShortOpens, (int)FinderKind.Approximate, "I", 20000)]
     [InlineData((int)LifecycleMutation.EntersBeforeClosed, (int)FinderKind.Approximate, "I", 20000)]
     [InlineData((int)LifecycleMutation.RestoresBeforeBegun, (int)FinderKind.Approximate, "I", 20000)]
     [InlineData((int)LifecycleMutation.OwnBranchTaken, (int)FinderKind.Approximate, "I", 20000)]

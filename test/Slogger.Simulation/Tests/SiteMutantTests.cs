@@ -8,7 +8,7 @@ namespace Slogger.Simulation.Tests;
 public class SiteMutantTests
 {
     [Theory]
-    [InlineData((int)ShipMutation.OwnDurableIsCut, "I4", 100)]
+    [InlineData((int)ShipMutation.OwnDurableIsCut, "I4|I7", 100)]
     [InlineData((int)ShipMutation.EndIsDurable, "I4|I7", 100)]
     [InlineData((int)ShipMutation.ResendForgotten, "I8", 1000)]
     public void Shipper_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
