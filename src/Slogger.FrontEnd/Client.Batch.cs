@@ -75,7 +75,7 @@ internal sealed unsafe partial class Client
         Word("cluster", port.Cluster);
         Number("shard", port.Shard.Number);
         Number("worldline", cut.WorldLine.Number);
-        Number("open", _loop.Gate.Open);
+        Number("open", _loop.Gate.Open.Number);
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
@@ -85,7 +85,7 @@ internal sealed unsafe partial class Client
         {
             Number("last", known.Last.Number);
             // Of a version that has not ended yet only the open one is known to be no lower.
-            Number("last_version", known.Version > 0 ? known.Version : _loop.Gate.Open);
+            Number("last_version", known.Version > 0 ? known.Version : _loop.Gate.Open.Number);
         }
         Answer(bytes.ToArray());
     }
@@ -119,12 +119,12 @@ internal sealed unsafe partial class Client
             if (Shared is null && _loop.NeedsPassword) { return RefuseBatch("NOAUTH Authentication required."); }
         }
         if (Route(needsDedicated: false, viewMatters: false) is null) { return false; }
-        long open = _loop.Gate.Open;
-        GateDecision decision = port.Decide(header, new Version(open));
+        Version open = _loop.Gate.Open;
+        GateDecision decision = port.Decide(header, open);
         switch (decision.Verdict)
         {
             case GateVerdict.Execute:
-                port.OnLetThrough(header, new Version(open));
+                port.OnLetThrough(header, open);
                 // Whoever names the new world-line has heard of it.
                 _refusalBehindNotice = null;
                 BeginBatch(header);
@@ -132,7 +132,7 @@ internal sealed unsafe partial class Client
             case GateVerdict.Rollback when MayTell:
                 return RefuseBatch(RollbackText(port, header, decision), tells: true);
             case GateVerdict.RefuseAhead:
-                return RefuseBatch(AheadText(header, open));
+                return RefuseBatch(AheadText(header, open.Number));
             default:
                 return HoldBatch(port, header, decision);
         }
@@ -232,7 +232,7 @@ internal sealed unsafe partial class Client
     public bool IsBatchReleased()
     {
         if (IsClosed || _waiting != Waiting.Batch) { return true; }
-        GateDecision decision = _loop.Shard.Batches!.Decide(_held, new Version(_loop.Gate.Open));
+        GateDecision decision = _loop.Shard.Batches!.Decide(_held, _loop.Gate.Open);
         if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid or GateVerdict.Rollback && _loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && MayTell))
         {
             // It may have come to that only now: the world-line was waited for before.
@@ -343,7 +343,7 @@ internal sealed unsafe partial class Client
     private void CountLocalInBatch()
     {
         if (_marked is { } upstream) { CountForwardedInBatch(upstream, 1); } else { _batchLeft--; }
-        OnBatchAnswered(1, Version.Max(new Version(_loop.Gate.Open), _batches!.Head.Latest), inexact: false);
+        OnBatchAnswered(1, Version.Max(_loop.Gate.Open, _batches!.Head.Latest), inexact: false);
         AfterBatchReply();
     }
 
@@ -449,6 +449,6 @@ internal sealed unsafe partial class Client
     private void FastForward(Version atLeast)
     {
         _loop.Shard.Batches!.FastForward(atLeast);
-        _loop.Gate.OnFastForward();
+        _loop.Boundary.OnFastForward();
     }
 }

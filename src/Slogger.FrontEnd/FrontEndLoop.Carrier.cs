@@ -50,7 +50,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void OnMarkerReply(Upstream upstream, ReadOnlySpan<byte> reply)
     {
         _carrier = null;
-        Gate.OnMarkerReply(reply[0]);
+        Boundary.OnMarkerReply(reply[0]);
         if (!reply.StartsWith("-NOPERM"u8)) { return; }
         if (upstream == Shared)
         {
@@ -136,7 +136,7 @@ internal sealed unsafe partial class FrontEndLoop
     private void OnCarrierClosed(Upstream upstream, string reason)
     {
         if (upstream == _carrier || upstream is { InFlight: > 0, Line: not null }) { Shard.CarrierLost(upstream.Line); }
-        Gate.OnMarkerUpstreamClosed();
+        Boundary.OnCarrierClosed();
         if (reason != "done" && !_storeClosed) { Shard.StoreUnreachable(reason); }
     }
 

@@ -18,7 +18,7 @@ internal sealed unsafe partial class FrontEndLoop
                 if (channel.CanWrite) { upstream.OnWritable(channel); }
                 if (channel.CanRead)
                 {
-                    if (Now < Gate.RepliesHeldUntil)
+                    if (Now < Gate.RepliesHeldUntilUs)
                     {
                         upstream.HoldReading(true);
                         _heldReads.Add(upstream);

@@ -14,7 +14,7 @@ internal sealed unsafe partial class FrontEndLoop
         var quiet = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         Post(() =>
         {
-            Gate.Shut(true);
+            Boundary.Shut(true);
             (_quiet, _slowAt) = (quiet, Now + SlowReaderMicroseconds);
             CheckQuiet();
         });
@@ -25,7 +25,7 @@ internal sealed unsafe partial class FrontEndLoop
     public void LetGo() => Post(() =>
     {
         _quiet = null;
-        Gate.Shut(false);
+        Boundary.Shut(false);
     });
 
     private void CheckQuiet()

@@ -63,7 +63,7 @@ internal sealed unsafe partial class FrontEndLoop
         if (Shared is null && _carrier is not { IsClosed: false })
         {
             _carrier = null;
-            Gate.Restart();
+            Boundary.Restart();
         }
         foreach (Client client in Clients.ToArray()) { client.OnStoreSame(); }
         _nextProbe = Now;

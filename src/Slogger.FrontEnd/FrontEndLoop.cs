@@ -5,6 +5,7 @@ using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
 using System.Runtime.InteropServices;
+using Slogger.Core.Shards;
 using Slogger.FrontEnd.Transports;
 
 namespace Slogger.FrontEnd;
@@ -45,7 +46,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Store = store;
         Shard = shard;
         Limits = limits;
-        Gate = new VersionGate(this, shard);
+        Gate = new VersionGate(new() { IsVersioned = shard.IsVersioned, IsPunctual = shard.IsPunctual });
+        Boundary = new VersionBoundary(this, shard, Gate);
         ReceiveBuffer = (byte*)NativeMemory.AlignedAlloc(ReceiveBufferBytes, 4096);
     }
 
@@ -58,7 +60,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public FrontEndLimits Limits { get; }
 
+    /// <summary>Decides about the boundary between two versions.</summary>
     public VersionGate Gate { get; }
+
+    /// <summary>Performs that.</summary>
+    public VersionBoundary Boundary { get; }
 
     /// <summary>Memory to receive into, valid until the next receive.</summary>
     public byte* ReceiveBuffer { get; }
@@ -112,7 +118,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (channel?.Owner is not { } owner) { continue; }
                 if (writable) { owner.OnWritable(channel); }
                 if (!readable || channel.IsClosed) { continue; }
-                if (Now < Gate.RepliesHeldUntil && owner is Upstream early)
+                if (Now < Gate.RepliesHeldUntilUs && owner is Upstream early)
                 {
                     early.HoldReading(true);
                     _heldReads.Add(early);
@@ -132,7 +138,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             {
                 if (upstream.IsClosed) { continue; }
                 // A version may have opened since it was found readable.
-                if (Now < Gate.RepliesHeldUntil)
+                if (Now < Gate.RepliesHeldUntilUs)
                 {
                     upstream.HoldReading(true);
                     _heldReads.Add(upstream);
@@ -142,11 +148,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             }
             _readableShared.Clear();
             if (Poller.Local.Any) { DoLocal(); }
-            if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }
+            if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntilUs) { ReleaseReads(); }
             ReadGranted();
             if (_waitingForQuiet.Count > 0 && !IsSharedBusy) { ResumeQuiet(); }
             while (_posted.TryDequeue(out Action? action)) { action(); }
-            Gate.Turn(Now);
+            Boundary.Turn(Now);
             if (_quiet is not null) { CheckQuiet(); }
             if (_heldBatches.Count > 0) { CheckHeldBatches(); }
             if (_withholdings.Count > 0) { CheckWithholdings(); }
@@ -186,8 +192,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         if (!_posted.IsEmpty || _resuming.Count > 0 || Poller.Local.Any) { return 0; }
         long now = Microseconds();
         long timeout = Math.Max(0, _nextHousekeeping - now);
-        if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntil - now)); }
-        long gate = Gate.MicrosecondsToNextTurn(now);
+        if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntilUs - now)); }
+        long gate = Boundary.MicrosecondsToNextTurn(now);
         return gate >= 0 ? Math.Min(gate, timeout) : timeout;
     }
 
@@ -396,7 +402,13 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         }
     }
 
-    public bool AnythingInFlight => Shared is { InFlight: > 0 } || _retiring is { InFlight: > 0 } || Gate.DedicatedExactInFlight > 0;
+    public bool AnythingInFlight => IsInFlightOnShared || Gate.ExactInFlight > 0;
+
+    public bool IsInFlightOnShared => Shared is { InFlight: > 0 } || _retiring is { InFlight: > 0 };
+
+    /// <summary>The open version has ended, and its marker is still to be sent: nothing is forwarded on the shared upstream before. The clock is looked
+    /// at only where a version has an end that it must not be open beyond.</summary>
+    public bool IsVersionDue => Gate.EndsUs != long.MaxValue && Microseconds() >= Gate.EndsUs;
 
     private int _dedicatedCount;
 

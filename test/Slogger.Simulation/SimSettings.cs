@@ -74,6 +74,8 @@ internal sealed record SimSettings
 
     public GateMutation Gate { get; init; }
 
+    public VersionGateMutation Boundary { get; init; }
+
     public SessionMutation Session { get; init; }
 
     public FinderMutation FinderFault { get; init; }
@@ -129,12 +131,6 @@ internal enum SimMutation
 
     /// <summary>A taker does not shut its predecessor out of the store.</summary>
     StoreNotFenced,
-
-    /// <summary>Replies leave at once, although a clock may be behind.</summary>
-    RepliesNotHeld,
-
-    /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
-    DedicatedNotHeld,
 
     /// <summary>A marker whose connection broke may be executed behind what was forwarded on the next one.</summary>
     LostMarkerLivesOn,

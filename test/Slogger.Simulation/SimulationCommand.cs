@@ -1,6 +1,7 @@
 // The command line: a range of seeds with progress and totals, or the trace of one seed.
 using Slogger.Core.Cuts;
 using Slogger.Core.Replication;
+using Slogger.Core.Shards;
 using Slogger.Simulation.Sites;
 using System.Diagnostics;
 using System.Globalization;
@@ -27,6 +28,7 @@ internal static class SimulationCommand
           --backup always|never  whether there is a backup site (default: by the seed, in a third of the cases of the approximate finder)
           --disaster NAME   what befalls the primary: none, total, cutoff, mistaken, planned (default: by the seed; with a backup only)
           --ship NAME       switch off one rule of disaster recovery
+          --boundary NAME   switch off one rule of the gate between versions
           --mutation NAME   switch off one rule of the cluster, to see the checks notice
           --lag N,N...      no cases: the backup's lag with so many shards, from the costs of steps that --lag-costs names
           --lag-costs NAME=US,...   of marker, sync, record (each with -tail), message, wide, local, report, tell, interval
@@ -37,7 +39,7 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--mutation", "--lag", "--lag-costs", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--ship", "--boundary", "--mutation", "--lag", "--lag-costs", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -127,6 +129,7 @@ internal static class SimulationCommand
                     break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
                 case "--ship": settings = settings with { Ship = Named<ShipMutation>(value, "mutation") }; break;
+                case "--boundary": settings = settings with { Boundary = Named<VersionGateMutation>(value, "mutation") }; break;
                 case "--mutation":
                     settings = settings with { Mutation = Named<SimMutation>(value, "mutation") };
                     break;

@@ -185,7 +185,7 @@ internal sealed partial class ProxyProcess
         SlotAnswer answer = AnswerFor(op.Key);
         if (answer.Verdict != SlotVerdict.Moved) return false;
         Cluster.Count("operation redirected");
-        (op.RedirectedTo, op.ToldGone, op.Label, op.Line) = (answer.Owner.Number, true, _machine!.OpenVersion, _machine.WorldLine);
+        (op.RedirectedTo, op.ToldGone, op.Label, op.Line) = (answer.Owner.Number, true, _front.Open, _machine!.WorldLine);
         return true;
     }
 
@@ -245,7 +245,7 @@ internal sealed partial class ProxyProcess
         }
 
         if (work.IsOver) yield break;
-        _busy = true;
+        _changed = true;
         WorldPoint open = new(work.Line, _machine!.OpenVersion);
         DoMoves(w => w.Ownership.Discarded(move.Id, open));
     }

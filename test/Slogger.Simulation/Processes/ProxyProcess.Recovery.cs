@@ -241,7 +241,8 @@ internal sealed partial class ProxyProcess
         {
             // Nobody answers it any more, and no boundary may wait for it.
             link.Own = null;
-            link.ExactInFlight = 0;
+            link.Held.Clear();
+            ForgetExact(link);
         }
 
         foreach (var link in _sessions.ToArray())
@@ -352,7 +353,7 @@ internal sealed partial class ProxyProcess
         _isSuspect = false;
         ConnectUpstream();
         _machine.Attached(_host.Log.End, store.History.Count);
-        Arm();
+        AskForEnd();
     }
 
     /// <summary>Notes in SQL that this shard has left all older world-lines.</summary>

@@ -21,8 +21,6 @@ public class MutantTests
     [InlineData((int)SimMutation.EntersBeforeClosed, "I5", 40000)]
     [InlineData((int)SimMutation.PlainLetInEarly, "I5", 600)]
     [InlineData((int)SimMutation.StoreNotFenced, "I6", 500)]
-    [InlineData((int)SimMutation.RepliesNotHeld, "I1", 6000)]
-    [InlineData((int)SimMutation.DedicatedNotHeld, "I1|I5", 6000)]
     [InlineData((int)SimMutation.GapForgetsLog, "I1|I2", 500)]
     [InlineData((int)SimMutation.StrideIgnored, "I2", 100)]
     public void Cluster_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>

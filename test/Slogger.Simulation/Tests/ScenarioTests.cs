@@ -17,7 +17,7 @@ public class ScenarioTests
     [Fact]
     public void DedicatedWrite_AfterALateMarker_IsInTheNextVersion()
     {
-        AssertRule("I1", new() { Seed = 0, Shards = 1 }, new() { Seed = 0, Shards = 1, Mutation = SimMutation.DedicatedNotHeld }, c =>
+        AssertRule("I1", new() { Seed = 0, Shards = 1 }, new() { Seed = 0, Shards = 1, Boundary = VersionGateMutation.DedicatedNotHeld }, c =>
         {
             ShardHost host = c.Hosts[0];
             ProxyProcess proxy = host.Newest!;
