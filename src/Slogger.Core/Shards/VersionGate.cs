@@ -85,9 +85,6 @@ internal enum VersionGateMutation
     /// <summary>The version of the shared upstream moves on when the marker is answered.</summary>
     OpenMovesAtAnswer,
 
-    /// <summary>The version of the shared upstream moves on when the shard decides to close, before the marker is sent.</summary>
-    OpenMovesAtDecision,
-
     /// <summary>What dedicated upstreams hold back counts to the version that ends.</summary>
     HeldIsOfBefore,
 
@@ -265,7 +262,6 @@ public sealed class VersionGate
     {
         (_next, _closingSinceUs) = (next, _nowUs);
         (_isClosing, _isHolding, _isTurn, _hasGivenUp) = (true, true, true, false);
-        if (_mutation == VersionGateMutation.OpenMovesAtDecision) Open = next;
         NoteEnd();
     }
 

@@ -168,14 +168,15 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
         OwnershipTable? table = _work?.Ownership.Table;
         bool any = false;
         for (int slot = 0; slot < withheld.Length; slot++) { any |= withheld[slot] = table is null || _work!.Ownership.IsWithheld(new(slot)); }
-        return watch.View with { Withheld = any ? withheld : null };
+        // Who owns a slot and whether it is withheld is of one table: the watch may have read a newer one, of which it has not made its view yet.
+        return watch.View with { Map = table?.Map ?? watch.View.Map, Withheld = any ? withheld : null };
     }
 
     private void Tell()
     {
         if (_loop is not { } loop || (_work is null && seat.FollowedSite is null)) { return; }
         ClusterSlots view = _work is null ? watch.View : ViewNow();
-        bool isNews = _told is null || _told.Replies != view.Replies || (_told.Withheld ?? []).AsSpan().SequenceEqual(view.Withheld ?? []) is false;
+        bool isNews = _told is null || _told.Replies != view.Replies || _told.Map != view.Map || (_told.Withheld ?? []).AsSpan().SequenceEqual(view.Withheld ?? []) is false;
         if (!isNews) { return; }
         _told = view;
         loop.Post(() => loop.UseSlots(view, watch.Commands));

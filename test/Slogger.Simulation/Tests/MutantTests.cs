@@ -103,10 +103,23 @@ public class MutantTests
     public void RollbackInPlace_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Mutation = (SimMutation)mutation });
 
+    [Theory]
+    [InlineData((int)VersionGateMutation.RepliesNotHeld, "I1", 500)]
+    [InlineData((int)VersionGateMutation.DedicatedNotHeld, "I1|I2", 500)]
+    [InlineData((int)VersionGateMutation.NotDrained, "I1|I2", 2000)]
+    [InlineData((int)VersionGateMutation.OpenMovesAtAnswer, "I1|I2", 500)]
+    [InlineData((int)VersionGateMutation.HeldIsOfBefore, "I1|I2", 2000)]
+    public void VersionGate_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Boundary = (VersionGateMutation)mutation });
+
+    [Fact]
+    public void VersionGate_ForwardsBeyondTheEnd_IsCaught() =>
+        AssertCaught("EndIgnored", "I1", 20000, new() { Seed = 0, InPlace = true, Boundary = VersionGateMutation.EndIgnored });
+
     // Of those that few cases catch: the first that does, so that it need not be looked for each time. Where it does not any more, it is looked for.
     private static readonly Dictionary<string, int> FirstToCatch = new()
     {
-        ["BranchBeforeTransaction"] = 1266, ["EntersBeforeClosed"] = 6013, ["StrideIgnored"] = 5098,
+        ["BranchBeforeTransaction"] = 1266, ["EndIgnored"] = 3226, ["EntersBeforeClosed"] = 6013, ["StrideIgnored"] = 5098,
         ["EndsLateVersionsEarly"] = 7822, ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 5145, ["OlderSenderAccepted"] = 2533,
         ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842, ["HalfATerm"] = 600,
     };
