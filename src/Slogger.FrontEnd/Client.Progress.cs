@@ -50,7 +50,7 @@ internal sealed unsafe partial class Client
         if (BatchLeft > 0) { _batches!.OnForwarded(upstream, count); }
         if (inexact)
         {
-            _progress.OnForwardedOpenEnded(count, new Version(_loop.Gate.Answered));
+            _progress.OnForwardedOpenEnded(count, _loop.Gate.Answered);
         }
         else
         {
@@ -67,11 +67,11 @@ internal sealed unsafe partial class Client
         if (IsStreaming && upstream.InFlight == 0)
         {
             // Redis refused the large request before its end, and hangs up: it counts as forwarded all the same.
-            _progress.OnForwardedOpenEnded(1, new Version(_loop.Gate.Answered));
+            _progress.OnForwardedOpenEnded(1, _loop.Gate.Answered);
             if (BatchLeft > 0) { _batches!.OnForwarded(upstream, 1); }
         }
-        _progress.OnAnswered(count, new Version(_loop.Gate.Open));
-        if (IsInBatch) { _batches!.OnAnswered(count, new Version(inexact ? _loop.Gate.Open : version), inexact); }
+        _progress.OnAnswered(count, _loop.Gate.Open);
+        if (IsInBatch) { _batches!.OnAnswered(count, inexact ? _loop.Gate.Open : new Version(version), inexact); }
     }
 
     /// <summary>What was to be one version is known by two bounds only.</summary>
@@ -82,8 +82,8 @@ internal sealed unsafe partial class Client
     {
         if (_progress is null) { return; }
         // Not the version of held dedicated upstreams: the next request may take the shared one before the marker does.
-        _progress.OnForwarded(1, new Version(_loop.Gate.Open));
-        _progress.OnAnswered(1, new Version(_loop.Gate.Open));
+        _progress.OnForwarded(1, _loop.Gate.Open);
+        _progress.OnAnswered(1, _loop.Gate.Open);
         if (BatchLeft > 0) { _batches!.OnAnsweredHere(); }
     }
 

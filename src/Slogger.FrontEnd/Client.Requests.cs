@@ -71,7 +71,7 @@ internal sealed unsafe partial class Client
             if (got != Channel.WouldBlock) { OnEnd(broken: got == Channel.Broken); }
             return;
         }
-        if (_loop.Gate.IsDue)
+        if (_loop.IsVersionDue)
         {
             // The marker will be written where this was received.
             _input.Append(start + kept, got);
@@ -216,7 +216,7 @@ internal sealed unsafe partial class Client
             return null;
         }
         if (_undecided && _loop.Probe.IsSharingKnown) { Decide(); }
-        bool mayForward = _loop.Gate.MayForward();
+        bool mayForward = _loop.Boundary.MayForward();
         // On no upstream: what is given to one counts as under way.
         if (_loop.Gate.IsShut)
         {
@@ -386,7 +386,7 @@ internal sealed unsafe partial class Client
             return false;
         }
         // Its end may be among what has come: if its version is over, that is held back.
-        if (upstream is not null) { _ = _loop.Gate.MayForward(); }
+        if (upstream is not null) { _ = _loop.Boundary.MayForward(); }
         if (upstream is not null && _loop.Gate.IsShut)
         {
             Wait(Waiting.Room);

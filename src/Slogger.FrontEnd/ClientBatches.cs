@@ -56,12 +56,12 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         if (!client.KnowsItsRights(out bool isNotLetIn)) { return false; }
         if (isNotLetIn) { return client.RefuseBatch("NOAUTH Authentication required."); }
         if (client.Route(needsDedicated: false, viewMatters: false) is null) { return false; }
-        long open = loop.Gate.Open;
-        GateDecision decision = port.Decide(header, new Version(open));
+        Version open = loop.Gate.Open;
+        GateDecision decision = port.Decide(header, open);
         switch (decision.Verdict)
         {
             case GateVerdict.Execute:
-                port.OnLetThrough(header, new Version(open));
+                port.OnLetThrough(header, open);
                 // Whoever names the new world-line has heard of it.
                 client.OnNoticeRead();
                 Begin(header);
@@ -69,7 +69,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
             case GateVerdict.Rollback when client.MayTell:
                 return client.RefuseBatch(RollbackText(port, header, decision), tells: true);
             case GateVerdict.RefuseAhead:
-                return client.RefuseBatch(AheadText(header, open));
+                return client.RefuseBatch(AheadText(header, open.Number));
             default:
                 return Hold(port, header, decision);
         }
@@ -174,7 +174,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     /// <summary>Looks whether the batch that was held can go on, or has waited too long. True when the wait has ended.</summary>
     public bool IsReleased()
     {
-        GateDecision decision = loop.Shard.Batches!.Decide(_held, new Version(loop.Gate.Open));
+        GateDecision decision = loop.Shard.Batches!.Decide(_held, loop.Gate.Open);
         if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid or GateVerdict.Rollback && loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && client.MayTell))
         {
             // It may have come to that only now: the world-line was waited for before.
@@ -221,7 +221,7 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     public void OnAnsweredHere()
     {
         if (_marked is { } upstream) { OnForwarded(upstream, 1); } else { _left--; }
-        OnAnswered(1, Version.Max(new Version(loop.Gate.Open), _queue.Head.Latest), inexact: false);
+        OnAnswered(1, Version.Max(loop.Gate.Open, _queue.Head.Latest), inexact: false);
         AfterReply();
     }
 
@@ -303,6 +303,6 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     private void FastForward(Version atLeast)
     {
         loop.Shard.Batches!.FastForward(atLeast);
-        loop.Gate.OnFastForward();
+        loop.Boundary.OnFastForward();
     }
 }

@@ -23,19 +23,11 @@ internal sealed unsafe partial class FrontEndLoop
     public void UseCommands(StoreCommands commands) => Slots = Slots?.WithCommands(commands);
 }
 
-/// <summary>Who owns which slot, and where the owners are, as the metadata has it. Immutable.</summary>
-/// <param name="Self">This shard.</param>
+/// <summary>Which slots are served here, and where the others are. Immutable.</summary>
 /// <param name="Partitions">Which slot a key is in. Never changes.</param>
-/// <param name="Map">The owners.</param>
+/// <param name="Served">Decides about each command.</param>
 /// <param name="Replies">What clients are told.</param>
-internal sealed record ClusterSlots(ShardId Self, Partitioning Partitions, SlotMap Map, ClusterReplies Replies)
-{
-    /// <summary>For each slot whether it is this shard's and not served for a moment, since it moves; null: none is.</summary>
-    public bool[]? Withheld { get; init; }
-
-    /// <summary>Whether this shard serves a slot.</summary>
-    public bool Serves(HashSlot slot) => Map.Owner(slot) == Self && Withheld?[slot.Number] != true;
-}
+internal sealed record ClusterSlots(Partitioning Partitions, ServedSlots Served, ClusterReplies Replies);
 
 /// <summary>What the front end knows of slots: the metadata's part, and where the store's commands have their keys. Immutable.</summary>
 internal sealed class ShardSlots
@@ -83,13 +75,13 @@ internal sealed class ShardSlots
     public string Redirection(HashSlot slot)
     {
         Span<byte> bytes = stackalloc byte[ClusterReplies.RedirectionBytesMax];
-        int length = Replies.WriteMoved(bytes, slot, _view.Map.Owner(slot));
+        int length = Replies.WriteMoved(bytes, slot, _view.Served.Ask(slot).Owner);
         return System.Text.Encoding.Latin1.GetString(bytes[1..(length - 2)]);
     }
 
-    /// <summary>Whether a slot that is not served here is this shard's all the same: it moves, and requests for it wait.</summary>
-    public bool IsWithheld(HashSlot slot) => _view.Map.Owner(slot) == _view.Self && !_view.Serves(slot);
+    /// <summary>Whether requests for a slot wait.</summary>
+    public bool IsWithheld(HashSlot slot) => _view.Served.Ask(slot).Verdict == SlotVerdict.Wait;
 
     private static bool[] Owned(ClusterSlots view) =>
-        [.. Enumerable.Range(0, view.Map.Count).Select(slot => view.Serves(new HashSlot(slot)))];
+        [.. Enumerable.Range(0, view.Partitions.Count).Select(slot => view.Served.Serves(new HashSlot(slot)))];
 }

@@ -7,6 +7,7 @@ using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
 using System.Runtime.InteropServices;
+using Slogger.Core.Shards;
 using Slogger.FrontEnd.Transports;
 
 namespace Slogger.FrontEnd;
@@ -56,7 +57,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         Store = store;
         Shard = shard;
         Limits = limits;
-        Gate = new VersionGate(this, shard);
+        Gate = new VersionGate(new() { IsVersioned = shard.IsVersioned, IsPunctual = shard.IsPunctual });
+        Boundary = new VersionBoundary(this, shard, Gate);
         Sharing = new(this);
         Probe = new(this);
         Spares = new(this);
@@ -86,7 +88,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     // ---- The parts ----
 
+    /// <summary>Decides about the boundary between two versions.</summary>
     public VersionGate Gate { get; }
+
+    /// <summary>Performs what the gate decides.</summary>
+    public VersionBoundary Boundary { get; }
 
     public SharedUpstream Sharing { get; }
 
@@ -185,7 +191,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (channel?.Owner is not { } owner) { continue; }
                 if (writable) { owner.OnWritable(channel); }
                 if (!readable || channel.IsClosed) { continue; }
-                if (Now < Gate.RepliesHeldUntil && owner is Upstream early)
+                if (Now < Gate.RepliesHeldUntilUs && owner is Upstream early)
                 {
                     HoldReading(early);
                     continue;
@@ -204,7 +210,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             {
                 if (upstream.IsClosed) { continue; }
                 // A version may have opened since it was found readable.
-                if (Now < Gate.RepliesHeldUntil)
+                if (Now < Gate.RepliesHeldUntilUs)
                 {
                     HoldReading(upstream);
                     continue;
@@ -213,11 +219,11 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
             }
             _readableShared.Clear();
             if (Poller.Local.Any) { DoLocal(); }
-            if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntil) { ReleaseReads(); }
+            if (_heldReads.Count > 0 && Now >= Gate.RepliesHeldUntilUs) { ReleaseReads(); }
             _views.ReadGranted();
             Sharing.WakeIfQuiet();
             while (_posted.TryDequeue(out Action? action)) { action(); }
-            Gate.Turn(Now);
+            Boundary.Turn(Now);
             if (_quiet.IsAwaited) { _quiet.Check(); }
             if (Waits.HoldsBatches) { Waits.CheckBatches(); }
             if (_withholdings.Count > 0) { CheckWithholdings(); }
@@ -259,8 +265,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
         if (!_posted.IsEmpty || _resuming.Count > 0 || Poller.Local.Any) { return 0; }
         long now = Microseconds();
         long timeout = Math.Max(0, _nextHousekeeping - now);
-        if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntil - now)); }
-        long gate = Gate.MicrosecondsToNextTurn(now);
+        if (_heldReads.Count > 0) { timeout = Math.Min(timeout, Math.Max(0, Gate.RepliesHeldUntilUs - now)); }
+        long gate = Boundary.MicrosecondsToNextTurn(now);
         return gate >= 0 ? Math.Min(gate, timeout) : timeout;
     }
 
@@ -298,7 +304,7 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
                 if (channel.CanWrite) { upstream.OnWritable(channel); }
                 if (channel.CanRead)
                 {
-                    if (Now < Gate.RepliesHeldUntil) { HoldReading(upstream); } else { upstream.OnReadable(channel); }
+                    if (Now < Gate.RepliesHeldUntilUs) { HoldReading(upstream); } else { upstream.OnReadable(channel); }
                 }
                 channel.Announce();
             }
@@ -430,7 +436,13 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public bool IsPaused => Pause.IsOn;
 
-    public bool AnythingInFlight => Sharing.AnythingInFlight || Gate.DedicatedExactInFlight > 0;
+    public bool AnythingInFlight => IsInFlightOnShared || Gate.ExactInFlight > 0;
+
+    public bool IsInFlightOnShared => Sharing.AnythingInFlight;
+
+    /// <summary>The open version has ended, and its marker is still to be sent: nothing is forwarded on the shared upstream before. The clock is
+    /// looked at only where a version has an end that it must not be open beyond.</summary>
+    public bool IsVersionDue => Gate.EndsUs != long.MaxValue && Microseconds() >= Gate.EndsUs;
 
     public bool CanSendMarker => Carrier.CanSend;
 

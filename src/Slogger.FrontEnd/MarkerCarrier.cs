@@ -48,7 +48,7 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
     public void OnReply(Upstream upstream, ReadOnlySpan<byte> reply)
     {
         _underWay = null;
-        loop.Gate.OnMarkerReply(reply[0]);
+        loop.Boundary.OnMarkerReply(reply[0]);
         if (!reply.StartsWith("-NOPERM"u8)) { return; }
         if (upstream == loop.Shared)
         {
@@ -68,7 +68,7 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
     {
         if (loop.Shared is not null || _underWay is { IsClosed: false }) { return; }
         _underWay = null;
-        loop.Gate.Restart();
+        loop.Boundary.Restart();
     }
 
     /// <summary>Makes the control upstream where one is needed, and closes it where not.</summary>
@@ -142,7 +142,7 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
     public void OnLost(Upstream upstream, string reason)
     {
         if (upstream == _underWay || upstream is { InFlight: > 0, Line: not null }) { loop.Shard.CarrierLost(upstream.Line); }
-        loop.Gate.OnMarkerUpstreamClosed();
+        loop.Boundary.OnCarrierClosed();
         if (reason != "done" && !loop.IsStoreClosed) { loop.Shard.StoreUnreachable(reason); }
     }
 

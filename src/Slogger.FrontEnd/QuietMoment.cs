@@ -20,7 +20,7 @@ internal sealed class QuietMoment(FrontEndLoop loop)
         var quiet = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
         loop.Post(() =>
         {
-            loop.Gate.Shut(true);
+            loop.Boundary.Shut(true);
             (_asked, _slowAt) = (quiet, loop.Now + SlowReaderMicroseconds);
             Check();
         });
@@ -31,7 +31,7 @@ internal sealed class QuietMoment(FrontEndLoop loop)
     public void End() => loop.Post(() =>
     {
         _asked = null;
-        loop.Gate.Shut(false);
+        loop.Boundary.Shut(false);
     });
 
     /// <summary>Looks whether the moment has come. The loop's thread.</summary>

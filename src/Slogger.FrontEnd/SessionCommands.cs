@@ -48,7 +48,7 @@ internal static class SessionCommands
         Word("cluster", port.Cluster);
         Number("shard", port.Shard.Number);
         Number("worldline", cut.WorldLine.Number);
-        Number("open", client.Loop.Gate.Open);
+        Number("open", client.Loop.Gate.Open.Number);
         Number("cut", cut.Version.Number);
         Number("interval_us", port.VersionIntervalUs);
         Number("shards", port.ShardCount);
@@ -58,7 +58,7 @@ internal static class SessionCommands
         {
             Number("last", known.Last.Number);
             // Of a version that has not ended yet only the open one is known to be no lower.
-            Number("last_version", known.Version > 0 ? known.Version : client.Loop.Gate.Open);
+            Number("last_version", known.Version > 0 ? known.Version : client.Loop.Gate.Open.Number);
         }
         client.Answer(bytes.ToArray());
     }

@@ -242,7 +242,7 @@ internal sealed unsafe partial class Upstream
         if ((Exclusive is not null || IsSpare) && !e.Inexact)
         {
             ExactInFlight--;
-            _loop.Gate.DedicatedExactInFlight--;
+            _loop.Gate.ExactInFlight--;
         }
         if (e.Blocking) { BlockingInFlight--; }
         _answered++;

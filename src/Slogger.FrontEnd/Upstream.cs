@@ -168,10 +168,11 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     /// unless something before it does. So what a client sends next on another connection does not overtake it.</summary>
     public void Write(byte* bytes, nint count, bool inexact = false)
     {
-        if (Exclusive is not null && _loop.Gate.Holding && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact
+        if (Exclusive is not null && _loop.Gate.HoldsDedicated && (_held.Count > 0 || _loop.Gate.HoldsInexact || !(inexact
             || BlockingInFlight > 0)))
         {
             if (_held.Count == 0) { _loop.HeldUpstreams.Add(this); }
+            _loop.Gate.NoteHeld();
             _held.Append(bytes, count);
             return;
         }
@@ -212,20 +213,16 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         e.Client = client;
         e.Count = count;
         e.Kind = kind;
-        e.Version = Exclusive is null && !IsSpare ? _loop.Gate.Open : _loop.Gate.OpenForDedicated;
+        e.Version = (Exclusive is null && !IsSpare ? _loop.Gate.Open : _loop.Gate.OpenForDedicated).Number;
         if (Exclusive is not null || IsSpare)
         {
             if (blocking)
             {
                 BlockingInFlight++;
-                _loop.Gate.OnBlockingSent();
+                _loop.Gate.NoteBlocking();
             }
             inexact |= BlockingInFlight > 0;
-            if (!inexact)
-            {
-                ExactInFlight++;
-                _loop.Gate.DedicatedExactInFlight++;
-            }
+            if (!inexact) { CountExact(); }
         }
         e.Inexact = inexact;
         e.Blocking = blocking;
@@ -257,12 +254,11 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         // Refused, and answered, before its end.
         if (InFlight == 0) { return; }
         ref Expected e = ref _expected[(_tail - 1) & (_expected.Length - 1)];
-        e.Version = _loop.Gate.OpenForDedicated;
+        e.Version = _loop.Gate.OpenForDedicated.Number;
         if (BlockingInFlight == 0)
         {
             e.Inexact = false;
-            ExactInFlight++;
-            _loop.Gate.DedicatedExactInFlight++;
+            CountExact();
         }
         Exclusive!.OnForwarded(this, 1, e.Kind, e.Version, e.Inexact);
     }
@@ -274,20 +270,34 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         _expected[(_tail - 1) & (_expected.Length - 1)].Client = client;
     }
 
+    // A boundary that waits for what is in flight must not wait for what waits for it.
+    private void CountExact()
+    {
+        if (Exclusive is not null && _loop.Gate.HoldsDedicated)
+        {
+            _heldExact++;
+            return;
+        }
+        ExactInFlight++;
+        _loop.Gate.ExactInFlight++;
+    }
+
+    private int _heldExact;
+
     /// <summary>What was in flight exactly, and has not come back in time, is known by two bounds only.</summary>
     public void GiveUpExactness()
     {
+        _loop.Gate.ExactInFlight -= ExactInFlight;
         for (int i = _head; i < _tail; i++)
         {
             ref Expected e = ref _expected[i & (_expected.Length - 1)];
             if (!e.Inexact)
             {
                 e.Inexact = true;
-                _loop.Gate.DedicatedExactInFlight--;
                 Exclusive?.OnExactnessLost();
             }
         }
-        ExactInFlight = 0;
+        ExactInFlight = _heldExact = 0;
     }
 
     public void ScheduleFlush()
@@ -307,6 +317,9 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     public void ReleaseHeld()
     {
         if (IsClosed) { return; }
+        ExactInFlight += _heldExact;
+        _loop.Gate.ExactInFlight += _heldExact;
+        _heldExact = 0;
         nint count = _held.Count;
         Write(_held.Head, count);
         _held.Clear(OutKeepBytes);
@@ -363,6 +376,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         }
         _out.Clear(OutKeepBytes);
         _held.Clear(OutKeepBytes);
+        _heldExact = 0;
         _loop.Lingering.Add(this);
         EndInput();
         UpdateReading();
@@ -461,7 +475,7 @@ internal sealed unsafe partial class Upstream : IChannelOwner
         if (IsClosed) { return; }
         IsClosed = true;
         _loop.Poller.Close(Channel);
-        _loop.Gate.DedicatedExactInFlight -= ExactInFlight;
+        _loop.Gate.ExactInFlight -= ExactInFlight;
         ExactInFlight = 0;
         _out.Free();
         _held.Free();

@@ -81,6 +81,8 @@ internal sealed record SimSettings
 
     public GateMutation Gate { get; init; }
 
+    public VersionGateMutation Boundary { get; init; }
+
     public SessionMutation Session { get; init; }
 
     public FinderMutation FinderFault { get; init; }
@@ -127,12 +129,6 @@ internal enum SimMutation
 
     /// <summary>A taker does not shut its predecessor out of the store.</summary>
     StoreNotFenced,
-
-    /// <summary>Replies leave at once, although a clock may be behind.</summary>
-    RepliesNotHeld,
-
-    /// <summary>Dedicated connections are given requests while a marker is on its way.</summary>
-    DedicatedNotHeld,
 
     /// <summary>A marker whose connection broke may be executed behind what was forwarded on the next one.</summary>
     LostMarkerLivesOn,
@@ -190,6 +186,9 @@ internal enum SimMutation
 
     /// <summary>A dead leaver is removed, and no world-line is begun.</summary>
     DeadLeavesQuietly,
+
+    /// <summary>What has been forwarded is awaited before the front end has come to know that slots are withheld.</summary>
+    WithheldUntold,
 
     /// <summary>A step of a move of which it is not known whether it was made is forgotten when the store is suspected.</summary>
     StepForgotten,

@@ -71,9 +71,6 @@ internal enum MoveMutation
     /// <summary>Reports of an abandoned world-line count in the next.</summary>
     AnyWorldLine,
 
-    /// <summary>An owner serves without a lease.</summary>
-    LeaseIgnored,
-
     /// <summary>An owner serves by the table of a world-line that it has not entered.</summary>
     ServesByAnyTable,
 }

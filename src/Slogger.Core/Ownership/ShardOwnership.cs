@@ -1,7 +1,7 @@
-// What one process of a shard may serve: the question of every command on its way to the store, and the shard's parts in
-// the moves of slots. Two processes never both may serve a slot in one world-line, because
+// What one process of a shard may serve (Served: what every command on its way to the store is asked for), and the shard's parts in
+// the moves of slots. Two processes never both serve a slot in one world-line, because
 // - a shard stops serving a slot by itself before anybody else can own it (PartitionMove), and
-// - a process serves only under a lease, and its successor starts only when that has expired.
+// - who takes a shard fences its store first: the store refuses what the process before still forwards.
 //
 // Contract with the caller
 // - Calls are serialised; effects are performed in the order in which they are handed out.
@@ -16,25 +16,6 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Core.Ownership;
 
-/// <summary>What becomes of a command on a slot.</summary>
-public enum SlotVerdict
-{
-    /// <summary>It is this shard's: forward it.</summary>
-    Serve,
-
-    /// <summary>It is another shard's: -MOVED.</summary>
-    Moved,
-
-    /// <summary>It is moving, and nobody serves it for a moment: -TRYAGAIN.</summary>
-    TryAgain,
-
-    /// <summary>This process may serve nothing now: no lease, or not in the cluster's world-line. -CLUSTERDOWN.</summary>
-    Down,
-}
-
-/// <summary>A verdict; with Moved, by whom the slot is served.</summary>
-public readonly record struct SlotAnswer(SlotVerdict Verdict, ShardId Owner);
-
 /// <summary>What one process of a shard owns. Not thread-safe. Source: DPR, section 5.3; design, section 7.</summary>
 public sealed class ShardOwnership
 {
@@ -42,12 +23,10 @@ public sealed class ShardOwnership
     private readonly OwnerEpoch _epoch;
     private readonly MoveMutation _mutation;
     private readonly List<PartitionMove> _moves = [];
-    private readonly bool[] _withheld = new bool[HashSlot.Count];
     private OwnershipTable? _table;
     private WorldPoint _cut;
-    private long _leaseUntilUs = long.MinValue;
 
-    /// <summary>A process that serves nothing yet: it has read no table and has no lease.</summary>
+    /// <summary>A process that serves nothing yet: it has read no table.</summary>
     /// <param name="self">The shard.</param>
     /// <param name="epoch">The epoch of this process.</param>
     /// <param name="worldLine">The timeline that the shard is in.</param>
@@ -62,27 +41,14 @@ public sealed class ShardOwnership
         _epoch = epoch;
         _mutation = mutation;
         _cut = new(worldLine, Version.Zero);
+        Served = new(self, null);
     }
 
     /// <summary>The table in force; null before one of this world-line was read.</summary>
     public OwnershipTable? Table => _table?.WorldLine == _cut.WorldLine ? _table : null;
 
-    /// <summary>Whether a command on this slot may be forwarded now. O(1), allocates nothing.</summary>
-    /// <param name="slot">The slot of all its keys.</param>
-    /// <param name="nowUs">The shard's monotonic clock, microseconds.</param>
-    public SlotAnswer Ask(HashSlot slot, long nowUs)
-    {
-        if (_table is not { } table) return new(SlotVerdict.Down, _self);
-        if (nowUs >= _leaseUntilUs && _mutation != MoveMutation.LeaseIgnored) return new(SlotVerdict.Down, _self);
-        if (table.WorldLine != _cut.WorldLine && _mutation != MoveMutation.ServesByAnyTable) return new(SlotVerdict.Down, _self);
-        ShardId owner = table.Map.Owner(slot);
-        if (owner != _self) return new(SlotVerdict.Moved, owner);
-        return new(_withheld[slot.Number] ? SlotVerdict.TryAgain : SlotVerdict.Serve, _self);
-    }
-
-    /// <summary>The lease was taken or renewed.</summary>
-    /// <param name="untilUs">When it ends, by the shard's monotonic clock as read before the renewal was asked for.</param>
-    public void LeaseRenewed(long untilUs) => _leaseUntilUs = Math.Max(_leaseUntilUs, untilUs);
+    /// <summary>What the front end goes by from now on. Another object when it has changed.</summary>
+    public ServedSlots Served { get; private set; }
 
     /// <summary>The table was read. Older ones are ignored; one of a later world-line is kept, and counts once the shard has
     /// entered that.</summary>
@@ -112,7 +78,7 @@ public sealed class ShardOwnership
     {
         if (!IsOfNow(worldLine) || Find(id) is not { } move) return false;
         bool ready = move.Ready(effects);
-        MarkWithheld();
+        Serve();
         return ready;
     }
 
@@ -131,7 +97,7 @@ public sealed class ShardOwnership
     {
         if (!IsOfNow(worldLine) || Find(id) is not { } move) return;
         move.NotReady(effects);
-        MarkWithheld();
+        Serve();
     }
 
     /// <summary>A version of this shard is closed.</summary>
@@ -178,31 +144,34 @@ public sealed class ShardOwnership
 
     private PartitionMove? Find(MoveId id) => _moves.Find(m => m.Row.Id == id);
 
-    /// <summary>Whether this shard owns a slot by the table, and does not serve it for a moment.</summary>
-    public bool IsWithheld(HashSlot slot) => _withheld[slot.Number];
-
     private void Follow(List<MoveEffect> effects)
     {
-        if (_table is not { } table || table.WorldLine != _cut.WorldLine) return;
-        _moves.RemoveAll(m => !table.Moves.Any(row => row.Id == m.Row.Id));
-        foreach (SlotMove row in table.Moves)
+        if (Table is { } table)
         {
-            if (row.From != _self && row.To != _self) continue;
-            PartitionMove? move = Find(row.Id);
-            if (move is null) _moves.Add(move = new(_self, _epoch, table.WorldLine, row, _mutation));
-            move.Read(row, _cut.Version, effects);
+            _moves.RemoveAll(m => !table.Moves.Any(row => row.Id == m.Row.Id));
+            foreach (SlotMove row in table.Moves)
+            {
+                if (row.From != _self && row.To != _self) continue;
+                PartitionMove? move = Find(row.Id);
+                if (move is null) _moves.Add(move = new(_self, _epoch, table.WorldLine, row, _mutation));
+                move.Read(row, _cut.Version, effects);
+            }
         }
 
-        MarkWithheld();
+        Serve();
     }
 
-    private void MarkWithheld()
+    private void Serve()
     {
-        Array.Clear(_withheld);
+        SlotMap? map = _mutation == MoveMutation.ServesByAnyTable ? _table?.Map : Table?.Map;
+        bool[]? withheld = null;
         foreach (PartitionMove move in _moves)
         {
             if (!move.IsWithheld) continue;
-            foreach (SlotRange range in move.Row.Slots) Array.Fill(_withheld, true, range.First.Number, range.Count);
+            withheld ??= new bool[HashSlot.Count];
+            foreach (SlotRange range in move.Row.Slots) Array.Fill(withheld, true, range.First.Number, range.Count);
         }
+
+        if (!Served.IsSame(map, withheld)) Served = new(_self, map, withheld);
     }
 }

@@ -144,7 +144,8 @@ internal sealed class SlotWatch
         }
         _isComplete = nodes.Count == shards.Length;
         Volatile.Write(ref _at, shards.Where(s => ListenAddress.TryParse(s.Address, out _, out _)).ToDictionary(s => s.Shard, s => ListenAddress.TryParse(s.Address, out ListenAddress? at, out _) ? at : null!));
-        View = new ClusterSlots(_seat.Shard, _seat.Partitions, owners.Map, new ClusterReplies(_seat.Cluster, _seat.Partitions, owners.Map, owners.Revision, nodes, _seat.Shard));
+        var replies = new ClusterReplies(_seat.Cluster, _seat.Partitions, owners.Map, owners.Revision, nodes, _seat.Shard);
+        View = new ClusterSlots(_seat.Partitions, new ServedSlots(_seat.Shard, owners.Map), replies);
     }
 
     // As it came.

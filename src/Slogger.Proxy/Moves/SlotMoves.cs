@@ -162,23 +162,14 @@ internal sealed partial class SlotMoves(ClusterSeat seat, SlotWatch watch, ILogg
 
     // ---- What the front end is told: under the gate ----
 
-    private ClusterSlots ViewNow()
-    {
-        bool[] withheld = new bool[seat.Partitions.Count];
-        OwnershipTable? table = _work?.Ownership.Table;
-        bool any = false;
-        for (int slot = 0; slot < withheld.Length; slot++) { any |= withheld[slot] = table is null || _work!.Ownership.IsWithheld(new(slot)); }
-        // Who owns a slot and whether it is withheld is of one table: the watch may have read a newer one, of which it has not made its view yet.
-        return watch.View with { Map = table?.Map ?? watch.View.Map, Withheld = any ? withheld : null };
-    }
+    // Without work: a backup's, where nothing moves.
+    private ClusterSlots ViewNow() => _work is { } work ? watch.View with { Served = work.Ownership.Served } : watch.View;
 
     private void Tell()
     {
         if (_loop is not { } loop || (_work is null && seat.FollowedSite is null)) { return; }
-        ClusterSlots view = _work is null ? watch.View : ViewNow();
-        bool isNews = _told is null || _told.Replies != view.Replies || _told.Map != view.Map
-            || (_told.Withheld ?? []).AsSpan().SequenceEqual(view.Withheld ?? []) is false;
-        if (!isNews) { return; }
+        ClusterSlots view = ViewNow();
+        if (view == _told) { return; }
         _told = view;
         loop.Post(() => loop.UseSlots(view, watch.Commands));
     }

@@ -77,7 +77,7 @@ internal partial class FasterShard : ILocalPort
     LocalConnection ILocalPort.Connect() => _engine!.ConnectLocal();
 
     // Asked ahead of an operation: slots move neither to nor from an embedded store.
-    bool ILocalPort.Owns(ReadOnlySpan<byte> key) => Slots is not { } slots || slots.Serves(slots.Partitions.Of(key));
+    bool ILocalPort.Owns(ReadOnlySpan<byte> key) => Slots is not { } slots || slots.Served.Serves(slots.Partitions.Of(key));
 
     WorldPoint ILocalPort.Committed
     {

@@ -79,7 +79,7 @@ internal sealed partial class LogShard
     // Null: who owns which slots has yet to be read, at the start.
     private ShipShape? Shape => _seat.Partitions.Kind != PartitionKind.Hash ? new(_seat.ShardCount, "")
         : !_seat.HasPeers ? new(1, $"{new SlotRange(new(0), HashSlot.Last)}")
-        : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', slots.View.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots))) : null;
+        : _slots is { } slots ? new(_seat.ShardCount, string.Join(',', slots.Table.Map.Rows.Where(r => r.Shard == _options.Shard).Select(r => r.Slots))) : null;
 
     // Under which this site leads. A process of a backup that has just taken over knows it by the world-line, before it has looked.
     private SiteEpoch Rule => !_log.IsEmpty && SiteEpoch.Of(_log.WorldLine) is var began && began > _site.Epoch ? began : _site.Epoch;

@@ -64,7 +64,7 @@ internal abstract partial class VersionedShard : IBatchPort
         loop.Post(() =>
         {
             ((IBatchPort)this).FastForward(atLeast);
-            loop.Gate.OnFastForward();
+            loop.Boundary.OnFastForward();
         });
     }
 

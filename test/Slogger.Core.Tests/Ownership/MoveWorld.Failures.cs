@@ -27,7 +27,6 @@ internal sealed partial class MoveWorld
     {
         if (shard.Process is not { } process) return;
         process.LeaseUntilUs = shard.PreviousLeaseUntilUs = _nowUs + LeaseUs;
-        process.Ownership.LeaseRenewed(process.LeaseUntilUs);
     }
 
     // The store goes on; what was on its way to it arrives in part. The process is dead, or sleeps and does not know.
@@ -153,7 +152,7 @@ internal sealed partial class MoveWorld
             if (IsOver()) return;
             MoveProcess other = source!;
             // The old owner hangs up when it has lost patience.
-            bool gaveUp = !other.Ownership.IsWithheld(new(key)) && Row() is { State: MoveState.Planned };
+            bool gaveUp = other.Ownership.Served.Ask(new(key)).Verdict != SlotVerdict.Wait && Row() is { State: MoveState.Planned };
             bool broken = !other.IsCurrent || other.WorldLine != line || gaveUp || breaksNow || (!_calm && _random.Next(_breaks) == 0);
             breaksNow = false;
             if (broken)

@@ -148,7 +148,7 @@ internal sealed partial class MoveWorld
         }
     }
 
-    private bool Serves(MoveProcess process, int key) => process.Ownership.Ask(new(key), _nowUs).Verdict == SlotVerdict.Serve;
+    private bool Serves(MoveProcess process, int key) => _nowUs < process.LeaseUntilUs && process.Ownership.Served.Serves(new(key));
 
     private void Execute(MoveShard shard)
     {

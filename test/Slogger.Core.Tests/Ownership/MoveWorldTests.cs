@@ -48,7 +48,6 @@ public class MoveWorldTests
     [InlineData((int)MoveMutation.FinishesBeforeCut)]
     [InlineData((int)MoveMutation.FinishesBeforeBoundary)]
     [InlineData((int)MoveMutation.AnyWorldLine)]
-    [InlineData((int)MoveMutation.LeaseIgnored)]
     [InlineData((int)MoveMutation.ServesByAnyTable)]
     public void Mutant_OfTheMove_IsCaught(int mutation) =>
         // Rare things need longer worlds.

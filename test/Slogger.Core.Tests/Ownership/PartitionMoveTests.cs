@@ -34,22 +34,22 @@ public class PartitionMoveTests
     {
         Assert.Equal(("Serve", "Moved"), Verdicts);
         Assert.Equal("Withhold", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Assert.Equal(("Wait", "Moved"), Verdicts);
         Assert.Equal("", Do(e => Assert.True(_a.Ready(Id, new(1), e))));
         Assert.Equal("Write Leaving 10", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(10)), e)));
         Perform();
         Assert.Equal("", Do(e => _a.Withheld(Id, _attempt, new(new(1), new(11)), e)));
         Assert.Equal("", Read(_b));
         Assert.Equal("", Read(_a));
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Assert.Equal(("Wait", "Moved"), Verdicts);
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(11)), e)));
         Assert.Equal("", Do(e => _b.Copied(Id, Row, new(new(1), new(15)), e)));
         Assert.Equal("", Do(e => _b.BoundaryClosed(new(new(1), new(14)), e)));
         Assert.Equal("Write Landed 15", Do(e => _b.BoundaryClosed(new(new(1), new(15)), e)));
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Assert.Equal(("Wait", "Moved"), Verdicts);
         Perform();
         Assert.Equal("", Read(_b));
-        Assert.Equal(("TryAgain", "Serve"), Verdicts);
+        Assert.Equal(("Wait", "Serve"), Verdicts);
         Assert.Equal("", Read(_a));
         Assert.Equal(("Moved", "Serve"), Verdicts);
         Assert.Equal("", Do(e => _a.CutRecorded(new(new(1), new(14)), e)));
@@ -102,7 +102,7 @@ public class PartitionMoveTests
         MoveChange landing = _effects[^1].Change;
         _a = Start(A, ++_epochA);
         Assert.Equal("Write Planned 0", Text());
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Assert.Equal(("Wait", "Moved"), Verdicts);
         Perform();
         Assert.Equal("", Read(_a));
         Assert.Equal(("Serve", "Moved"), Verdicts);
@@ -139,7 +139,7 @@ public class PartitionMoveTests
         if (isWritten) Perform();
         // Not before it is known what became of the renunciation.
         Assert.Equal("", Do(e => _a.NotReady(Id, new(1), e)));
-        Assert.Equal(("TryAgain", "Moved"), Verdicts);
+        Assert.Equal(("Wait", "Moved"), Verdicts);
         if (!isWritten)
         {
             Assert.Equal("Write Leaving 10", Do(_a.Unanswered));
@@ -225,7 +225,7 @@ public class PartitionMoveTests
         Assert.Equal(landed ? MoveState.Landed : MoveState.Planned, _table.Moves[0].State);
         Read(_a);
         Read(_b);
-        Assert.Equal(("Down", "Down"), Verdicts);
+        Assert.Equal(("Wait", "Wait"), Verdicts);
         Do(e => _a.EnterWorldLine(new(2), e));
         Do(e => _b.EnterWorldLine(new(2), e));
         Assert.Equal(landed ? ("Moved", "Serve") : ("Serve", "Moved"), Verdicts);
@@ -288,19 +288,19 @@ public class PartitionMoveTests
     }
 
     [Fact]
-    public void Ask_LeaseOrTableMissing_IsDown()
+    public void Ask_NoTableOfTheWorldLine_Waits()
     {
         ShardOwnership fresh = new(A, new(9), new(1));
-        Assert.Equal(SlotVerdict.Down, fresh.Ask(Slot, 0).Verdict);
-        fresh.LeaseRenewed(100);
-        Assert.Equal(SlotVerdict.Down, fresh.Ask(Slot, 0).Verdict);
+        Assert.Equal(SlotVerdict.Wait, fresh.Served.Ask(Slot).Verdict);
+        Assert.Equal(SlotVerdict.Wait, fresh.Served.Ask(HashSlot.Last).Verdict);
         fresh.Read(_table, _effects);
-        Assert.Equal(SlotVerdict.Serve, fresh.Ask(Slot, 99).Verdict);
-        Assert.Equal(SlotVerdict.Down, fresh.Ask(Slot, 100).Verdict);
-        Assert.Equal(SlotVerdict.Down, fresh.Ask(HashSlot.Last, 100).Verdict);
-        Assert.Equal(new(SlotVerdict.Moved, B), fresh.Ask(HashSlot.Last, 99));
-        fresh.LeaseRenewed(50);
-        Assert.Equal(SlotVerdict.Serve, fresh.Ask(Slot, 99).Verdict);
+        Assert.Equal(SlotVerdict.Serve, fresh.Served.Ask(Slot).Verdict);
+        Assert.Equal(new(SlotVerdict.Moved, B), fresh.Served.Ask(HashSlot.Last));
+        ServedSlots served = fresh.Served;
+        fresh.Read(_table, _effects);
+        Assert.Same(served, fresh.Served);
+        fresh.EnterWorldLine(new(2), _effects);
+        Assert.Equal(SlotVerdict.Wait, fresh.Served.Ask(Slot).Verdict);
     }
 
     [Fact]
@@ -350,12 +350,11 @@ public class PartitionMoveTests
 
     private MapRevision Row => _table.Moves[0].Changed;
 
-    private (string A, string B) Verdicts => ($"{_a.Ask(Slot, 0).Verdict}", $"{_b.Ask(Slot, 0).Verdict}");
+    private (string A, string B) Verdicts => ($"{_a.Served.Ask(Slot).Verdict}", $"{_b.Served.Ask(Slot).Verdict}");
 
     private ShardOwnership Start(ShardId shard, long epoch)
     {
         ShardOwnership process = new(shard, new(epoch), new(1));
-        process.LeaseRenewed(1000);
         Do(e => process.Read(_table, e));
         return process;
     }

@@ -80,6 +80,11 @@ internal sealed class PlainLink(int id, PlainClient client, ProxyProcess proxy, 
 
     public int ExactInFlight { get; set; }
 
+    /// <summary>What was given to its connection while a marker was on its way, and how much of it is known to be of one version.</summary>
+    public List<Command> Held { get; } = [];
+
+    public int HeldExact { get; set; }
+
     public int BlockedInFlight { get; set; }
 
     public bool IsClosed { get; set; }

@@ -36,7 +36,7 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
 
     public void Connect(int shard)
     {
-        if (cluster.Hosts[shard].Newest is { IsOpenToPlain: true } proxy) _link = proxy.Accept(this);
+        if (cluster.Hosts[shard].Newest is { IsOpen: true } proxy) _link = proxy.Accept(this);
     }
 
     /// <summary>Begins an operation.</summary>

@@ -14,26 +14,25 @@ internal sealed partial class ProxyProcess
 {
     private readonly List<SessionLink> _sessions = [];
     private readonly List<PlainLink> _plains = [];
-    private readonly List<(long LeavesUs, Action Leave)> _held = [];
+    private readonly VersionGate _front;     // the real one
     private StoreConnection? _shared;
+    private int _sharedInFlight;
     private Marker _marker;
-    private bool _awaitsMarker;
     private StoreConnection? _lostCarrier;      // the marker was on it, and may be executed yet
-    private bool _holding;
-    private long _deadlineUs;        // when the version that is open ends
-    private bool _busy;
-    private bool _isOpen;            // sessions are served
-    private bool _isOpenToPlain;     // plain clients too
+    private bool _marked;            // the machine has given a marker
+    private bool _changed;           // the store was written to past the front end
+    private bool _isOpen;            // clients are served
     private bool _awaited;
+    private readonly Queue<Action> _posted = [];     // for the loop, in order
+    private long _openings;
 
     public bool IsOpen => _isOpen && !IsDead;
 
     /// <summary>For a trace.</summary>
     public string Describe() =>
-        $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, open {_isOpen} {_isOpenToPlain}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
-        + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight {_machine?.MarkerInFlight} {_awaitsMarker}, holds {_holding}";
-
-    public bool IsOpenToPlain => _isOpenToPlain && !IsDead;
+        $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, open {_isOpen}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
+        + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight {_machine?.MarkerInFlight} {_front.IsMarkerInFlight}, holds {_front.HoldsDedicated}"
+        + string.Concat(_plains.Where(p => p.Own is not null).Select(p => $", plain client {p.Client.Number}: {p.Own!.ToStore.Count} sent, {p.Own.ToProxy.Count} answered, {p.Held.Count} held, dead {p.Own.IsDead}"));
 
     public SessionLink Accept(SessionClient client)
     {
@@ -58,6 +57,7 @@ internal sealed partial class ProxyProcess
         _plains.Remove(link);
         if (link.Own is not { } own) return;
         // Nobody waits for its answers any more.
+        ForgetExact(link);
         GiveUp(own);
         _inFlight.RemoveAll(op => op.Via == link);
     }
@@ -67,7 +67,31 @@ internal sealed partial class ProxyProcess
     {
         // Behind the last version nothing is answered any more.
         if (!IsRunning || _machine is null || _isStopped) return;
-        ReleaseHeld();
+        ReadAndServe(random);
+        while (!IsDead && _posted.TryDequeue(out Action? action)) action();
+    }
+
+    private void Post(Action action) => _posted.Enqueue(action);
+
+    // Lets clients in, unless something is suspected, or was before the loop came to it.
+    private void PostOpening(Boundary? rolledBack)
+    {
+        long? opening = _isSuspect ? null : ++_openings;
+        Post(() =>
+        {
+            if (rolledBack is { } branch) RollBack(branch);
+            if (opening == _openings) _isOpen = !_isLeaving && !_isStopping;
+        });
+    }
+
+    private void ShutFrontEnd()
+    {
+        _openings++;
+        _isOpen = false;
+    }
+
+    private void ReadAndServe(Random random)
+    {
         if (_shared is not { } shared) return;
         if (shared.IsDead || _plains.Exists(p => p.Own is { IsDead: true }))
         {
@@ -76,12 +100,17 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        TakeReplies(shared, random.Next(6));
-        foreach (PlainLink p in _plains)
-            if (p.Own is { } own) TakeReplies(own, random.Next(4));
-        Turn(random);
+        if (Cluster.NowUs >= _front.RepliesHeldUntilUs)
+        {
+            TakeReplies(shared, random.Next(6));
+            foreach (PlainLink p in _plains)
+                if (p.Own is { } own) TakeReplies(own, random.Next(4));
+        }
+
+        if (random.Next(8) == 0) _awaited = false;
+        Turn();
         if (_sessions.Count > 0 && IsOpen) Serve(_sessions[random.Next(_sessions.Count)]);
-        if (_plains.Count > 0 && IsOpenToPlain) Serve(_plains[random.Next(_plains.Count)], random);
+        if (_plains.Count > 0 && IsOpen) Serve(_plains[random.Next(_plains.Count)], random);
     }
 
     public void BeginToWait()
@@ -90,24 +119,118 @@ internal sealed partial class ProxyProcess
         Do((m, e) => m.CommitAwaited(true, e, m.OpenVersion));
     }
 
-    private void Turn(Random random)
+    // ---- Versions: the steps of the gate, as the product's VersionBoundary performs them ----
+
+    private void Turn()
     {
-        if (_awaitsMarker || IsDead) return;
-        HybridTimestamp now = Now();
-        if (_machine!.Mode == ShardMode.Running && !_holding && now.Microseconds < _deadlineUs) return;
-        _holding |= _machine!.BoundaryDue(now);
-        if (_holding && _plains.Exists(p => p.ExactInFlight > 0 && p.Own is not null)) return;
-        bool busy = _busy, awaited = _awaited || _life.Joiner.IsJoining;
-        _busy = false;
-        Do((m, e) => m.CommitAwaited(awaited, e));
-        Do((m, e) => m.Tick(now, busy, e));
-        if (random.Next(8) == 0) _awaited = false;
-        _holding = _awaitsMarker;
-        if (!_awaitsMarker) Arm();
+        if (IsDead || _machine is not { } machine) return;
+        if (_front.BeginTurn(Cluster.NowUs)) PerformGate(new(_shared is { IsDead: false }, IsPaused: false, machine.NeedsMarker, _sharedInFlight > 0));
     }
 
-    // What was not closed at its end stays open until the next (the product's VersionGate).
-    private void Arm() => _deadlineUs = _machine is { Mode: ShardMode.Running } machine ? machine.NextBoundaryUs(Now()) : 0;
+    // Asked after something was received, before it is forwarded on the shared upstream.
+    private bool MayForwardNow()
+    {
+        if (Cluster.NowUs < _front.EndsUs) return true;
+        Turn();
+        return _front.EndsUs != long.MinValue;
+    }
+
+    private void PerformGate(in GateView view = default)
+    {
+        while (!IsDead)
+        {
+            GateStep step = _front.Next(view);
+            switch (step.Kind)
+            {
+                case GateStepKind.Rest:
+                    return;
+                case GateStepKind.Close:
+                    CloseVersion(step);
+                    break;
+                case GateStepKind.GiveUpExactness:
+                    GiveUpExactness();
+                    break;
+                case GateStepKind.SendMarker:
+                    _shared!.ToStore.Enqueue(new(null, _marker));
+                    Cluster.Count("marker");
+                    break;
+                case GateStepKind.LoseMarker:
+                    Marker lost = _marker;
+                    Do((m, e) => m.MarkerLost(lost, e));
+                    Cluster.Count("marker lost");
+                    break;
+                case GateStepKind.AskReplies:
+                    long waitUs = _gate.HoldReplyUntil(_machine!.OpenVersion, _grid.View.Grid).Microseconds - Now().Microseconds;
+                    _front.HoldReplies(Cluster.NowUs, waitUs);
+                    break;
+                case GateStepKind.Release:
+                    foreach (PlainLink link in _plains) Release(link);
+                    break;
+                case GateStepKind.AskEnd:
+                    AskEnd();
+                    break;
+            }
+        }
+    }
+
+    private void CloseVersion(in GateStep step)
+    {
+        bool hasChanged = _changed || step.IsBusy, awaited = _awaited || _life.Joiner.IsJoining;
+        _changed = _marked = false;
+        if (step.IsBusy) _machine!.Forwarded();
+        HybridTimestamp now = Now();
+        Do((m, e) => m.CommitAwaited(awaited, e));
+        Do((m, e) => m.Tick(now, hasChanged, e));
+        if (IsDead) return;
+        if (_marked) _front.Closing(_marker.Next);
+        else _front.Passed(_machine!.OpenVersion);
+    }
+
+    private void AskEnd()
+    {
+        HybridTimestamp now = Now();
+        long waitUs = _machine?.Mode switch
+        {
+            ShardMode.Running => _machine.NextBoundaryUs(now) - now.Microseconds,
+            ShardMode.Stopping => 0,
+            _ => Cluster.IntervalUs / 4,
+        };
+        _front.EndsAt(Cluster.NowUs + waitUs);
+    }
+
+    private void AskForEnd()
+    {
+        _front.AskForEnd();
+        PerformGate();
+    }
+
+    private void GiveUpExactness()
+    {
+        foreach (PlainLink link in _plains)
+        {
+            if (link.ExactInFlight == 0) continue;
+            Cluster.Count("exactness given up");
+            link.Progress.OnExactnessLost();
+            foreach (Op op in link.Ops)
+                if (op.Sequence > link.Progress.Answered.Number && !op.ToldGone) op.OpenEnded = true;
+            ForgetExact(link);
+        }
+    }
+
+    private void ForgetExact(PlainLink link)
+    {
+        _front.ExactInFlight -= link.ExactInFlight;
+        link.ExactInFlight = link.HeldExact = 0;
+    }
+
+    private void Release(PlainLink link)
+    {
+        _front.ExactInFlight += link.HeldExact;
+        link.ExactInFlight += link.HeldExact;
+        link.HeldExact = 0;
+        foreach (Command command in link.Held) link.Own?.ToStore.Enqueue(command);
+        link.Held.Clear();
+    }
 
     private void TakeReplies(StoreConnection from, int count)
     {
@@ -115,14 +238,14 @@ internal sealed partial class ProxyProcess
         {
             if (reply.Marker is { } m)
             {
-                bool isOwn = _awaitsMarker && m == _marker;
-                if (isOwn) _awaitsMarker = _holding = false;
                 Do((machine, e) => machine.MarkerAnswered(m, reply.Ok, e));
-                if (isOwn) Arm();
+                _front.MarkerAnswered(reply.Ok);
+                PerformGate();
             }
             else
             {
                 if (Cluster.Keys.Move) _inFlight.Remove(reply.Op!);
+                if (from == _shared) _sharedInFlight--;
                 if (reply.Op!.Via is Batch batch) Answered(batch);
                 else Answered((PlainLink)reply.Op.Via!, reply.Op);
             }
@@ -137,52 +260,28 @@ internal sealed partial class ProxyProcess
         VersionRun[] runs = [.. batch.Ops.Select(op => new VersionRun(1, op.Label))];
         WorldPoint cut = ToTell(new(_view!.Line, _view.Cut.Versions.ToArray().Min()));
         BatchReply reply = BatchGate.ReplyFor(batch.Header, runs, cut);
-        Hold(batch.Ops[^1].Label, () => link.ToClient.Add(new() { Batch = batch, Reply = reply }));
+        link.ToClient.Add(new() { Batch = batch, Reply = reply });
     }
 
     private void Answered(PlainLink link, Op op)
     {
         if (link.IsClosed || op.ToldGone) return;
-        link.Progress.OnAnswered(1, _machine!.OpenVersion);
-        op.Upper = _machine.OpenVersion;
+        link.Progress.OnAnswered(1, _front.Open);
+        op.Upper = _front.Open;
         if (op.OpenEnded)
         {
             // Its upper bound is the open version, and its effect may not be in the stream yet: not an idle slot.
-            _busy = true;
+            _front.MarkBusy();
             if (op.Blocked) link.BlockedInFlight--;
         }
-        else
+        else if (link.Own is not null)
         {
             link.ExactInFlight--;
+            _front.ExactInFlight--;
         }
 
-        Hold(_machine.OpenVersion, () => link.ToClient.Enqueue(op));
+        link.ToClient.Enqueue(op);
     }
-
-    private void Hold(Version version, Action leave)
-    {
-        long leavesUs = Is(SimMutation.RepliesNotHeld) ? 0 : _gate.HoldReplyUntil(version, _grid.View.Grid).Microseconds;
-        if (leavesUs <= Now().Microseconds) leave();
-        else _held.Add((leavesUs, leave));
-    }
-
-    private void ReleaseHeld()
-    {
-        if (_held.Count == 0) return;
-        long now = Now().Microseconds;
-        for (int i = 0; i < _held.Count; i++)
-        {
-            if (_held[i].LeavesUs > now) continue;
-            Action leave = _held[i].Leave;
-            _held.RemoveAt(i--);
-            leave();
-        }
-    }
-
-    /// <summary>The open version has ended, and is still to be closed: what is forwarded now would be in a version of the past, although
-    /// replies of later ones have left elsewhere. If a marker is on its way at its end it stays open until the end of a later one.</summary>
-    private bool IsDue(HybridTimestamp now) =>
-        !_awaitsMarker && (_holding || now.Microseconds >= _deadlineUs);
 
     // The clock goes along: the next process, which continues it, must not open earlier versions again.
     private void FastForward(Version version)
@@ -200,7 +299,7 @@ internal sealed partial class ProxyProcess
         }
 
         _machine!.FastForward(version);
-        Arm();
+        AskForEnd();
     }
 
     private bool MayForward => _machine!.MayForward && !_isSuspect && !IsDead;
@@ -211,9 +310,10 @@ internal sealed partial class ProxyProcess
     {
         if (!MayForward || link.IsClosed || !link.ToProxy.TryPeek(out Batch? batch)) return;
         BatchHeader header = batch.Header;
+        if (!MayForwardNow()) return;
         HybridTimestamp now = Now();
         bool isOld = header.WorldLine < _machine!.WorldLine;
-        GateShard shard = new(_machine.WorldLine, _machine.OpenVersion, _grid.View.Grid, isOld ? _view!.BranchesOf(Shard) : []) { GridValidUntilUs = _grid.View.ValidUntilUs };
+        GateShard shard = new(_machine.WorldLine, _front.Open, _grid.View.Grid, isOld ? _view!.BranchesOf(Shard) : []) { GridValidUntilUs = _grid.View.ValidUntilUs };
         GateDecision d = _gate.Decide(header, shard, now);
         Cluster.Count($"gate: {d.Verdict}");
         switch (d.Verdict)
@@ -240,18 +340,19 @@ internal sealed partial class ProxyProcess
             return;
         }
 
-        if (IsDue(now) || MustWait(batch.Ops) || _writesHeld || _handsOver) return;
+        if (MustWait(batch.Ops) || _writesHeld || _handsOver) return;
         link.ToProxy.Dequeue();
         link.InFlight++;
         batch.Link = link;
-        if (!Is(SimMutation.DependenciesForgotten)) _trail?.Add(header.Dependencies.Span, _machine.OpenVersion);
+        if (!Is(SimMutation.DependenciesForgotten)) _trail?.Add(header.Dependencies.Span, _front.Open);
         foreach (Op op in batch.Ops)
         {
             if (IsRedirected(op)) continue;
-            (op.Line, op.Label, op.Via) = (header.WorldLine, _machine.OpenVersion, batch);
+            (op.Line, op.Label, op.Via) = (header.WorldLine, _front.Open, batch);
             _shared!.ToStore.Enqueue(new(op, null));
+            _sharedInFlight++;
             NoteForwarded(op);
-            _busy = true;
+            _front.MarkBusy();
         }
 
         // What is sent on is answered at once; its batch, when all of it has been.
@@ -289,15 +390,14 @@ internal sealed partial class ProxyProcess
     private void Serve(PlainLink link, Random random)
     {
         if (!MayForward || link.IsClosed || link.ToProxy.Count == 0) return;
-        if (IsDue(Now()) || _writesHeld || _handsOver) return;
-        bool isDedicated = link.Own is not null;
-        // Dedicated connections wait for the marker, and for its answer.
-        if (isDedicated && (_holding || _awaitsMarker) && !Is(SimMutation.DedicatedNotHeld)) return;
+        if (_writesHeld || _handsOver) return;
+        // What is given to a dedicated connection is held while the marker is on its way.
+        if (!MayForwardNow() && link.Own is null) return;
         if (MustWait(link.ToProxy.Peek())) return;
         Op op = link.ToProxy.Dequeue();
         if (IsRedirected(op))
         {
-            Hold(op.Label, () => link.ToClient.Enqueue(op));
+            link.ToClient.Enqueue(op);
             return;
         }
 
@@ -305,25 +405,45 @@ internal sealed partial class ProxyProcess
         op.Line = _machine!.WorldLine;
         link.Ops.Add(op);
         op.Sequence = link.Ops.Count;
-        op.Blocked = isDedicated && link.Client.Blocks && random.Next(2) == 0;
+        op.Blocked = link.Own is not null && link.Client.Blocks && random.Next(2) == 0;
         op.OpenEnded = op.Blocked || link.BlockedInFlight > 0;
-        if (op.OpenEnded)
+        op.Label = op.OpenEnded ? _front.Answered : link.Own is null ? _front.Open : _front.OpenForDedicated;
+        if (op.OpenEnded) link.Progress.OnForwardedOpenEnded(1, op.Label);
+        else link.Progress.OnForwarded(1, op.Label);
+        if (op.Blocked)
         {
-            op.Label = _machine.LowestVersion;
-            link.Progress.OnForwardedOpenEnded(1, op.Label);
-            if (op.Blocked) link.BlockedInFlight++;
-        }
-        else
-        {
-            op.Label = _machine.OpenVersion;
-            link.Progress.OnForwarded(1, op.Label);
-            link.ExactInFlight++;
+            link.BlockedInFlight++;
+            _front.NoteBlocking();
         }
 
-        (link.Own ?? _shared!).ToStore.Enqueue(new(op, null));
+        Forward(link, op);
         NoteForwarded(op);
-        _busy = true;
+        _front.MarkBusy();
         Cluster.Checks.OnPlainForwarded(op);
+    }
+
+    // As the product's Upstream.
+    private void Forward(PlainLink link, Op op)
+    {
+        if (link.Own is not { } own)
+        {
+            _sharedInFlight++;
+            _shared!.ToStore.Enqueue(new(op, null));
+            return;
+        }
+
+        if (_front.HoldsDedicated && (link.Held.Count > 0 || _front.HoldsInexact || !op.OpenEnded))
+        {
+            _front.NoteHeld();
+            link.Held.Add(new(op, null));
+            if (!op.OpenEnded) link.HeldExact++;
+            return;
+        }
+
+        own.ToStore.Enqueue(new(op, null));
+        if (op.OpenEnded) return;
+        link.ExactInFlight++;
+        _front.ExactInFlight++;
     }
 
     private void OnCommitted(WorldPoint point)
@@ -346,7 +466,9 @@ internal sealed partial class ProxyProcess
         {
             SequenceRange range = link.Progress.OnUpstreamLost();
             for (long n = range.First.Number; n <= range.Last.Number; n++) link.Ops[(int)n - 1].ToldGone = true;
-            link.ExactInFlight = link.BlockedInFlight = 0;
+            ForgetExact(link);
+            link.BlockedInFlight = 0;
+            link.Held.Clear();
             link.Own = null;
         }
 
@@ -360,36 +482,29 @@ internal sealed partial class ProxyProcess
         _inFlight.Clear();
         if (_shared is { } shared)
         {
-            if (_awaitsMarker) _lostCarrier = shared;
+            if (_front.IsMarkerInFlight) _lostCarrier = shared;
             GiveUp(shared);
         }
 
         _shared = null;
+        _sharedInFlight = 0;
+        _front.CarrierClosed();
+        PerformGate();
         foreach (PlainLink link in _plains)
             if (link.Own is { } own) GiveUp(own);
     }
 
-    // Executed by now, or never: what is forwarded from here on stands behind it.
-    private void LoseMarker()
-    {
-        if (_lostCarrier is { } carrier && !Is(SimMutation.LostMarkerLivesOn)) _host.Store.Kill(carrier);
-        _lostCarrier = null;
-        _holding = false;
-        if (!_awaitsMarker) return;
-        _awaitsMarker = false;
-        Marker lost = _marker;
-        Do((m, e) => m.MarkerLost(lost, e));
-        Cluster.Count("marker lost");
-    }
-
     private void ConnectUpstream()
     {
-        LoseMarker();
+        // Executed by now, or never: what is forwarded from here on stands behind it.
+        if (_lostCarrier is { } carrier && !Is(SimMutation.LostMarkerLivesOn)) _host.Store.Kill(carrier);
+        _lostCarrier = null;
         _shared = _host.Store.Connect(Epoch);
         foreach (PlainLink link in _plains)
             if (link.Client.IsDedicated) link.Own = _host.Store.Connect(Epoch);
-        _busy = !_life.Joiner.IsJoining;
-        Arm();
+        _changed |= !_life.Joiner.IsJoining;
+        _front.Restart(_machine!.OpenVersion);
+        PerformGate();
     }
 
     /// <summary>The store went back to a branch: what each plain client is told has to be exactly true. Then its connection is closed.</summary>
@@ -397,6 +512,7 @@ internal sealed partial class ProxyProcess
     {
         foreach (PlainLink link in _plains)
         {
+            ForgetExact(link);
             if (link.Progress.WorldLine < branch.WorldLine) Cluster.Checks.OnPlainRollback(link, branch);
             link.IsClosed = true;
         }
@@ -410,6 +526,5 @@ internal sealed partial class ProxyProcess
         foreach (SessionLink link in _sessions) link.IsClosed = true;
         _plains.Clear();
         _sessions.Clear();
-        _held.Clear();
     }
 }

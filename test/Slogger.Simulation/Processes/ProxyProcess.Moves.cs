@@ -19,6 +19,8 @@ internal sealed partial class ProxyProcess
     private readonly Queue<MoveChange> _steps = new();
     private MoveChange? _inDoubt;                              // nobody knows whether SQL has made it, or yet will
     private MoveWork? _work;
+    private ServedSlots? _served;                              // what the front end goes by
+    private ServedSlots? _told;                                // what it goes by when it has come to it
     private long _ownersAskedUs;
 
     /// <summary>What is under way between the store's coming and its loss, in one world-line.</summary>
@@ -55,7 +57,6 @@ internal sealed partial class ProxyProcess
 
         if (IsDead) yield break;
         _work = new(new ShardOwnership(new(Shard), new(Epoch), line, _settings.Move), line);
-        _work.Ownership.LeaseRenewed(long.MaxValue);
         Start(MovesTask(_work));
         ReadOwners((OwnershipTable)look.Result);
     }
@@ -137,6 +138,9 @@ internal sealed partial class ProxyProcess
         if (_work is not { } work || IsDead) return;
         _moveEffects.Clear();
         input(work);
+        ServedSlots served = work.Ownership.Served;
+        if (served != _told) Post(() => _served = served);
+        _told = served;
         foreach (MoveEffect effect in _moveEffects.ToArray())
         {
             Cluster.Count($"move: {effect.Kind}");
@@ -147,7 +151,9 @@ internal sealed partial class ProxyProcess
                     _steps.Enqueue(effect.Change);
                     break;
                 case MoveEffectKind.Withhold:
-                    Start(WithholdTask(work, effect.Move.Id, effect.Attempt));
+                    // Behind this nothing more is forwarded for those slots.
+                    if (Is(SimMutation.WithheldUntold)) Start(WithholdTask(work, effect.Move.Id, effect.Attempt));
+                    else Post(() => Start(WithholdTask(work, effect.Move.Id, effect.Attempt)));
                     break;
                 case MoveEffectKind.Import:
                     work.Imports[effect.Move.Id] = true;
@@ -168,14 +174,14 @@ internal sealed partial class ProxyProcess
     private SlotAnswer AnswerFor(int key)
     {
         if (!Cluster.Keys.Move || key < 0) return new(SlotVerdict.Serve, new(Shard));
-        return _work?.Ownership.Ask(Cluster.Keys.SlotOf(key), Cluster.NowUs) ?? new(SlotVerdict.Down, default);
+        return _served?.Ask(Cluster.Keys.SlotOf(key)) ?? new(SlotVerdict.Wait, default);
     }
 
     private bool MustWait(params ReadOnlySpan<Op> ops)
     {
         if (!Cluster.Keys.Move) return false;
         foreach (Op op in ops)
-            if (AnswerFor(op.Key).Verdict is SlotVerdict.TryAgain or SlotVerdict.Down) return true;
+            if (AnswerFor(op.Key).Verdict == SlotVerdict.Wait) return true;
         return false;
     }
 
@@ -185,7 +191,7 @@ internal sealed partial class ProxyProcess
         SlotAnswer answer = AnswerFor(op.Key);
         if (answer.Verdict != SlotVerdict.Moved) return false;
         Cluster.Count("operation redirected");
-        (op.RedirectedTo, op.ToldGone, op.Label, op.Line) = (answer.Owner.Number, true, _machine!.OpenVersion, _machine.WorldLine);
+        (op.RedirectedTo, op.ToldGone, op.Label, op.Line) = (answer.Owner.Number, true, _front.Open, _machine!.WorldLine);
         return true;
     }
 
@@ -245,7 +251,7 @@ internal sealed partial class ProxyProcess
         }
 
         if (work.IsOver) yield break;
-        _busy = true;
+        _changed = true;
         WorldPoint open = new(work.Line, _machine!.OpenVersion);
         DoMoves(w => w.Ownership.Discarded(move.Id, open));
     }

@@ -77,7 +77,7 @@ internal sealed partial class ProxyProcess
     // In a switch-over: nothing is under way, and all that was ever done here is in durable versions.
     private IEnumerable<bool> NoteHeld()
     {
-        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_busy && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
+        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_changed && !_front.IsBusy && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
             && _sessions.TrueForAll(l => l.InFlight == 0) && _plains.TrueForAll(l => l is { ExactInFlight: 0, BlockedInFlight: 0 });
         if (!isQuiet) yield break;
         Core.WorldLines.WorldPoint held = _machine!.LastBoundary.Point;
@@ -108,8 +108,8 @@ internal sealed partial class ProxyProcess
     /// <summary>Commits what was done, and ends. Only what serves can be stopped so; anything else is killed.</summary>
     public bool Stop()
     {
-        if (!_isOpenToPlain || _isStopping || _isSuspect || IsDead || _machine is not { } machine) return false;
-        _isOpen = _isOpenToPlain = false;
+        if (!_isOpen || _isStopping || _isSuspect || IsDead || _machine is not { } machine) return false;
+        ShutFrontEnd();
         BeginToStop(machine);
         return true;
     }
@@ -156,9 +156,9 @@ internal sealed partial class ProxyProcess
 
         if (!_isLeaving)
         {
-            if (!_isOpenToPlain || _isStopping || _isSuspect) yield break;
+            if (!_isOpen || _isStopping || _isSuspect) yield break;
             _isLeaving = true;
-            _isOpen = _isOpenToPlain = false;
+            ShutFrontEnd();
         }
 
         // While it counts no cut falls into a version that was open beyond its time.

@@ -30,7 +30,11 @@ internal sealed partial class ProxyProcess
         Suspect();
     }
 
-    private void Suspect() => _isSuspect = true;
+    private void Suspect()
+    {
+        _isSuspect = true;
+        ShutFrontEnd();
+    }
 
     private IEnumerable<bool> ControlTask()
     {
@@ -238,8 +242,7 @@ internal sealed partial class ProxyProcess
                 Cluster.Count("upstream again");
                 break;
             case LifecycleStepKind.Open:
-                if (next.RolledBack is { } branch) RollBack(branch);
-                if (!_isSuspect) _isOpen = _isOpenToPlain = !_isLeaving && !_isStopping;
+                PostOpening(next.RolledBack);
                 break;
             case LifecycleStepKind.GiveWay:
                 Die("deposed");
@@ -255,7 +258,8 @@ internal sealed partial class ProxyProcess
 
     private void LoseStore()
     {
-        _isOpen = _isOpenToPlain = _isLeft = _isAttached = _isSame = false;
+        ShutFrontEnd();
+        _isLeft = _isAttached = _isSame = false;
         _attachedTo = 0;
         _machine?.StoreLost();
         CloseMoves();
@@ -363,14 +367,15 @@ internal sealed partial class ProxyProcess
 
     private void CloseFrontEnd()
     {
-        _isOpen = _isOpenToPlain = false;
+        ShutFrontEnd();
         // A connection that broke by itself was noticed before; one that is closed here carries on in the store until that is restored.
         GiveUpUpstream();
         foreach (var link in _plains)
         {
             // Nobody answers it any more, and no boundary may wait for it.
             link.Own = null;
-            link.ExactInFlight = 0;
+            link.Held.Clear();
+            ForgetExact(link);
         }
 
         foreach (var link in _sessions.ToArray())
@@ -438,7 +443,7 @@ internal sealed partial class ProxyProcess
         _isAttached = true;
         ConnectUpstream();
         _machine.Attached(_host.Log.End, store.History.Count);
-        Arm();
+        AskForEnd();
     }
 
     /// <summary>Notes in SQL that this shard has left all older world-lines.</summary>

@@ -49,6 +49,7 @@ internal sealed partial class ProxyProcess : Process
         };
         _clock = new(new(cluster.NowUs, WallUs), new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
         _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
+        _front = new(new() { IsVersioned = true, IsPunctual = true, DrainUs = 3 * Cluster.IntervalUs, NoCarrierUs = Cluster.IntervalUs / 4 }, _settings.Boundary);
         RecorderOptions recorder = new()
         {
             Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste,
@@ -109,10 +110,7 @@ internal sealed partial class ProxyProcess : Process
         switch (effect.Kind)
         {
             case ShardEffectKind.SendMarker:
-                _marker = effect.Marker;
-                _awaitsMarker = true;
-                _shared!.ToStore.Enqueue(new(null, effect.Marker));
-                Cluster.Count("marker");
+                (_marker, _marked) = (effect.Marker, true);
                 break;
             case ShardEffectKind.AppendBoundary or ShardEffectKind.AppendEmptyRun:
                 if (!_host.Log.Admits(Epoch)) Die("its log belongs to a later process");
@@ -181,7 +179,7 @@ internal sealed partial class ProxyProcess : Process
         if (Cluster.IsTraced && command.Marker is { } read) Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
         long offset = _streamed;
         if (command.Marker is { } m) Do((machine, e) => machine.MarkerRead(m, offset, 0, e));
-        else _busy = true;
+        else _changed = true;
         _machine?.StreamRead(offset);
     }
 

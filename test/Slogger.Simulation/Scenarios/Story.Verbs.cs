@@ -127,7 +127,7 @@ internal sealed partial class Story
         Condition("world-line {m} begins", (s, w) => s.C.Sql.Line.Number >= w.Number),
         Condition("the cut is past version {m}", (s, w) => s.C.Sql.Cut.Versions.ToArray().Min().Number > w.Number),
         Condition("all shards serve", (s, _) => s.AllServe()),
-        Condition("shard {n} serves", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpenToPlain: true }),
+        Condition("shard {n} serves", (s, w) => s.C.Hosts[w.Shard].Newest is { IsOpen: true }),
         Condition("a marker of shard {n} is on its way", (s, w) => s.C.Hosts[w.Shard].Newest is { Machine.MarkerInFlight: true }),
         Condition("shard {n} has durable what shard {m} has open", (s, w) => s.HasDurable(w.Shard, w.Number)),
         Condition("the store of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Store.Line.Number >= w.Number),
@@ -241,7 +241,7 @@ internal sealed partial class Story
     private long Proposed => C.Sql.Proposal.ChangeUs;
 
     private bool AllServe() =>
-        C.Hosts.Where(h => C.Sql.Counts(h.Number)).All(h => h.Newest is { IsOpenToPlain: true } p && p.Machine!.WorldLine == C.Sql.Line);
+        C.Hosts.Where(h => C.Sql.Counts(h.Number)).All(h => h.Newest is { IsOpen: true } p && p.Machine!.WorldLine == C.Sql.Line);
 
     private bool HasDurable(int shard, int other) => C.Hosts[shard].Log.DurableIndex.Closed >= C.Hosts[other].Newest?.Machine?.OpenVersion;
 

@@ -182,7 +182,7 @@ internal sealed partial class Story(int seed)
             state.Add((host.Proxies.Count, C.Sql.Members.States[host.Number]));
             foreach (ProxyProcess p in host.Proxies)
             {
-                state.Add((p.Epoch, p.IsOpen, p.IsOpenToPlain));
+                state.Add((p.Epoch, p.IsOpen));
                 if (p.Machine is { } m) state.Add((m.OpenVersion, m.Committed, m.Durable, m.LastBoundary.Point, m.MarkerInFlight));
             }
         }

@@ -156,10 +156,9 @@ internal sealed partial class StoryWords(Cluster cluster, Dictionary<Op, string>
     {
         null => "no process",
         { IsRunning: false } => "asleep",
-        { IsOpenToPlain: true, Machine: { MarkerInFlight: true } m } =>
+        { IsOpen: true, Machine: { MarkerInFlight: true } m } =>
             $"serving in world-line {m.WorldLine}; a marker is on its way, version {m.OpenVersion} is open",
-        { IsOpenToPlain: true } p => $"serving in world-line {p.Machine!.WorldLine}",
-        { IsOpen: true } p => $"serving sessions in world-line {p.Machine!.WorldLine}, and waiting for the others",
+        { IsOpen: true } p => $"serving in world-line {p.Machine!.WorldLine}",
         _ => "serving nobody",
     };
 

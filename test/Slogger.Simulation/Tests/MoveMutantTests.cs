@@ -6,8 +6,8 @@ namespace Slogger.Simulation.Tests;
 
 // What few seeds show has a scenario (Scenarios/a-move*.txt, ScenarioTests). Not here: LandsBeforeBoundary, and FinishesBeforeBoundary,
 // since a cut passes over a version that was not closed (the claims' floors); AnyWorldLine and
-// ServesByAnyTable, since a process has a new ShardOwnership for every world-line, and what is done in an abandoned one is lost anyway;
-// LeaseIgnored, since a taker fences. The machine does not rest on any of that: its own model has them (MoveWorldTests).
+// ServesByAnyTable, since a process has a new ShardOwnership for every world-line, and what is done in an abandoned one is lost anyway.
+// The machine does not rest on any of that: its own model has them (MoveWorldTests).
 public class MoveMutantTests
 {
     [Theory]
@@ -34,6 +34,7 @@ public class MoveMutantTests
     [InlineData((int)SimMutation.LandingOutlivesRecovery, "I2", 500)]
     [InlineData((int)SimMutation.GivenUpNotKilled, "I1|I2|I6", 2000)]
     [InlineData((int)SimMutation.CopyPastTheLog, "I1|I2", 500)]
+    [InlineData((int)SimMutation.WithheldUntold, "I1|I2|I6", 20000)]
     [InlineData((int)SimMutation.CopyNotNoted, "I1|I2", 20000)]
     public void Move_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
         MutantTests.AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Moves = true, Mutation = (SimMutation)mutation });

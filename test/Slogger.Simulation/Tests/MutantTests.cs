@@ -20,8 +20,6 @@ public class MutantTests
     [InlineData((int)SimMutation.BranchBeforeTransaction, "I3", 20000)]
     [InlineData((int)SimMutation.BeginNotCompared, "I5", 100)]
     [InlineData((int)SimMutation.StoreNotFenced, "I6", 500)]
-    [InlineData((int)SimMutation.RepliesNotHeld, "I1", 6000)]
-    [InlineData((int)SimMutation.DedicatedNotHeld, "I1|I5", 6000)]
     [InlineData((int)SimMutation.GapForgetsLog, "I1|I2", 500)]
     [InlineData((int)SimMutation.StrideIgnored, "I2", 100)]
     public void Cluster_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
@@ -104,10 +102,24 @@ public class MutantTests
     public void RollbackInPlace_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
         AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Mutation = (SimMutation)mutation }, checksProgress: true);
 
+    [Theory]
+    [InlineData((int)VersionGateMutation.RepliesNotHeld, "I1", 500)]
+    [InlineData((int)VersionGateMutation.DedicatedNotHeld, "I1|I2", 500)]
+    [InlineData((int)VersionGateMutation.OpenMovesAtAnswer, "I1|I2", 500)]
+    [InlineData((int)VersionGateMutation.HeldIsOfBefore, "I1|I2", 2000)]
+    public void VersionGate_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Boundary = (VersionGateMutation)mutation }, checksProgress: true);
+
+    [Theory]
+    [InlineData((int)VersionGateMutation.NotDrained, "I1|I2", 2000)]
+    [InlineData((int)VersionGateMutation.EndIgnored, "I1", 20000)]
+    public void VersionGate_RuleIsOffWithRollbacksInPlace_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Boundary = (VersionGateMutation)mutation }, checksProgress: true);
+
     // Of those that few cases catch: the first that does, so that it need not be looked for each time. Where it does not any more, it is looked for.
     private static readonly Dictionary<string, int> FirstToCatch = new()
     {
-        ["BranchBeforeTransaction"] = 1266, ["StrideIgnored"] = 5098, ["ToldForEver"] = 4177,
+        ["BranchBeforeTransaction"] = 1266, ["EndIgnored"] = 3226, ["StrideIgnored"] = 5098, ["ToldForEver"] = 4177,
         ["EndsLateVersionsEarly"] = 7822, ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 5145, ["OlderSenderAccepted"] = 2533,
         ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842, ["OpensBeforeVoid"] = 3670, ["CopyUsedUnsynced"] = 2292, ["HalfATerm"] = 600,
     };

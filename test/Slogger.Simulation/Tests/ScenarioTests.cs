@@ -210,7 +210,7 @@ public class ScenarioTests
         Cluster c = new(settings with { Faults = false, Clocks = ClockKind.WithinBound });
         try
         {
-            for (int i = 0; i < 200 && !Array.TrueForAll(c.Hosts, h => h.Newest is { IsOpenToPlain: true }); i++) c.Round();
+            for (int i = 0; i < 200 && !Array.TrueForAll(c.Hosts, h => h.Newest is { IsOpen: true }); i++) c.Round();
             story(c);
             c.Settle();
             return null;
@@ -239,7 +239,7 @@ public class ScenarioTests
     {
         ShardHost joiner = c.AddShard()!;
         c.StartProxy(joiner);
-        Until(c, () => joiner.Newest is { IsOpenToPlain: true });
+        Until(c, () => joiner.Newest is { IsOpen: true });
         return joiner;
     }
 

@@ -1,9 +1,10 @@
 // The end of a version, as the gate awaits it where other shards close the same versions.
+using Slogger.Core.Shards;
 using Slogger.FrontEnd;
 
 namespace Slogger.Proxy.Tests.FrontEnd;
 
-public sealed class VersionGateTests
+public sealed class VersionBoundaryTests
 {
     private const long UntilTheEnd = 50_000_000, Kept = 5_000;
 
@@ -12,10 +13,10 @@ public sealed class VersionGateTests
     public void Deadline_ThreadIsKeptFromGoingOn_IsNoLaterThanTheEnd()
     {
         var source = new SlowSource();
-        var gate = new VersionGate(null!, source);
-        gate.OnFastForward();
+        var gate = new VersionGate(new() { IsVersioned = true, IsPunctual = true });
+        new VersionBoundary(null!, source, gate).OnFastForward();
         Assert.True(source.AskedAt > 0);
-        Assert.True(gate.MicrosecondsToNextTurn(source.AskedAt) <= UntilTheEnd);
+        Assert.InRange(gate.EndsUs, 1, source.AskedAt + UntilTheEnd);
     }
 
     private sealed class SlowSource : IVersionSource

@@ -1,0 +1,169 @@
+// The loop's side of the version grid: performs what Core's VersionGate decides, one step after the other. What it asks of the shard is here, too.
+using Slogger.Core.Shards;
+using Version = Slogger.Core.Versions.Version;
+
+namespace Slogger.FrontEnd;
+
+/// <summary>The decision to close a version now: the marker's two arguments.</summary>
+internal readonly record struct MarkerToSend(byte[] Command, long NextOpen)
+{
+    /// <summary>How a reply begins that says it was done: an integer, or a status.</summary>
+    public byte Accepts { get; init; } = (byte)':';
+}
+
+/// <summary>What the loop needs of the shard. Called by the loop's thread.</summary>
+internal interface IVersionSource
+{
+    /// <summary>Whether versions are closed at all.</summary>
+    bool IsVersioned { get; }
+
+    /// <summary>Whether a version may only be closed at its very end, since other shards close the same one. Never changes.</summary>
+    bool IsPunctual { get; }
+
+    /// <summary>The version that requests forwarded now belong to.</summary>
+    long OpenVersion { get; }
+
+    /// <summary>Microseconds until <see cref="Tick"/> should be called again; negative for never. If punctual: until the next
+    /// end of a version that is still ahead.</summary>
+    long MicrosecondsToNextTick();
+
+    /// <summary>Microseconds until replies of the open version may be given out; 0 or less for at once.</summary>
+    long MicrosecondsToReplies();
+
+    /// <summary>Whether only a marker can close the open version, whatever is forwarded in it.</summary>
+    bool NeedsMarker => false;
+
+    /// <summary>Asks whether a version is to be closed now.</summary>
+    /// <param name="busy">Whether anything was forwarded, or was in flight, since the last boundary.</param>
+    /// <param name="inFlight">Whether something of it is in flight now, and perhaps not executed yet.</param>
+    MarkerToSend? Tick(bool busy, bool inFlight);
+
+    /// <summary>The marker was answered: with an integer, or with something else.</summary>
+    void MarkerAnswered(bool counts);
+
+    /// <summary>The connection died with the marker on it, and it is executed by now, or never will be; or it was not sent at all.</summary>
+    void MarkerLost();
+}
+
+/// <summary>Performs the steps of the gate. Used by the loop's thread.</summary>
+internal sealed class VersionBoundary(FrontEndLoop loop, IVersionSource source, VersionGate gate)
+{
+    private MarkerToSend _marker;
+
+    /// <summary>Asked after something was received, before it is forwarded on the shared upstream. False: not before the marker
+    /// is sent; see <see cref="FrontEndLoop.WaitForRoom"/>.</summary>
+    public bool MayForward()
+    {
+        if (!loop.IsVersionDue) { return true; }
+        if (!gate.IsShut) { Turn(FrontEndLoop.Microseconds()); }
+        return gate.EndsUs != long.MinValue;
+    }
+
+    /// <summary>Microseconds until there is something to do; negative for never.</summary>
+    public long MicrosecondsToNextTurn(long now)
+    {
+        if (gate.AsksAtTurns) { AskEnd(); }
+        return gate.UsToNextTurn(now, loop.CanSendMarker);
+    }
+
+    /// <summary>Does what is due. Called once in each turn of the loop.</summary>
+    public void Turn(long now)
+    {
+        if (gate.AsksAtTurns) { AskEnd(); }
+        if (gate.BeginTurn(now)) { Perform(new(loop.CanSendMarker, loop.IsPaused, source.NeedsMarker, loop.IsInFlightOnShared)); }
+    }
+
+    /// <summary>A version is wanted before its time.</summary>
+    public void OnFastForward()
+    {
+        gate.AskForEnd();
+        Perform();
+    }
+
+    public void OnMarkerReply(byte first)
+    {
+        bool counts = first == _marker.Accepts;
+        source.MarkerAnswered(counts);
+        gate.MarkerAnswered(counts);
+        Perform();
+    }
+
+    /// <summary>The upstream that carries markers ended.</summary>
+    public void OnCarrierClosed()
+    {
+        gate.CarrierClosed();
+        Perform();
+    }
+
+    /// <summary>The store opens, and nothing is executed any more of what a connection before has carried.</summary>
+    public void Restart()
+    {
+        gate.Restart(new Version(source.OpenVersion));
+        Perform();
+    }
+
+    /// <summary>Nothing is forwarded from now on, or everything again.</summary>
+    public void Shut(bool isShut)
+    {
+        gate.Shut(isShut);
+        Perform();
+    }
+
+    private void Perform(in GateView view = default)
+    {
+        while (true)
+        {
+            GateStep step = gate.Next(view);
+            switch (step.Kind)
+            {
+                case GateStepKind.Rest:
+                    return;
+                case GateStepKind.Close:
+                    Close(step);
+                    break;
+                case GateStepKind.GiveUpExactness:
+                    loop.GiveUpExactness();
+                    break;
+                case GateStepKind.SendMarker:
+                    loop.SendMarker(_marker.Command);
+                    break;
+                case GateStepKind.LoseMarker:
+                    source.MarkerLost();
+                    break;
+                case GateStepKind.AskReplies:
+                    long wait = source.MicrosecondsToReplies();
+                    gate.HoldReplies(FrontEndLoop.Microseconds(), wait);
+                    break;
+                case GateStepKind.Release:
+                    loop.ReleaseHeldUpstreams();
+                    loop.WakeFullClients();
+                    break;
+                case GateStepKind.Resume:
+                    loop.WakeFullClients();
+                    break;
+                case GateStepKind.AskEnd:
+                    AskEnd();
+                    break;
+            }
+        }
+    }
+
+    private void Close(in GateStep step)
+    {
+        if (source.Tick(step.IsBusy, step.IsInFlight) is { } marker)
+        {
+            _marker = marker;
+            gate.Closing(new Version(marker.NextOpen));
+        }
+        else
+        {
+            gate.Passed(new Version(source.OpenVersion));
+        }
+    }
+
+    private void AskEnd()
+    {
+        long now = FrontEndLoop.Microseconds(), wait = source.MicrosecondsToNextTick();
+        gate.EndsAt(wait < 0 ? long.MaxValue : now + wait);
+    }
+}
