@@ -248,6 +248,7 @@ internal sealed partial class Cluster
 
     private bool IsSettled(Cut before) =>
         !Sql.Cut.Equals(before) && Backup?.IsSettled(new(before.WorldLine, before.Versions[0])) != false && Sql.Owners.Moves.IsEmpty && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
+        && (!Keys.Move || Hosts.All(h => !Sql.Counts(h.Number) || h.Newest is { IsOpen: true }))
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 
     private void Heal()

@@ -288,7 +288,6 @@ public sealed class VersionGate
         IsMarkerInFlight = false;
         if (_mutation == VersionGateMutation.OpenMovesAtAnswer) OpenVersion(_next);
         if (counts || _mutation == VersionGateMutation.RefusedCounts) Answered = Open;
-        else _isBusy = true;
         Release();
     }
 

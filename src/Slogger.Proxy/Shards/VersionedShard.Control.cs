@@ -397,6 +397,8 @@ internal abstract partial class VersionedShard
         OnClosing();
         if (_loop is { } loop) { await loop.SeenAsync().ConfigureAwait(false); }
         lock (_machineLock) { _machine?.Stopping(); }
+        // The open version ends now, not at its time: whoever ends this process by force has lost nothing.
+        _loop?.Post(_loop.Boundary.OnFastForward);
         // Where no front end has come, nobody has done anything.
         if (_isAttached && !HasFailed && _loop is not null)
         {

@@ -107,7 +107,6 @@ internal sealed partial class ProxyProcess
                 if (p.Own is { } own) TakeReplies(own, random.Next(4));
         }
 
-        if (random.Next(8) == 0) _awaited = false;
         Turn();
         if (_sessions.Count > 0 && IsOpen) Serve(_sessions[random.Next(_sessions.Count)]);
         if (_plains.Count > 0 && IsOpen) Serve(_plains[random.Next(_plains.Count)], random);
@@ -182,6 +181,7 @@ internal sealed partial class ProxyProcess
         Do((m, e) => m.CommitAwaited(awaited, e));
         Do((m, e) => m.Tick(now, hasChanged, e));
         if (IsDead) return;
+        if (Cluster.Dice(8)) _awaited = false;
         if (_marked) _front.Closing(_marker.Next);
         else _front.Passed(_machine!.OpenVersion);
     }

@@ -118,6 +118,8 @@ internal sealed partial class ProxyProcess
     {
         _isStopping = true;
         machine.Stopping();
+        // The open version ends now, not at its time.
+        AskForEnd();
         Start(StopTask());
     }
 

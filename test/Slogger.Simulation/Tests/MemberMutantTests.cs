@@ -44,5 +44,5 @@ public class MemberMutantTests
     // A session that is ahead, or an ordered end, finds a version open that holds what came after its time.
     [Fact]
     public void Shard_LateVersionEndsEarly_IsCaught() =>
-        MutantTests.AssertCaught("EndsLateVersionsEarly", "I1", 10000, new() { Seed = 0, Shard = ShardMutation.EndsLateVersionsEarly });
+        MutantTests.AssertCaught("EndsLateVersionsEarly", "I1", 10000, new() { Seed = 0, Shard = ShardMutation.EndsLateVersionsEarly }, checksProgress: true);
 }

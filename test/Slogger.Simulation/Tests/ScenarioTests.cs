@@ -80,37 +80,6 @@ public class ScenarioTests
         });
     }
 
-    // Its marker is late: one version holds what others count to several, and while it counts no cut falls between them. In some seeds it is
-    // to leave before its front end has told that the open version holds something.
-    [Fact]
-    public void Leaver_ItsFrontEndHasNotTold_CountsUntilTheOpenVersionHasEnded()
-    {
-        SimSettings growing = Two with { Moves = true, Members = true };
-        AssertRule("I1", growing, growing with { Lifecycle = LifecycleMutation.OpenVersionForgotten }, c =>
-        {
-            ShardHost leaver = Joined(c), other = c.Hosts[1];
-            ProxyProcess proxy = leaver.Newest!;
-            proxy.IsStreamHeld = true;
-            Say(c, leaver.Number);
-            Until(c, () => proxy.Machine!.MarkerInFlight);
-            Version open = proxy.Machine!.OpenVersion;
-            Until(c, () => other.Log.Sync(0).Version >= open);
-            other.Newest!.IsSyncHeld = true;
-            Version late = new(other.Log.Last.Version.Number + 2);
-            Until(c, () => c.Hosts[0].Log.Last.Version > late);
-            c.Sessions[0].Begin(0, 1, c.Random);
-            Until(c, () => c.Sessions[0].Session.Unanswered == 0);
-            c.Sessions[1].Begin(leaver.Number, 1, c.Random, keyMeant: -1);
-            Until(c, () => c.Sessions[1].Session.Unanswered == 0);
-            proxy.IsStreamHeld = false;
-            c.BeginToLeave(leaver.Number);
-            Rounds(c, 100);
-            other.Newest!.IsSyncHeld = false;
-            Until(c, () => c.Sql.Members.States[leaver.Number] == MemberState.Left);
-            Rounds(c, 40);
-        }, [.. Enumerable.Range(1, 100).Where(s => s % 3 != 2 && s % 5 != 0)]);
-    }
-
     // The answer to an agreement tells of no proposal any more, and no beat would ask again.
     [Fact]
     public void Interval_SettledBetweenTwoCallsOfABeat_IsLearned()
