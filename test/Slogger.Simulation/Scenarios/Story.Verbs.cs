@@ -133,8 +133,7 @@ internal sealed partial class Story
         Condition("the store of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Store.Line.Number >= w.Number),
         Condition("the log of shard {n} is in world-line {m}", (s, w) => s.C.Hosts[w.Shard].Log.Last.WorldLine.Number >= w.Number),
         Condition("{k} is shard {n}'s", (s, w) => s.C.Keys.OwnerOf(w.Key, s.C.Sql.Owners.Map) == w.Shard),
-        Condition("the cut has come to where {k} was given up", (s, w) => s.IsCutAtLanding(w, before: 0)),
-        Condition("the cut is right before where {k} was given up", (s, w) => s.IsCutAtLanding(w, before: 1)),
+        Condition("the cut has come to where {k} was given up", (s, w) => s.IsCutAtLanding(w)),
         Condition("the move of {k} is over", (s, w) => s.RowOf(w) is null),
         Condition("shard {n} is a member", (s, w) => s.C.Sql.Members.States[w.Shard] == MemberState.Member),
         Condition("shard {n} has left", (s, w) => s.C.Sql.Members.States[w.Shard] == MemberState.Left),
@@ -245,8 +244,8 @@ internal sealed partial class Story
 
     private bool HasDurable(int shard, int other) => C.Hosts[shard].Log.DurableIndex.Closed >= C.Hosts[other].Newest?.Machine?.OpenVersion;
 
-    private bool IsCutAtLanding(Words words, int before) =>
-        RowOf(words) is not { } row || (row.State == MoveState.Landed && C.Sql.Cut.Versions[0].Number >= row.Landed.Number - before);
+    private bool IsCutAtLanding(Words words) =>
+        RowOf(words) is not { } row || (row.State == MoveState.Landed && C.Sql.Cut.Versions[0].Number >= row.Landed.Number);
 
     // ---- Clients ----
 
