@@ -32,6 +32,17 @@ public class LeaverTests
         Assert.True(leaver.MayEnd(h.Machine));
     }
 
+    [Theory]
+    [InlineData((int)LifecycleMutation.None, false)]
+    [InlineData((int)LifecycleMutation.OpenVersionForgotten, true)]
+    public void Leaver_TheVersionsBeforeAreInTheCut_MayNotLeaveYet(int mutation, bool may)
+    {
+        ShardHarness h = new(peers: true);
+        Close(h, 3, 110);
+        h.Recorded(new(new(1), new(2)));
+        Assert.Equal(may, new Leaver((LifecycleMutation)mutation).Look(h.Machine));
+    }
+
     private static void Close(ShardHarness h, long next, long offset)
     {
         h.TickAt(next);
