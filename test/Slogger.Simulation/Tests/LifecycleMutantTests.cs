@@ -1,6 +1,6 @@
 // The tests of the tests for the life of a shard: with one rule of ShardLifecycle switched off, some case among the first so many breaks the
 // invariant that the rule is for. What few seeds show has a scenario (LaterWorldLineLetsIn, VersionNotAwaited, AdmissionForgotten, JoinerNotHurried,
-// OpenVersionForgotten, LeavesUncommitted).
+// LeavesUncommitted); what OpenVersionForgotten switches off has a test of Core (LeaverTests).
 using Slogger.Core.Cuts;
 using Slogger.Core.Lifecycle;
 
