@@ -142,7 +142,10 @@ internal static class PlainLoad
         public void Receive()
         {
             int got = _socket.Receive(_received);
-            if (got == 0 || _received[0] is (byte)'-') { throw new IOException($"the server says: {System.Text.Encoding.ASCII.GetString(_received, 0, Math.Min(got, 200))}"); }
+            if (got == 0 || _received[0] is (byte)'-')
+            {
+                throw new IOException($"the server says: {System.Text.Encoding.ASCII.GetString(_received, 0, Math.Min(got, 200))}");
+            }
             InFlight -= _received.AsSpan(0, got).Count((byte)'+');
         }
 

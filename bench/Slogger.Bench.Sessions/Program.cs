@@ -1,5 +1,5 @@
-// One run of load: `session|plain|headers throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]`, endpoints by shard and with commas between.
-// The result is one line of JSON. `session` is Slogger.Client; `plain` is a pipelining client written by hand;
+// One run of load: `session|plain|headers throughput|latency|commit ENDPOINTS BATCH SECONDS [KEYS]`, endpoints by shard and with commas
+// between. The result is one line of JSON. `session` is Slogger.Client; `plain` is a pipelining client written by hand;
 // `headers` is that one with the headers of sessions.
 using System.Diagnostics;
 using System.Globalization;
@@ -33,7 +33,8 @@ return 0;
 namespace Slogger.Bench.Sessions
 {
     /// <summary>What a run found. Latencies in microseconds.</summary>
-    internal sealed record Measurement(double OperationsPerSecond, double P50Us, double P99Us, double AllocatedBytesPerOperation = 0, double CpuSeconds = 0);
+    internal sealed record Measurement(double OperationsPerSecond, double P50Us, double P99Us, double AllocatedBytesPerOperation = 0,
+        double CpuSeconds = 0);
 
     /// <summary>Keys and the shard of each, by the even split of a new cluster.</summary>
     internal sealed class Keys

@@ -43,8 +43,10 @@ internal static class SelfCheck
     {
         string[] replies =
         [
-            "+OK\r\n", "-ERR no\r\n", ":12\r\n", "$5\r\nhello\r\n", "$0\r\n\r\n", "$-1\r\n", "*0\r\n", "*-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(12345\r\n",
-            "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n*1\r\n+a\r\n*0\r\n", "%1\r\n+a\r\n*2\r\n:1\r\n$-1\r\n", "~1\r\n+x\r\n", "=7\r\ntxt:abc\r\n", "!3\r\nERR\r\n", ">2\r\n+a\r\n+b\r\n",
+            "+OK\r\n", "-ERR no\r\n", ":12\r\n", "$5\r\nhello\r\n", "$0\r\n\r\n", "$-1\r\n", "*0\r\n", "*-1\r\n", "_\r\n", "#t\r\n",
+                ",1.5\r\n", "(12345\r\n",
+            "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n*1\r\n+a\r\n*0\r\n", "%1\r\n+a\r\n*2\r\n:1\r\n$-1\r\n", "~1\r\n+x\r\n", "=7\r\ntxt:abc\r\n",
+                "!3\r\nERR\r\n", ">2\r\n+a\r\n+b\r\n",
         ];
         foreach (string reply in replies)
         {

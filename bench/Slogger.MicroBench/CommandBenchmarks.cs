@@ -1,5 +1,5 @@
-// Commands on the embedded store, as they come from a pipelining client: 64 in a buffer, on one of a million keys each. What counts is time per
-// command and that nothing is allocated.
+// Commands on the embedded store, as they come from a pipelining client: 64 in a buffer, on one of a million keys each. What counts is time
+// per command and that nothing is allocated.
 using System.Runtime.InteropServices;
 using System.Text;
 using BenchmarkDotNet.Attributes;
@@ -42,7 +42,8 @@ public unsafe class CommandBenchmarks
         {
             var text = new StringBuilder();
             if (Command == "MGET") text.Append(Request(["MGET", .. Enumerable.Range(0, Depth).Select(_ => Key(random.Next(Keys)))]));
-            else for (int i = 0; i < Depth; i++) text.Append(Command == "SET" ? Request("SET", Key(random.Next(Keys)), value) : Request(Command, Key(random.Next(Keys))));
+            else for (int i = 0; i < Depth; i++)
+                text.Append(Command == "SET" ? Request("SET", Key(random.Next(Keys)), value) : Request(Command, Key(random.Next(Keys))));
             _lengths[b] = text.Length;
             _requests[b] = (byte*)NativeMemory.Alloc((nuint)text.Length);
             Encoding.ASCII.GetBytes(text.ToString(), new Span<byte>(_requests[b], text.Length));
@@ -79,5 +80,6 @@ public unsafe class CommandBenchmarks
 
     private static string Key(int number) => $"user:{number:D19}";
 
-    private static string Request(params string[] arguments) => $"*{arguments.Length}\r\n{string.Concat(arguments.Select(a => $"${a.Length}\r\n{a}\r\n"))}";
+    private static string Request(params string[] arguments) =>
+        $"*{arguments.Length}\r\n{string.Concat(arguments.Select(a => $"${a.Length}\r\n{a}\r\n"))}";
 }

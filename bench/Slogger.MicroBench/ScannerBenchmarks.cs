@@ -29,7 +29,8 @@ public unsafe class ScannerBenchmarks
     public void SetUp()
     {
         string value = $"${ValueBytes}\r\n{new string('v', ValueBytes)}\r\n";
-        string request = Command == "GET" ? "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n" : $"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n{value}";
+        string request = Command == "GET" ? "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n"
+            : $"*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n{value}";
         _requests = Native(request, out _requestBytes);
         _replies = Native(Command == "GET" ? value : "+OK\r\n", out _replyBytes);
     }

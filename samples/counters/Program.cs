@@ -1,7 +1,7 @@
-// Counters in the application's own shard, a total at another (DPR, section 5: co-location). Events are counted here by operations that cost no more than
-// the store's own; every so many of them are added to the total there, and while that is on its way counting goes on. Nothing waits for a commit.
-// In the middle the other shard is killed, and everything goes back to what is committed: here, where nothing was killed, too. The total must
-// never hold more than was counted.
+// Counters in the application's own shard, a total at another (DPR, section 5: co-location). Events are counted here by operations that
+// cost no more than the store's own; every so many of them are added to the total there, and while that is on its way counting goes on.
+// Nothing waits for a commit. In the middle the other shard is killed, and everything goes back to what is committed: here, where nothing
+// was killed, too. The total must never hold more than was counted.
 using System.Diagnostics;
 using System.Globalization;
 using System.Net;
@@ -16,7 +16,8 @@ using Slogger.Hosting;
 const long Events = 400_000;
 const int EventsPerAddition = 500;
 string slogger = Array.IndexOf(args, "--slogger") is >= 0 and var i && i + 1 < args.Length ? args[i + 1] : FindBuilt();
-string directory = Directory.CreateTempSubdirectory("slogger-sample-").FullName, metadata = "sqlite:" + Path.Combine(directory, "metadata.db");
+string directory = Directory.CreateTempSubdirectory("slogger-sample-").FullName, metadata = "sqlite:"
+    + Path.Combine(directory, "metadata.db");
 int[] ports = FreePorts(2);
 using IHost host = Application();
 await host.StartAsync();
@@ -62,7 +63,10 @@ async Task<(string Verdict, bool IsConsistent)> CountAsync(ISloggerShard shard)
                     adding = null;
                 }
 
-                if (adding is null && (counted - added >= EventsPerAddition || counted == Events)) { adding = session.IncrementAsync(total, counted - added).AsTask(); }
+                if (adding is null && (counted - added >= EventsPerAddition || counted == Events))
+                {
+                    adding = session.IncrementAsync(total, counted - added).AsTask();
+                }
                 if (counted == Events && adding is not null) { await adding; }
                 if (counted >= Events / 2 && !isKilled)
                 {
@@ -118,7 +122,8 @@ IHost Application()
 
 Process StartOther() => Process.Start(new ProcessStartInfo("dotnet",
 [
-    slogger, "serve", "--listen", $"127.0.0.1:{ports[1]}", "--data", Path.Combine(directory, "shard1"), "--metadata", metadata, "--shard", "1", "--shards", "2",
+    slogger, "serve", "--listen", $"127.0.0.1:{ports[1]}", "--data", Path.Combine(directory, "shard1"), "--metadata", metadata, "--shard",
+        "1", "--shards", "2",
     "--faster-memory", "256mb", "--log-level", "error",
 ])) ?? throw new InvalidOperationException("dotnet could not be started");
 

@@ -13,7 +13,8 @@ internal sealed class LocalCluster : IAsyncDisposable
     private readonly string _directory;
     private readonly Process[] _proxies;
 
-    private LocalCluster(string directory, string[] endpoints, Process[] proxies) => (_directory, Endpoints, _proxies) = (directory, endpoints, proxies);
+    private LocalCluster(string directory, string[] endpoints, Process[] proxies) =>
+        (_directory, Endpoints, _proxies) = (directory, endpoints, proxies);
 
     public IReadOnlyList<string> Endpoints { get; }
 
@@ -29,10 +30,14 @@ internal sealed class LocalCluster : IAsyncDisposable
         string directory = Directory.CreateTempSubdirectory("slogger-sample-").FullName;
         int[] ports = FreePorts(2);
         Process[] proxies = new Process[ports.Length];
-        var cluster = new LocalCluster(directory, [.. ports.Select(p => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{p}"))], proxies);
+        var cluster = new LocalCluster(directory, [.. ports.Select(p => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{p}"))],
+            proxies);
         try
         {
-            for (int i = 0; i < proxies.Length; i++) { proxies[i] = await StartProxyAsync(slogger, cluster.Endpoints[i], redis, directory, i, proxies.Length); }
+            for (int i = 0; i < proxies.Length; i++)
+            {
+                proxies[i] = await StartProxyAsync(slogger, cluster.Endpoints[i], redis, directory, i, proxies.Length);
+            }
             foreach (string endpoint in cluster.Endpoints) { await ServesAsync(endpoint); }
             return cluster;
         }
@@ -68,14 +73,17 @@ internal sealed class LocalCluster : IAsyncDisposable
         if (_directory.Length > 0) { Directory.Delete(_directory, recursive: true); }
     }
 
-    private static async Task<Process> StartProxyAsync(string slogger, string endpoint, string redis, string directory, int shard, int shards)
+    private static async Task<Process> StartProxyAsync(string slogger, string endpoint, string redis, string directory, int shard,
+        int shards)
     {
         string[] options =
         [
             slogger, "serve", "--listen", endpoint, "--redis-server", redis, "--data", Path.Combine(directory, $"shard{shard}"),
-            "--metadata", "sqlite:" + Path.Combine(directory, "metadata.db"), "--shard", $"{shard}", "--shards", $"{shards}", "--log-level", "error",
+            "--metadata", "sqlite:" + Path.Combine(directory, "metadata.db"), "--shard", $"{shard}", "--shards", $"{shards}",
+                "--log-level", "error",
         ];
-        var process = Process.Start(new ProcessStartInfo("dotnet", options)) ?? throw new InvalidOperationException("dotnet could not be started");
+        var process = Process.Start(new ProcessStartInfo("dotnet", options))
+            ?? throw new InvalidOperationException("dotnet could not be started");
         for (int i = 0; i < 600; i++)
         {
             if (process.HasExited) { throw new InvalidOperationException($"slogger serve ended with exit code {process.ExitCode}"); }
@@ -107,7 +115,8 @@ internal sealed class LocalCluster : IAsyncDisposable
     private int? Store(int shard)
     {
         string file = Path.Combine(_directory, $"shard{shard}", "redis", "redis.pid");
-        return File.Exists(file) && int.TryParse(File.ReadAllText(file).Trim(), CultureInfo.InvariantCulture, out int id) && Directory.Exists($"/proc/{id}")
+        return File.Exists(file) && int.TryParse(File.ReadAllText(file).Trim(), CultureInfo.InvariantCulture, out int id)
+            && Directory.Exists($"/proc/{id}")
             && File.ReadAllText($"/proc/{id}/cmdline").Contains("redis-server", StringComparison.Ordinal) ? id : null;
     }
 
@@ -120,7 +129,8 @@ internal sealed class LocalCluster : IAsyncDisposable
         return ports;
     }
 
-    private static string? Option(string[] args, string name) => Array.IndexOf(args, name) is >= 0 and var i && i + 1 < args.Length ? args[i + 1] : null;
+    private static string? Option(string[] args, string name) =>
+        Array.IndexOf(args, name) is >= 0 and var i && i + 1 < args.Length ? args[i + 1] : null;
 
     private static string FindBuilt()
     {

@@ -31,7 +31,8 @@ if (cluster.IsOwn)
 
 await Task.WhenAll(all);
 if (violation is null && announced != Orders) { violation = $"{announced} of {Orders} shipments were announced"; }
-Console.WriteLine(violation is null ? $"consistent: {announced} orders went through both steps, {rollbacks} rollbacks seen" : $"INCONSISTENT: {violation}");
+Console.WriteLine(violation is null ? $"consistent: {announced} orders went through both steps, {rollbacks} rollbacks seen"
+    : $"INCONSISTENT: {violation}");
 return violation is null ? 0 : 1;
 
 // Takes item after item of a queue (or makes them up, at the first), and puts each at the end of the next. A step is where its own
@@ -48,7 +49,8 @@ async Task StepAsync(string name, string? input, string output)
             long done = await CheckAsync(session, name, input, output);
             while (done < Orders && violation is null)
             {
-                long item = input is null ? done + 1 : (await session.ExecuteAsync("LINDEX", input, done)).Value is { IsNull: false } next ? next.AsInteger() : 0;
+                long item = input is null ? done + 1 : (await session.ExecuteAsync("LINDEX", input, done)).Value is { IsNull: false } next
+                    ? next.AsInteger() : 0;
                 if (item == 0)
                 {
                     await Task.Delay(1);
@@ -89,8 +91,14 @@ async Task<long> CheckAsync(SloggerSession session, string name, string? input, 
         if (mine.Items[i].AsInteger() != i + 1) { violation = $"{name}: item {i + 1} is {mine.Items[i]}"; }
     }
 
-    if (output == shipments && length < Volatile.Read(ref announced)) { violation = $"{announced} shipments were announced, {length} are there"; }
-    if (input is not null && (await session.ExecuteAsync("LLEN", input)).Value.Integer is var before && before < length) { violation = $"{name}: {length} items are there, made of {before}"; }
+    if (output == shipments && length < Volatile.Read(ref announced))
+    {
+        violation = $"{announced} shipments were announced, {length} are there";
+    }
+    if (input is not null && (await session.ExecuteAsync("LLEN", input)).Value.Integer is var before && before < length)
+    {
+        violation = $"{name}: {length} items are there, made of {before}";
+    }
     return length;
 }
 

@@ -16,18 +16,26 @@ internal static class CommandLine
 
     public static async Task<CommandResult> RunAsync(IReadOnlyList<string> args, AppHost host)
     {
-        Command serve = Build("serve", "Run a proxy, in front of a Redis or with a store of its own", OptionCatalog.For(OptionCommands.Serve));
-        Command backup = Build("backup", "Run a process of a backup site: follow a primary's shard, and take over", OptionCatalog.For(OptionCommands.Backup));
-        Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs", OptionCatalog.For(OptionCommands.Restore));
-        Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed", OptionCatalog.For(OptionCommands.Recover));
+        Command serve = Build("serve", "Run a proxy, in front of a Redis or with a store of its own",
+            OptionCatalog.For(OptionCommands.Serve));
+        Command backup = Build("backup", "Run a process of a backup site: follow a primary's shard, and take over",
+            OptionCatalog.For(OptionCommands.Backup));
+        Command restore = Build("restore", "Put a Redis into the state of one version, while no proxy runs",
+            OptionCatalog.For(OptionCommands.Restore));
+        Command recover = Build("recover", "Have a cluster leave what a dead shard had not committed",
+            OptionCatalog.For(OptionCommands.Recover));
         Command status = Build(StatusCommand.Name, "Show the state of a running proxy", StatusOptions.All);
         Command move = Build(MoveCommand.Name, "Move hash slots from one shard to another", MoveOptions.All);
-        Command leave = Build(LeaveCommand.Name, "Have a shard that owns nothing leave its cluster", OptionCatalog.For(OptionCommands.Recover));
+        Command leave = Build(LeaveCommand.Name, "Have a shard that owns nothing leave its cluster",
+            OptionCatalog.For(OptionCommands.Recover));
         Command interval = Build(IntervalCommand.Name, "Change the length of versions of a running cluster", IntervalCommand.Options);
         Argument<string[]> address = new("ADDRESS") { Arity = ArgumentArity.ZeroOrMore };
         status.Arguments.Add(address);
         RootCommand root = new("Slogger") { serve, backup, status, restore, move, recover, leave, interval };
-        foreach (SiteCommand ofSites in SiteCommands.All) { root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options)); }
+        foreach (SiteCommand ofSites in SiteCommands.All)
+        {
+            root.Subcommands.Add(Build(ofSites.Name, ofSites.Description, ofSites.Options));
+        }
 
         // No @file arguments: '@' may begin a value. No built-in signal handling: StopSignals does it.
         ParseResult parsed = root.Parse(args, new ParserConfiguration { ResponseFileTokenReplacer = null, EnablePosixBundling = false });
@@ -71,7 +79,9 @@ internal static class CommandLine
                 Description = definition.Help,
 
                 // A flag can be denied (--redis-tls false) to override the file, but not where a plain word may follow.
-                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore : name is StatusCommand.Name or MoveCommand.Name || SiteCommands.Find(name) is not null ? ArgumentArity.Zero : ArgumentArity.ZeroOrMore,
+                Arity = definition.Shape != OptionShape.Flag ? ArgumentArity.OneOrMore
+                    : name is StatusCommand.Name or MoveCommand.Name || SiteCommands.Find(name) is not null ? ArgumentArity.Zero
+                    : ArgumentArity.ZeroOrMore,
                 AllowMultipleArgumentsPerToken = false,
             });
         }
@@ -83,7 +93,8 @@ internal static class CommandLine
         => EnclosingOptions(parsed.CommandResult).Any(known => known.Name == option && parsed.GetResult(known) is { Implicit: false });
 
     private static IEnumerable<Option> EnclosingOptions(System.CommandLine.Parsing.CommandResult command)
-        => command.Parent is System.CommandLine.Parsing.CommandResult parent ? command.Command.Options.Concat(EnclosingOptions(parent)) : command.Command.Options;
+        => command.Parent is System.CommandLine.Parsing.CommandResult parent ? command.Command.Options.Concat(EnclosingOptions(parent))
+            : command.Command.Options;
 
     private static OptionLayer LayerOf(ParseResult parsed, Command command)
     {
@@ -108,12 +119,14 @@ internal static class CommandLine
         {
             string typed = parsed.UnmatchedTokens.FirstOrDefault() ?? "";
             string? nearest = NearestName.Find(typed, root.Subcommands.Select(known => known.Name));
-            return [new OptionError(typed.Length > 0 ? $"\"{typed}\" is not a command" : "no command is given", "", nearest is null ? help : $"did you mean slogger {nearest}? {help}")];
+            return [new OptionError(typed.Length > 0 ? $"\"{typed}\" is not a command" : "no command is given", "",
+                nearest is null ? help : $"did you mean slogger {nearest}? {help}")];
         }
 
         List<OptionError> errors = [];
         bool afterUnknown = false;
-        IEnumerable<string> switchesTakenForWords = command.Arguments.SelectMany(argument => parsed.GetResult(argument)?.Tokens ?? []).Select(token => token.Value).Where(text => text.StartsWith('-'));
+        IEnumerable<string> switchesTakenForWords = command.Arguments.SelectMany(argument => parsed.GetResult(argument)?.Tokens ?? [])
+            .Select(token => token.Value).Where(text => text.StartsWith('-'));
         foreach (string token in parsed.UnmatchedTokens.Concat(switchesTakenForWords))
         {
             bool isSwitch = token.StartsWith('-');
@@ -127,7 +140,8 @@ internal static class CommandLine
             afterUnknown = isSwitch;
             string name = token.Split('=', 2)[0];
             string? nearest = isSwitch ? NearestName.Find(name, command.Options.Select(known => known.Name)) : null;
-            errors.Add(new OptionError(isSwitch ? $"{name} is not an option of slogger {command.Name}" : $"\"{token}\" is one word too many", Origin, nearest is null ? help : $"did you mean {nearest}? {help}"));
+            errors.Add(new OptionError(isSwitch ? $"{name} is not an option of slogger {command.Name}"
+                : $"\"{token}\" is one word too many", Origin, nearest is null ? help : $"did you mean {nearest}? {help}"));
         }
 
         // Unmatched tokens are reported there too; what is left is an option without its value.

@@ -9,37 +9,47 @@ internal static class HelpText
 {
     private const int Indent = 6;
 
-    private const string BackupText = "A site has metadata of its own, and as many shards as its primary, or another number: --shards where it is made, with --primary-shards. This process receives the log that the primary's proxy of the same shard ships "
-        + "(its --backup names --site-listen), or the logs of those whose slots its shard has, keeps it, and has its store follow: up to the newest version that all shards of the site have. Clients may read there: each command sees the end of one "
-        + "version; writes are refused. When the site takes over (slogger failover, slogger switchover) this process goes on as the shard of a primary, without a restart; with --backup it then ships in its turn. "
-        + "What is in the Redis before is not overwritten unasked. Without --redis and --redis-server the store is embedded (--commit faster): it follows strings with their expiries, in database 0; anything else of the "
-        + "primary's is refused by name, the store stays where it was, and a backup with a Redis has to be made. Once it has taken over it ships to no backup (--backup is refused).";
+    private const string BackupText = "A site has metadata of its own, and as many shards as its primary, or another number: --shards "
+        + "where it is made, with --primary-shards. This process receives the log that the primary's proxy of the same shard ships (its "
+        + "--backup names --site-listen), or the logs of those whose slots its shard has, keeps it, and has its store follow: up to the "
+        + "newest version that all shards of the site have. Clients may read there: each command sees the end of one version; writes are "
+        + "refused. When the site takes over (slogger failover, slogger switchover) this process goes on as the shard of a primary, "
+        + "without a restart; with --backup it then ships in its turn. What is in the Redis before is not overwritten unasked. Without "
+        + "--redis and --redis-server the store is embedded (--commit faster): it follows strings with their expiries, in database 0; "
+        + "anything else of the primary's is refused by name, the store stays where it was, and a backup with a Redis has to be made. "
+        + "Once it has taken over it ships to no backup (--backup is refused).";
 
     private const string RestoreText = "Without --redis and --redis-server the store that the data directory remembers is restored. "
         + "A Redis that runs is restored in place; it must be empty or this shard's own, unless --seed from-log is given. "
         + "A redis-server is started if it does not run (a supervised shard's own, else one in DATA/restored), restored and left running: "
         + "the last lines say how to reach and how to end it. What is kept is not changed. A Redis that was brought to an older version "
-        + "is noted: slogger serve refuses to start on it until you have chosen. --version V --keep goes on from V; --latest returns to the newest version. What was written to "
-        + "the Redis meanwhile is lost in both cases.";
+        + "is noted: slogger serve refuses to start on it until you have chosen. --version V --keep goes on from V; --latest returns to "
+        + "the newest version. What was written to the Redis meanwhile is lost in both cases.";
 
-    private const string RecoverText = "For a shard whose machine is gone for longer than the others are to wait. The command watches the shard's lease for some "
-        + "seconds, and refuses if the shard lives. It then takes the shard, so that its old proxy can commit nothing any more, and begins a "
-        + "new world-line at the newest version that is sure: the other shards go back to it, sessions and plain clients are told as after any recovery, and "
-        + "go on. What was not committed is lost, on all shards. Nothing further is committed until the shard is back: start its proxy again with its data "
-        + "directory, on the old machine or another. Without the directory what the shard had is lost: start it with an empty one and --seed from-redis.";
+    private const string RecoverText =
+        "For a shard whose machine is gone for longer than the others are to wait. The command watches the shard's lease for some "
+        + "seconds, and refuses if the shard lives. It then takes the shard, so that its old proxy can commit nothing any more, "
+        + "and begins a new world-line at the newest version that is sure: the other shards go back to it, sessions and plain clients are "
+        + "told as after any recovery, and go on. What was not committed is lost, on all shards. Nothing further is committed until the "
+        + "shard is back: start its proxy again with its data directory, on the old machine or another. Without the directory what the "
+        + "shard had is lost: start it with an empty one and --seed from-redis.";
 
-    private const string LeaveText = "The shard may own no hash slots and take part in no move: move them to others first. Its proxy then closes its last version, and "
-        + "ends; cuts and recoveries go on without it. Its number is not given out again. Nothing that was committed is lost. If the proxy is dead (its lease is watched for "
-        + "some seconds) the cluster begins a new world-line without it, and goes back to the newest version that is sure, as by slogger recover. A shard that has not joined yet "
-        + "has left at once. A shard joins by slogger serve --join.";
+    private const string LeaveText =
+        "The shard may own no hash slots and take part in no move: move them to others first. Its proxy then closes its last version, and "
+        + "ends; cuts and recoveries go on without it. Its number is not given out again. Nothing that was committed is lost. If the "
+        + "proxy is dead (its lease is watched for some seconds) the cluster begins a new world-line without it, and goes back to the "
+        + "newest version that is sure, as by slogger recover. A shard that has not joined yet has left at once. A shard joins by slogger "
+        + "serve --join.";
 
-    private const string IntervalText = "It is proposed for a time some seconds ahead. If every shard agrees before, all go over at the same version, while they run; if one does not "
-        + "(it is down, or cannot reach the metadata), nothing changes. Versions never go back.";
+    private const string IntervalText = "It is proposed for a time some seconds ahead. If every shard agrees before, all go over at the "
+        + "same version, while they run; if one does not (it is down, or cannot reach the metadata), nothing changes. Versions "
+        + "never go back.";
 
-    private const string MoveText = "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
-        + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost if a proxy, a "
-        + "Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. The old owner "
-        + "deletes its copy when the move is committed.";
+    private const string MoveText =
+        "The proxies of both shards do it while clients go on: the keys are copied, then what has changed meanwhile; for the "
+        + "last changes requests for these keys wait some milliseconds, and then clients are sent on by MOVED. Nothing is lost "
+        + "if a proxy, a Redis, the database or this command fails in between: the move goes on, or begins again, when they are back. "
+        + "The old owner deletes its copy when the move is committed.";
 
     /// <summary>Writes the help of a command, or the list of commands.</summary>
     public static void Write(TextWriter output, string? command, int width)
@@ -61,11 +71,15 @@ internal static class HelpText
                 WriteSources(output, width);
                 break;
             case "backup":
-                output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take over from it.");
+                output.WriteLine("slogger backup: run a process of a backup site, for one shard: follow the primary's, and take "
+                    + "over from it.");
                 output.WriteLine();
-                output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file /etc/slogger/site-secret");
-                output.WriteLine("  slogger backup --commit faster --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file /etc/slogger/site-secret");
-                output.WriteLine("  slogger backup --redis-server redis-server --data /var/lib/slogger --shards 4 --shard 2 --metadata postgres:... --site-listen 10.0.1.7:7700 --site-secret-file FILE");
+                output.WriteLine("  slogger backup --redis 127.0.0.1:6379 --data /var/lib/slogger --site-listen 10.0.1.7:7700 "
+                    + "--site-secret-file /etc/slogger/site-secret");
+                output.WriteLine("  slogger backup --commit faster --data /var/lib/slogger --site-listen 10.0.1.7:7700 --site-secret-file "
+                    + "/etc/slogger/site-secret");
+                output.WriteLine("  slogger backup --redis-server redis-server --data /var/lib/slogger --shards 4 --shard 2 --metadata "
+                    + "postgres:... --site-listen 10.0.1.7:7700 --site-secret-file FILE");
                 output.WriteLine();
                 foreach (string line in Wrap(BackupText, width))
                 {
@@ -147,7 +161,8 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("  slogger status --data /var/lib/slogger");
                 output.WriteLine("  slogger status 127.0.0.1:6380 --json");
-                output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file /etc/slogger/secret");
+                output.WriteLine("  slogger status --site --metadata \"postgres:Host=db2;Database=slogger\" --site-secret-file "
+                    + "/etc/slogger/secret");
                 WriteOptions(output, StatusOptions.All, width);
                 break;
             default:
@@ -163,7 +178,10 @@ internal static class HelpText
                 output.WriteLine();
                 output.WriteLine("With a second site:");
                 output.WriteLine("  slogger backup     run a process of a backup site: follow a primary's shard, serve reads, take over");
-                foreach (SiteCommand ofSites in SiteCommands.All) { output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}"); }
+                foreach (SiteCommand ofSites in SiteCommands.All)
+                {
+                    output.WriteLine($"  slogger {ofSites.Name,-11}{ofSites.Description}");
+                }
                 output.WriteLine();
                 output.WriteLine("slogger COMMAND --help lists a command's options; slogger --version shows the version.");
                 break;
@@ -185,7 +203,9 @@ internal static class HelpText
     private static void WriteSources(TextWriter output, int width)
     {
         output.WriteLine();
-        foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; addresses in one variable are separated by commas) or stand in the file of --config. The command line goes over the environment, the environment over the file.", width))
+        foreach (string line in Wrap("Each option can also be an environment variable (SLOGGER_VERSION_INTERVAL=5ms; addresses in one "
+            + "variable are separated by commas) or stand in the file of --config. The command line goes over the environment, the "
+            + "environment over the file.", width))
         {
             output.WriteLine(line);
         }

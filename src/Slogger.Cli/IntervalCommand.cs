@@ -1,5 +1,5 @@
-// slogger interval: changes the length of versions of a running cluster. It proposes a time in the metadata, and waits until all shards have
-// agreed. Interrupted, it leaves that to the shards, which settle it within seconds.
+// slogger interval: changes the length of versions of a running cluster. It proposes a time in the metadata, and waits until all shards
+// have agreed. Interrupted, it leaves that to the shards, which settle it within seconds.
 using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
@@ -24,7 +24,8 @@ internal static class IntervalCommand
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
         new("to", What, "DURATION", "Length of a version from then on, 1ms to 60m.", "none", ""),
-        new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION. Also SLOGGER_METADATA.", "none", "") { IsSecret = true },
+        new("metadata", Where, "SPEC", "The cluster's metadata, as given to slogger serve: sqlite:PATH, postgres:CONNECTION or "
+            + "sqlserver:CONNECTION. Also SLOGGER_METADATA.", "none", "") { IsSecret = true },
         new("cluster", Where, "NAME", "The cluster's name. Also SLOGGER_CLUSTER.", "default", ""),
     ];
 
@@ -34,7 +35,10 @@ internal static class IntervalCommand
         string? One(string name)
         {
             OptionTexts? given = texts.Values.GetValueOrDefault(name);
-            if (given is { Texts.Count: > 1 }) { errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", Origin, "give it once")); }
+            if (given is { Texts.Count: > 1 })
+            {
+                errors.Add(new OptionError($"--{name} is given {given.Texts.Count} times", Origin, "give it once"));
+            }
             return given?.Texts[0];
         }
         TimeSpan interval = default;
@@ -42,13 +46,24 @@ internal static class IntervalCommand
         string cluster = One("cluster") ?? host.Environment["SLOGGER_CLUSTER"] as string ?? "default";
         MetadataSpec? metadata = null;
         if (to is null) { errors.Add(new OptionError("no interval is named", Origin, "give --to 1ms")); }
-        else if (!OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax)(to, out interval, out string? problem)) { errors.Add(new OptionError($"--to \"{to}\" {problem}", Origin, "write --to 1ms")); }
-        if (spec is null) { errors.Add(new OptionError("no metadata is named", Origin, "give --metadata as for slogger serve, or set SLOGGER_METADATA")); }
-        else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong)) { errors.Add(new OptionError($"--metadata {wrong}", Origin, "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION")); }
+        else if (!OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax)(
+            to, out interval, out string? problem))
+        {
+            errors.Add(new OptionError($"--to \"{to}\" {problem}", Origin, "write --to 1ms"));
+        }
+        if (spec is null)
+        {
+            errors.Add(new OptionError("no metadata is named", Origin, "give --metadata as for slogger serve, or set SLOGGER_METADATA"));
+        }
+        else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong))
+        {
+            errors.Add(new OptionError($"--metadata {wrong}", Origin, "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION"));
+        }
         if (errors.Count > 0) { return CommandResult.BadOptions(errors); }
         if (metadata!.Kind == MetadataKind.Sqlite && !File.Exists(metadata.Target))
         {
-            return CommandResult.Failed($"the metadata {metadata.Target} does not exist", "give the --metadata that the cluster's proxies were started with");
+            return CommandResult.Failed($"the metadata {metadata.Target} does not exist",
+                "give the --metadata that the cluster's proxies were started with");
         }
         using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals);
@@ -68,7 +83,8 @@ internal static class IntervalCommand
         }
     }
 
-    private static async Task<CommandResult> ChangeAsync(IMetadataStore store, string cluster, TimeSpan interval, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult> ChangeAsync(IMetadataStore store, string cluster, TimeSpan interval, AppHost host,
+        CancellationToken stop)
     {
         if (await store.FindClusterAsync(cluster, stop).ConfigureAwait(false) is not { } settings)
         {
@@ -76,10 +92,12 @@ internal static class IntervalCommand
         }
         if (settings.ShardCount == 1)
         {
-            return CommandResult.Failed($"cluster \"{cluster}\" has one shard, whose proxy takes the interval when it starts", $"start it again with --version-interval {OptionText.FormatDuration(interval)}");
+            return CommandResult.Failed($"cluster \"{cluster}\" has one shard, whose proxy takes the interval when it starts",
+                $"start it again with --version-interval {OptionText.FormatDuration(interval)}");
         }
         long intervalUs = (long)interval.TotalMicroseconds;
-        GridState state = await store.ProposeIntervalAsync(cluster, intervalUs, NowUs + (long)s_ahead.TotalMicroseconds, stop).ConfigureAwait(false);
+        GridState state = await store.ProposeIntervalAsync(
+            cluster, intervalUs, NowUs + (long)s_ahead.TotalMicroseconds, stop).ConfigureAwait(false);
         IReadOnlyList<ShardId> missing = [];
         while (state.ChangeUs > 0)
         {
@@ -94,7 +112,8 @@ internal static class IntervalCommand
         {
             return missing.Count > 0
                 ? CommandResult.Failed(
-                    $"the interval stays as it is: shard {string.Join(", ", missing)} did not agree in time. It is down, or cannot reach the metadata, or its clock is ahead",
+                    $"the interval stays as it is: shard {string.Join(", ", missing)} did not agree in time. It is down, or cannot reach "
+                        + "the metadata, or its clock is ahead",
                     "see slogger status; start it, or remove it with slogger leave, and give the command again")
                 : CommandResult.Failed($"another change was under way: versions are of {OptionText.FormatDuration(TimeSpan.FromMicroseconds(newest.IntervalUs))} now", "give the command again");
         }

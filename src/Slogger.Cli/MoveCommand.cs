@@ -20,7 +20,8 @@ internal static class MoveCommand
     private const string Origin = "the command line";
     private static readonly string[] Names = ["slots", "partitions", "partition"];
 
-    private sealed record Wanted(ImmutableArray<SlotRange> Slots, ShardId? To, bool Cancels, bool Lists, bool Waits, MetadataSpec Metadata, string Cluster);
+    private sealed record Wanted(ImmutableArray<SlotRange> Slots, ShardId? To, bool Cancels, bool Lists, bool Waits, MetadataSpec Metadata,
+        string Cluster);
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
@@ -34,7 +35,10 @@ internal static class MoveCommand
             await metadata.InitializeAsync(signals.Token).ConfigureAwait(false);
             Partitioning partitions = (await metadata.FindClusterAsync(wanted.Cluster, signals.Token).ConfigureAwait(false))?.Partitions
                 ?? throw new MetadataException($"The metadata knows no cluster \"{wanted.Cluster}\".");
-            if (partitions.Missing(wanted.Slots) is { } missing) { return CommandResult.Failed($"cluster \"{wanted.Cluster}\": {missing}", "slogger move --list shows them"); }
+            if (partitions.Missing(wanted.Slots) is { } missing)
+            {
+                return CommandResult.Failed($"cluster \"{wanted.Cluster}\": {missing}", "slogger move --list shows them");
+            }
             var run = new MoveRun(metadata, partitions, wanted.Cluster, host, signals.Token);
             return wanted.Lists ? await run.ListAsync().ConfigureAwait(false)
                 : wanted.Cancels ? await run.CancelAsync(wanted.Slots).ConfigureAwait(false)
@@ -46,7 +50,8 @@ internal static class MoveCommand
         }
         catch (OperationCanceledException)
         {
-            return CommandResult.Failed("interrupted", "a move that was planned goes on by itself: slogger move --list shows it, slogger move --slots ... --cancel calls it off");
+            return CommandResult.Failed("interrupted", "a move that was planned goes on by itself: slogger move --list shows it, slogger "
+                + "move --slots ... --cancel calls it off");
         }
     }
 
@@ -66,19 +71,30 @@ internal static class MoveCommand
         ImmutableArray<SlotRange> slots = [];
         if (names.Length > 1) { Fail($"--{names[0]} and --{names[1]} are both given", "they mean the same: give one"); }
         if (lists && (ranges ?? to) is not null) { Fail("--list is given with other options", "give --list alone"); }
-        if (!lists && ranges is null) { Fail("no slots are named", "give --slots 0-99, or --partitions 0-9 where keys are cut into ranges"); }
-        if (ranges is not null && !SlotRange.TryParseList(ranges, out slots, out string problem)) { Fail($"--{names[0]} \"{ranges}\" {problem}", $"write --{names[0]} 0-99,200"); }
+        if (!lists && ranges is null)
+        {
+            Fail("no slots are named", "give --slots 0-99, or --partitions 0-9 where keys are cut into ranges");
+        }
+        if (ranges is not null && !SlotRange.TryParseList(ranges, out slots, out string problem))
+        {
+            Fail($"--{names[0]} \"{ranges}\" {problem}", $"write --{names[0]} 0-99,200");
+        }
         int shard = -1;
         if (to is not null && (!int.TryParse(to, NumberStyles.None, CultureInfo.InvariantCulture, out shard) || cancels))
         {
-            Fail(cancels ? "--to is given with --cancel" : $"--to \"{to}\" is not a shard's number", cancels ? "remove one of them" : "give a number from 0 on");
+            Fail(cancels ? "--to is given with --cancel" : $"--to \"{to}\" is not a shard's number",
+                cancels ? "remove one of them" : "give a number from 0 on");
         }
         if (!lists && !cancels && to is null) { Fail("no new owner is named", "give --to SHARD"); }
         string? spec = One("metadata") ?? host.Environment["SLOGGER_METADATA"] as string;
         MetadataSpec? metadata = null;
         if (spec is null) { Fail("no metadata is named", "give --metadata as for slogger serve, or set SLOGGER_METADATA"); }
-        else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong)) { Fail($"--metadata {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION"); }
+        else if (!MetadataSpec.TryParse(spec, out metadata, out string? wrong))
+        {
+            Fail($"--metadata {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION");
+        }
         string cluster = One("cluster") ?? host.Environment["SLOGGER_CLUSTER"] as string ?? "default";
-        return errors.Count > 0 ? null : new Wanted(slots, shard < 0 ? null : new ShardId(shard), cancels, lists, !Flag("no-wait"), metadata!, cluster);
+        return errors.Count > 0 ? null
+            : new Wanted(slots, shard < 0 ? null : new ShardId(shard), cancels, lists, !Flag("no-wait"), metadata!, cluster);
     }
 }

@@ -37,12 +37,16 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
     {
         OwnershipTable table = await metadata.OwnershipAsync(cluster, stop).ConfigureAwait(false);
         SlotMove[] moves = [.. table.Moves.Where(m => m.Slots.Any(s => slots.Any(s.Overlaps)))];
-        if (moves.Length == 0) { return CommandResult.Failed($"no unfinished move has any of the {Text(slots)}", "slogger move --list shows the moves"); }
+        if (moves.Length == 0)
+        {
+            return CommandResult.Failed($"no unfinished move has any of the {Text(slots)}", "slogger move --list shows the moves");
+        }
         foreach (SlotMove move in moves)
         {
             if (!await metadata.CancelMoveAsync(cluster, move.Id, stop).ConfigureAwait(false))
             {
-                return CommandResult.Failed($"move {move.Id.Number} of {Text(move.Slots)} has landed: shard {move.To} owns them", $"move them back: slogger move --{Text(move.Slots)} --to {move.From}");
+                return CommandResult.Failed($"move {move.Id.Number} of {Text(move.Slots)} has landed: shard {move.To} owns them",
+                    $"move them back: slogger move --{Text(move.Slots)} --to {move.From}");
             }
             host.Output.WriteLine($"move {move.Id.Number} is called off: {Text(move.Slots)} stay at shard {move.From}");
         }
@@ -79,7 +83,10 @@ internal sealed class MoveRun(IMetadataStore metadata, Partitioning partitions, 
                 if (table.Moves.FirstOrDefault(m => m.Id == id) is not { } move)
                 {
                     bool isThere = slots.All(s => table.Map.Owner(s.First) == to);
-                    if (!isThere) { return CommandResult.Failed($"move {id.Number} was called off: its {partitions.Noun} stayed where they were"); }
+                    if (!isThere)
+                    {
+                        return CommandResult.Failed($"move {id.Number} was called off: its {partitions.Noun} stayed where they were");
+                    }
                     host.Output.WriteLine($"move {id.Number} is done: shard {to} owns {Text(slots)}, and the old copy is deleted");
                     return CommandResult.Done;
                 }

@@ -26,7 +26,8 @@ internal static class RestoreCommand
         DataDirectoryResult opened = DataDirectory.OpenExisting(options.DataDirectory);
         if (opened.Opened is not { } data)
         {
-            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
+            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed,
+                [new OptionError(opened.Problem, "", opened.Remedy)]);
         }
 
         using (data)
@@ -42,7 +43,8 @@ internal static class RestoreCommand
 
             if (data.Store.Store == StoreKind.Faster && (options.Redis is not null || options.RedisServerPath is not null))
             {
-                return CommandResult.Failed($"{data.Path} belongs to an embedded store, which slogger restore cannot put into a Redis", "leave --redis and --redis-server out: --version V --keep has the next slogger serve go on from that version");
+                return CommandResult.Failed($"{data.Path} belongs to an embedded store, which slogger restore cannot put into a Redis",
+                    "leave --redis and --redis-server out: --version V --keep has the next slogger serve go on from that version");
             }
 
             options = WithStore(options, data.Store);

@@ -18,7 +18,8 @@ internal static class ServeCommand
     public static Task<CommandResult> RunBackupAsync(OptionLayer texts, AppHost host) =>
         RunAsync(ServeOptionsReader.ReadBackup(texts, OptionLayer.FromEnvironment(host.Environment)), host.Backup, "backup of", host);
 
-    private static async Task<CommandResult> RunAsync(OptionsResult<ServeOptions> read, Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> run, string what, AppHost host)
+    private static async Task<CommandResult> RunAsync(OptionsResult<ServeOptions> read,
+        Func<ServeOptions, ILogger, CancellationToken, Task<ProxyExit>> run, string what, AppHost host)
     {
         if (read.Options is not { } options)
         {
@@ -36,7 +37,8 @@ internal static class ServeCommand
         DataDirectoryResult opened = DataDirectory.OpenForServe(options);
         if (opened.Opened is not { } data)
         {
-            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed, [new OptionError(opened.Problem, "", opened.Remedy)]);
+            return new CommandResult(opened.IsOptionError ? ExitCodes.BadOptions : ExitCodes.Failed,
+                [new OptionError(opened.Problem, "", opened.Remedy)]);
         }
 
         using (data)
@@ -47,7 +49,8 @@ internal static class ServeCommand
             }
 
             using StopSignals signals = new(log, host.HandlesSignals);
-            string store = options.Redis is { } redis ? $"redis {redis}" : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
+            string store = options.Redis is { } redis ? $"redis {redis}"
+                : options.RedisServerPath is { } server ? $"supervised {server}" : "embedded store";
             log.Info($"slogger {ProductVersion.Text}: {what} cluster {options.Cluster} shard {options.Shard}, {store}, data {data.Path}, metadata {options.Metadata}, commit {Word(options.Commit)}, versions of {OptionText.FormatDuration(options.VersionInterval)}");
             if (options.Redis is null && options.RedisServerPath is null) { log.Info(EmbeddedText); }
             ProxyExit exit = await run(options, log, signals.Token).ConfigureAwait(false);
@@ -62,5 +65,6 @@ internal static class ServeCommand
         }
     }
 
-    private static string Word(CommitMode mode) => mode switch { CommitMode.Log => "log", CommitMode.Bgsave => "bgsave", CommitMode.Faster => "faster", _ => "none" };
+    private static string Word(CommitMode mode) =>
+        mode switch { CommitMode.Log => "log", CommitMode.Bgsave => "bgsave", CommitMode.Faster => "faster", _ => "none" };
 }

@@ -38,7 +38,8 @@ internal static class StatusClient
             ReplyReader reader = new(stream, AnswerBytesMax);
             if (credentials.Password is not null)
             {
-                string[] auth = credentials.User is null ? ["AUTH", credentials.Password] : ["AUTH", credentials.User, credentials.Password];
+                string[] auth = credentials.User is null ? ["AUTH", credentials.Password]
+                    : ["AUTH", credentials.User, credentials.Password];
                 await stream.WriteAsync(Encode(auth), limit.Token).ConfigureAwait(false);
                 if (await reader.ReadAsync(limit.Token).ConfigureAwait(false) is { IsError: true } refused)
                 {
@@ -51,7 +52,8 @@ internal static class StatusClient
         }
         catch (OperationCanceledException)
         {
-            return Failure($"{address} does not answer within {Patience.TotalSeconds:0} s", "look at the proxy's log; is it the right address?");
+            return Failure($"{address} does not answer within {Patience.TotalSeconds:0} s",
+                "look at the proxy's log; is it the right address?");
         }
         catch (SocketException e)
         {
@@ -59,7 +61,8 @@ internal static class StatusClient
         }
         catch (AuthenticationException e)
         {
-            return Failure($"no TLS connection to {address}: {e.InnerException?.Message ?? e.Message}", "give --tls-ca FILE with the authority of the proxy's certificate, or --tls-insecure");
+            return Failure($"no TLS connection to {address}: {e.InnerException?.Message ?? e.Message}",
+                "give --tls-ca FILE with the authority of the proxy's certificate, or --tls-insecure");
         }
         catch (InvalidDataException e)
         {
@@ -67,7 +70,8 @@ internal static class StatusClient
         }
         catch (IOException e)
         {
-            return Failure($"{address} closed the connection: {e.Message}", tls ? "is it the right address, and does it expect TLS?" : "is it the right address, or does it expect --tls?");
+            return Failure($"{address} closed the connection: {e.Message}",
+                tls ? "is it the right address, and does it expect TLS?" : "is it the right address, or does it expect --tls?");
         }
     }
 
@@ -110,7 +114,8 @@ internal static class StatusClient
         }
     }
 
-    private static async Task<Stream> OpenAsync(Socket socket, ListenAddress address, bool tls, StatusCredentials credentials, CancellationToken limit)
+    private static async Task<Stream> OpenAsync(Socket socket, ListenAddress address, bool tls, StatusCredentials credentials,
+        CancellationToken limit)
     {
         NetworkStream plain = new(socket);
         if (!tls)
@@ -125,7 +130,8 @@ internal static class StatusClient
         }
         else if (credentials.CaFile is not null)
         {
-            options.CertificateChainPolicy = new X509ChainPolicy { TrustMode = X509ChainTrustMode.CustomRootTrust, RevocationMode = X509RevocationMode.NoCheck };
+            options.CertificateChainPolicy = new X509ChainPolicy { TrustMode = X509ChainTrustMode.CustomRootTrust,
+                RevocationMode = X509RevocationMode.NoCheck };
             options.CertificateChainPolicy.CustomTrustStore.ImportFromPemFile(credentials.CaFile);
         }
 
@@ -151,7 +157,8 @@ internal static class StatusClient
     /// <summary>A reply: the text of a status line, an error line or a bulk string.</summary>
     private sealed record Reply(bool IsError, string Text);
 
-    /// <summary>Reads the few reply shapes that AUTH and DPR.INFO have. Throws InvalidDataException for others, EndOfStreamException at the end.</summary>
+    /// <summary>Reads the few reply shapes that AUTH and DPR.INFO have. Throws InvalidDataException for others, EndOfStreamException at the
+    /// end.</summary>
     private sealed class ReplyReader(Stream stream, int bytesMax)
     {
         private readonly byte[] _buffer = new byte[bytesMax];
@@ -168,7 +175,8 @@ internal static class StatusClient
                 case '-':
                     return new Reply(true, line[1..]);
                 case '$':
-                    if (!int.TryParse(line.AsSpan(1), NumberStyles.None, CultureInfo.InvariantCulture, out int length) || length > bytesMax - 64)
+                    if (!int.TryParse(line.AsSpan(1), NumberStyles.None, CultureInfo.InvariantCulture, out int length)
+                        || length > bytesMax - 64)
                     {
                         throw new InvalidDataException("its answer has a bad length");
                     }

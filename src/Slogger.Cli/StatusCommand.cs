@@ -18,7 +18,10 @@ internal static class StatusCommand
     {
         if (texts.Values.ContainsKey("site")) { return await SiteStatus.RunAsync(texts, addresses, host).ConfigureAwait(false); }
         List<OptionError> errors = [];
-        if (SiteStatus.Options.FirstOrDefault(o => texts.Values.ContainsKey(o.Name)) is { } stray) { errors.Add(new OptionError($"{stray.Switch} is given without --site", "the command line", "add --site, or remove it")); }
+        if (SiteStatus.Options.FirstOrDefault(o => texts.Values.ContainsKey(o.Name)) is { } stray)
+        {
+            errors.Add(new OptionError($"{stray.Switch} is given without --site", "the command line", "add --site, or remove it"));
+        }
         string? data = Single(texts, "data", errors);
         string? passwordFile = Single(texts, "password-file", errors);
         string? caFile = Single(texts, "tls-ca", errors);
@@ -37,7 +40,8 @@ internal static class StatusCommand
         }
         else if (addresses.Count == 1 && !OptionText.ServerAddress(addresses[0], out address, out string problem))
         {
-            string hint = Directory.Exists(addresses[0]) ? $"it is a directory: use --data {addresses[0]}" : "write HOST:PORT or unix:PATH, or use --data DIR";
+            string hint = Directory.Exists(addresses[0]) ? $"it is a directory: use --data {addresses[0]}"
+                : "write HOST:PORT or unix:PATH, or use --data DIR";
             errors.Add(new OptionError($"the address \"{addresses[0]}\" {problem}", "the command line", hint));
         }
 
@@ -47,7 +51,8 @@ internal static class StatusCommand
             return CommandResult.BadOptions(errors);
         }
 
-        StatusCredentials credentials = new(user, passwordFile is null ? null : File.ReadLines(passwordFile).FirstOrDefault() ?? "", caFile, texts.Values.ContainsKey("tls-insecure"));
+        StatusCredentials credentials = new(user, passwordFile is null ? null : File.ReadLines(passwordFile).FirstOrDefault()
+            ?? "", caFile, texts.Values.ContainsKey("tls-insecure"));
         Target target;
         if (address is not null)
         {
@@ -104,11 +109,13 @@ internal static class StatusCommand
         string? text = tls ? record.TlsListen.FirstOrDefault() : record.Listen[0];
         if (text is null || !ListenAddress.TryParse(text, out ListenAddress? address, out _))
         {
-            failure = CommandResult.Failed($"the proxy (process {record.Pid}) of {path} names no address to connect to", "give its ADDRESS");
+            failure = CommandResult.Failed($"the proxy (process {record.Pid}) of {path} names no address to connect to",
+                "give its ADDRESS");
             return false;
         }
 
-        target = new Target(Reachable(address), tls, $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process {record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
+        target = new Target(Reachable(address), tls,
+            $" (address from {Path.Combine(path, ProxyRecord.FileName)}, written by process {record.Pid}{(IsAlive(record.Pid) ? "" : ", which no longer runs")})");
         return true;
     }
 

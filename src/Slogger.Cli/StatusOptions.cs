@@ -15,10 +15,12 @@ internal static class StatusOptions
         new("json", Group, "", "Print every field as JSON, for programs.", "", "") { Shape = OptionShape.Flag },
         new("user", Group, "NAME", "ACL user, where Redis asks for a password.", "Redis's user default", ""),
         new("password-file", Group, "FILE", "File whose first line is the password.", "none", ""),
-        new("tls", Group, "", "Connect over TLS; implied where --data finds a proxy that listens with TLS only.", "", "") { Shape = OptionShape.Flag },
+        new("tls", Group, "", "Connect over TLS; implied where --data finds a proxy that listens with TLS only.", "",
+            "") { Shape = OptionShape.Flag },
         new("tls-ca", Group, "FILE", "Authorities (PEM) that the proxy's certificate must come from.", "the system's", ""),
         new("tls-insecure", Group, "", "Take any certificate.", "", "") { Shape = OptionShape.Flag },
-        new("site", "A whole site", "", "Show the site, of two, that --metadata names: all of its streams, as its processes say. Exit code 0 only if a backup could take over now, or all processes of a primary answer.", "", "") { Shape = OptionShape.Flag },
+        new("site", "A whole site", "", "Show the site, of two, that --metadata names: all of its streams, as its processes say. Exit "
+            + "code 0 only if a backup could take over now, or all processes of a primary answer.", "", "") { Shape = OptionShape.Flag },
         .. SiteStatus.Options,
     ];
 }

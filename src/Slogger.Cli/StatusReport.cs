@@ -18,15 +18,18 @@ internal static class StatusReport
     private static readonly HashSet<string> Known =
     [
         "mode", "cluster", "shard", "worldline", "open_version", "durable_version", "committed_version", "version_interval_us",
-        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix", "checkpoint_last_bytes",
+        "lag_marker_ms", "lag_log_ms", "lag_sync_ms", "lag_record_ms", "log_bytes", "log_tail_bytes", "checkpoint_last_unix",
+            "checkpoint_last_bytes",
         "memory_bytes", "memory_live_bytes", "memory_limit_bytes", "disk_bytes", "keys", "commits_kept", "commit_last_ms",
         "clients", "clients_dedicated", "ops_per_sec", "store", "store_state", "metadata_state", "uptime_s", "version",
-        "backup", "backup_state", "backup_problem", "backup_watermark", "backup_watermark_worldline", "backup_lag_ms", "backup_log_bytes", "backup_received_bytes", "backup_durable_bytes",
+        "backup", "backup_state", "backup_problem", "backup_watermark", "backup_watermark_worldline", "backup_lag_ms", "backup_log_bytes",
+            "backup_received_bytes", "backup_durable_bytes",
         "backup_sent_bytes", "backup_bytes_per_sec", "backup_window_used_bytes", "backup_kept_bytes", "backup_budget_bytes", "writes_held",
     ];
 
     // Names stay strings in JSON even if they look like numbers.
-    private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup", "backup_state", "backup_problem"];
+    private static readonly HashSet<string> Texts = ["mode", "cluster", "store", "store_state", "metadata_state", "version", "backup",
+        "backup_state", "backup_problem"];
 
     /// <summary>Splits name:value lines; empty lines and # headings are passed over. The first of two equal names counts.</summary>
     public static List<KeyValuePair<string, string>> Parse(string text)
@@ -49,13 +52,16 @@ internal static class StatusReport
     public static string ToJson(IReadOnlyList<KeyValuePair<string, string>> fields)
     {
         using MemoryStream stream = new();
-        using (Utf8JsonWriter writer = new(stream, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
+        using (Utf8JsonWriter writer =
+            new(stream, new JsonWriterOptions { Indented = true, Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping }))
         {
             writer.WriteStartObject();
             foreach ((string name, string value) in fields)
             {
                 writer.WritePropertyName(name);
-                if (!Texts.Contains(name) && decimal.TryParse(value, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number))
+                if (!Texts.Contains(name)
+                    && decimal.TryParse(value, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint,
+                    CultureInfo.InvariantCulture, out decimal number))
                 {
                     writer.WriteNumberValue(number);
                 }
@@ -77,14 +83,16 @@ internal static class StatusReport
         Dictionary<string, string> values = new(fields);
         string Get(string name) => values.GetValueOrDefault(name, "?");
         string Size(string name) => ConsoleText.Bytes(Get(name));
-        Table table = new Table { Border = TableBorder.Rounded, Title = new TableTitle(Markup.Escape($"shard {Get("shard")} of cluster {Get("cluster")} at {address}")) }
+        Table table = new Table { Border = TableBorder.Rounded,
+            Title = new TableTitle(Markup.Escape($"shard {Get("shard")} of cluster {Get("cluster")} at {address}")) }
             .HideHeaders().AddColumn("").AddColumn("");
         void Row(string name, string value, Color? colour = null)
             => table.AddRow(new Text(name, new Style(Color.Grey)), new Text(value, new Style(colour)));
 
         Row("store", Join(Get("store"), State(Get("store_state"))), StateColour(Get("store_state")));
         Row("metadata", State(Get("metadata_state")), StateColour(Get("metadata_state")));
-        Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of " + Interval(interval) : ""));
+        Row("commit mode", Join(Get("mode"), values.TryGetValue("version_interval_us", out string? interval) ? "versions of "
+            + Interval(interval) : ""));
         Row("world-line", Get("worldline"));
         Row("open version", Get("open_version"));
         Row("durable version", Join(Get("durable_version"), Behind(values, "open_version", "durable_version")));
@@ -104,7 +112,8 @@ internal static class StatusReport
         if (values.TryGetValue("backup", out string? backup))
         {
             string state = Get("backup_state"), problem = Get("backup_problem");
-            Row("backup", Join($"{backup}: {state}", problem is "none" or "?" ? "" : problem), state == "shipping" ? Color.Green : Color.Yellow);
+            Row("backup", Join($"{backup}: {state}", problem is "none" or "?" ? "" : problem),
+                state == "shipping" ? Color.Green : Color.Yellow);
             if (values.ContainsKey("backup_watermark"))
             {
                 Row("at the backup", $"up to version {Get("backup_watermark")} of world-line {Get("backup_watermark_worldline")}, {Get("backup_lag_ms")} ms behind the cut");
@@ -114,7 +123,8 @@ internal static class StatusReport
                 Row("kept for the backup", kept, holds ? Color.Yellow : null);
             }
         }
-        Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own) + " with a connection of their own" : ""));
+        Row("clients", Join(Count(Get("clients")), Get("clients_dedicated") is not ("0" or "?") and var own ? Count(own)
+            + " with a connection of their own" : ""));
         Row("operations", Count(Get("ops_per_sec")) + " per second");
         Row("proxy", $"version {Get("version")}, up for {ConsoleText.Age(Get("uptime_s"))}");
         foreach ((string name, string value) in fields.Where(field => !Known.Contains(field.Key)))
@@ -139,14 +149,17 @@ internal static class StatusReport
     }
 
     private static string Interval(string microseconds)
-        => long.TryParse(microseconds, NumberStyles.None, CultureInfo.InvariantCulture, out long number) && number <= (long)ServeOptions.VersionIntervalMax.TotalMicroseconds
+        => long.TryParse(microseconds, NumberStyles.None, CultureInfo.InvariantCulture, out long number)
+            && number <= (long)ServeOptions.VersionIntervalMax.TotalMicroseconds
             ? OptionText.FormatDuration(TimeSpan.FromMicroseconds(number))
             : microseconds + " us";
 
     private static string Count(string text)
-        => decimal.TryParse(text, NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number) ? number.ToString("#,0", CultureInfo.InvariantCulture) : text;
+        => decimal.TryParse(text, NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number)
+            ? number.ToString("#,0", CultureInfo.InvariantCulture) : text;
 
-    private static Color? StateColour(string state) => state is "ok" or "up" or "online" or "connected" ? Color.Green : state is "?" ? null : Color.Yellow;
+    private static Color? StateColour(string state) => state is "ok" or "up" or "online" or "connected" ? Color.Green
+        : state is "?" ? null : Color.Yellow;
 
     private static string State(string state) => state == "?" ? "unknown" : state;
 

@@ -44,7 +44,8 @@ internal sealed class BatchInFlight
     public void OnAnswered(int count, Version version, bool inexact)
     {
         if (count > Unanswered)
-            throw new InvalidOperationException($"{count} operations were answered in a batch of {Count}, of which {Unanswered} were unanswered.");
+            throw new InvalidOperationException(
+                $"{count} operations were answered in a batch of {Count}, of which {Unanswered} were unanswered.");
         _answered += count;
         IsInexact |= inexact;
         if (_runCount > 0 && _runs[_runCount - 1].Version == version)

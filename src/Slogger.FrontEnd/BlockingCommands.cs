@@ -23,5 +23,6 @@ internal static class BlockingCommands
     public static string? ReadInBatch(Client client) => client.HasArgument("BLOCK"u8) ? PopInBatch(client) : null;
 
     public static string? ReadAtBackup(Client client) => client.HasArgument("BLOCK"u8)
-        ? "ERR SLOGGER nobody waits for new entries at a backup, which would hold up the next version: read without BLOCK, or wait at the primary" : null;
+        ? "ERR SLOGGER nobody waits for new entries at a backup, which would hold up the next version: read without BLOCK, or wait "
+        + "at the primary" : null;
 }

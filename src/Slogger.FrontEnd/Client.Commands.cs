@@ -152,9 +152,14 @@ internal sealed unsafe partial class Client
     public void SendRequest(Upstream upstream, bool inexact = false) => upstream.Write(_input.Head, (nint)_requestBytes, inexact);
 
     /// <summary>The request, or another in its place, was written: its reply is awaited. As <see cref="Forward"/>.</summary>
-    public void ForwardWritten(Upstream upstream, ReplyHandler? then = null, ReplyKind kind = ReplyKind.Handled, bool blocking = false, bool barrier = false)
+    public void ForwardWritten(Upstream upstream, ReplyHandler? then = null, ReplyKind kind = ReplyKind.Handled, bool blocking = false,
+        bool barrier = false)
     {
-        if (then is null) { upstream.Expect(this, 1, ReplyKind.Plain, blocking); } else { upstream.Expect(this, then, kind, blocking: blocking); }
+        if (then is null)
+        {
+            upstream.Expect(this, 1, ReplyKind.Plain, blocking);
+        }
+        else { upstream.Expect(this, then, kind, blocking: blocking); }
         if (upstream.Exclusive is null) { KeepLast(_input.Head, _requestBytes); }
         ConsumeRequest();
         if (barrier) { Wait(Waiting.Reply); }

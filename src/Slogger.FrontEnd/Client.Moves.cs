@@ -45,13 +45,15 @@ internal sealed unsafe partial class Client
 
     // The proxy ended it: its client is sent to whoever the slot's owner is, which may still be this shard, and asks again.
     public ReadOnlySpan<byte> AnswerOfUnblocked(ReadOnlySpan<byte> reply) =>
-        _loop.Slots is { } slots && !slots.Table.Owns(_blockingSlot) ? Encoding.Latin1.GetBytes($"-{slots.Redirection(_blockingSlot)}\r\n") : reply;
+        _loop.Slots is { } slots && !slots.Table.Owns(_blockingSlot) ? Encoding.Latin1.GetBytes($"-{slots.Redirection(_blockingSlot)}\r\n")
+            : reply;
 
     /// <summary>Other slots are served than before.</summary>
     public void OnSlotsChanged(ShardSlots slots)
     {
         if (_watchedSlots is not null && (_pins & Pins.Watch) != 0) { _isWatchBroken |= _watchedSlots.Exists(s => !slots.Table.Owns(s)); }
-        if (_shardChannels is not null && Dedicated is { ShardChannels: > 0 } && _shardChannels.Exists(s => !slots.Table.Owns(s) && !slots.IsWithheld(s)))
+        if (_shardChannels is not null && Dedicated is { ShardChannels: > 0 }
+            && _shardChannels.Exists(s => !slots.Table.Owns(s) && !slots.IsWithheld(s)))
         {
             // It subscribes anew, where the channels are now.
             CloseWhenSent();

@@ -67,7 +67,8 @@ internal sealed unsafe partial class Client
             // Nothing that was read here is ever undone, so there is no notice. Who comes from another connection may ask for the
             // world-line all the same.
             Answer(Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {resumed}: it has told of no ROLLBACK, and there is nothing to resume\r\n")));
+                $"-ERR SLOGGER this site is a backup, in world-line {line}, not in {resumed}: it has told of no ROLLBACK, and there is "
+                    + $"nothing to resume\r\n")));
             return;
         }
         if (resumed != line)

@@ -35,7 +35,8 @@ internal sealed unsafe partial class Client
                 // Of the proxy's own, or of a store that does not have it.
                 return null;
             case SlotScope.Unknown when slots.Keys.Knows(Argument(0)):
-                return RefuseCommand($"ERR SLOGGER it is not known where '{Encoding.Latin1.GetString(Argument(0))}' has its keys: it cannot be used in a cluster of several shards");
+                return RefuseCommand($"ERR SLOGGER it is not known where '{Encoding.Latin1.GetString(Argument(0))}' has its keys: it "
+                    + "cannot be used in a cluster of several shards");
             case SlotScope.Unknown:
                 return RefuseCommand(SettingCommands.UnknownCommandError(this));
         }
@@ -90,7 +91,10 @@ internal sealed unsafe partial class Client
             case CommandKind.Reaching when ArgumentIs(0, "COPY"u8):
                 for (int i = 3; i + 1 < ArgumentCount; i++)
                 {
-                    if (ArgumentIs(i, "DB"u8) && ArgumentNumber(i + 1, out long other) && other != 0) { return "ERR Copying to another database is not allowed in cluster mode"; }
+                    if (ArgumentIs(i, "DB"u8) && ArgumentNumber(i + 1, out long other) && other != 0)
+                    {
+                        return "ERR Copying to another database is not allowed in cluster mode";
+                    }
                 }
                 return null;
             case CommandKind.Reaching when ArgumentIs(0, "SORT"u8) || ArgumentIs(0, "SORT_RO"u8):
@@ -127,12 +131,14 @@ internal sealed unsafe partial class Client
         // Malformed further on: Redis says what is wrong with it.
         if (_requestBytes < 0) { return null; }
         if (_requestBytes > 0) { return IsServed(CommandKind.Ordinary); }
-        if (ArgumentCount >= 2 && slots.Keys.HasOneKey(Argument(0)) && slots.Partitions.Of(Argument(1)) is var slot && slots.Table.Owns(slot))
+        if (ArgumentCount >= 2 && slots.Keys.HasOneKey(Argument(0)) && slots.Partitions.Of(Argument(1)) is var slot
+            && slots.Table.Owns(slot))
         {
             NoteQueued(slot);
             return null;
         }
-        return _input.Count > SpecialRequestBytes && Refuse("ERR Protocol error: request too large for a shard that may not have its keys", thenClose: true);
+        return _input.Count > SpecialRequestBytes
+            && Refuse("ERR Protocol error: request too large for a shard that may not have its keys", thenClose: true);
     }
 
     private void NoteQueued(HashSlot slot)
@@ -153,7 +159,8 @@ internal sealed unsafe partial class Client
     public bool HandleCluster()
     {
         _clusterAnswer = ArgumentIs(0, "CLUSTER"u8) ? AnswerOfCluster() : "+OK\r\n"u8.ToArray();
-        return Forward(needsDedicated: _clusterAnswer is null, static (client, upstream, _, reply) => client.OnCluster(upstream, reply), barrier: true);
+        return Forward(needsDedicated: _clusterAnswer is null, static (client, upstream, _, reply) => client.OnCluster(upstream, reply),
+            barrier: true);
     }
 
     // Null: the keys of a slot have to be searched for.
@@ -172,7 +179,10 @@ internal sealed unsafe partial class Client
             return "-ERR SLOGGER this CLUSTER command is not for clients: shards and slots are what the metadata of the cluster says\r\n"u8.ToArray();
         }
         _searchedMax = CountOnly;
-        if (!ArgumentNumber(2, out long slot) || (!counts && !ArgumentNumber(3, out _searchedMax))) { return "-ERR value is not an integer or out of range\r\n"u8.ToArray(); }
+        if (!ArgumentNumber(2, out long slot) || (!counts && !ArgumentNumber(3, out _searchedMax)))
+        {
+            return "-ERR value is not an integer or out of range\r\n"u8.ToArray();
+        }
         bool isSlot = slot >= 0 && slot < _loop.Slots.Partitions.Count;
         if (counts && !isSlot) { return ClusterReplies.InvalidSlot.ToArray(); }
         if (!counts && (!isSlot || _searchedMax < 0)) { return "-ERR Invalid slot or number of keys\r\n"u8.ToArray(); }

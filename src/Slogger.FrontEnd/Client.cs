@@ -293,7 +293,8 @@ internal sealed unsafe partial class Client : IChannelOwner
         switch (_waiting)
         {
             case Waiting.Drain when !IsDrained:
-            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch or Waiting.Slot or Waiting.Held or Waiting.Facts:
+            case Waiting.Reply or Waiting.Store or Waiting.Commit or Waiting.View or Waiting.Verdict or Waiting.Checkpoint or Waiting.Batch
+                or Waiting.Slot or Waiting.Held or Waiting.Facts:
                 return;
             case Waiting.Room when Shared is not null && _loop.Sharing.IsFull:
                 _loop.WaitFor(Waiting.Room, this);

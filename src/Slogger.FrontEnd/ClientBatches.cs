@@ -37,7 +37,8 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
 
     // ---- The header ----
 
-    public const string NoVersions = "ERR SLOGGER nothing has a version with --commit none: send requests without DPR.BATCH, or start the proxy with --commit log";
+    public const string NoVersions =
+        "ERR SLOGGER nothing has a version with --commit none: send requests without DPR.BATCH, or start the proxy with --commit log";
     public const string BadSession = "ERR SLOGGER a session's id is 32 hexadecimal digits";
 
     /// <summary>Handles DPR.BATCH.</summary>
@@ -111,7 +112,8 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
             if (dependencies == _dependencies.Length) { Array.Resize(ref _dependencies, Math.Max(8, 2 * dependencies)); }
             _dependencies[dependencies++] = new Dependency(new ShardId((int)shard), new Version(version));
         }
-        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count, _dependencies.AsMemory(0, dependencies));
+        header = new(new SessionId(session), new WorldLine(line), new Version(atLeast), new Sequence(first), (int)count,
+            _dependencies.AsMemory(0, dependencies));
         return null;
     }
 
@@ -159,10 +161,12 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
         {
             if (decision.Verdict == GateVerdict.Rollback)
             {
-                return client.RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived of world-line {header.WorldLine}: try again");
+                return client.RefuseBatch($"ERR SLOGGER shard {port.Shard} has no site lease, and cannot say what has survived "
+                    + $"of world-line {header.WorldLine}: try again");
             }
             return client.RefuseBatch(string.Create(CultureInfo.InvariantCulture,
-                $"ERR SLOGGER shard {port.Shard} is at version {loop.Gate.Open} of world-line {loop.Shard.WorldLine}, and has not come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
+                $"ERR SLOGGER shard {port.Shard} is at version {loop.Gate.Open} of world-line {loop.Shard.WorldLine}, and has not "
+                    + $"come to version {header.AtLeast} of world-line {header.WorldLine} in {HoldMicroseconds / 1_000_000} s: try again"));
         }
         if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }
         _held = header;
@@ -175,7 +179,8 @@ internal sealed class ClientBatches(FrontEndLoop loop, Client client, ClientOutp
     public bool IsReleased()
     {
         GateDecision decision = loop.Shard.Batches!.Decide(_held, loop.Gate.Open);
-        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid or GateVerdict.Rollback && loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && client.MayTell))
+        if (decision.Verdict is GateVerdict.WaitUntil or GateVerdict.FastForward or GateVerdict.WaitForWorldLine or GateVerdict.WaitForGrid
+            or GateVerdict.Rollback && loop.Now < _holdDeadline && !(decision.Verdict == GateVerdict.Rollback && client.MayTell))
         {
             // It may have come to that only now: the world-line was waited for before.
             if (decision.Verdict == GateVerdict.FastForward) { FastForward(decision.Version); }

@@ -28,7 +28,8 @@ internal sealed class ClientListeners(FrontEndLoop loop) : IChannelOwner
             {
                 loop.Admit(channel.Socket.Accept());
             }
-            catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.ConnectionReset or SocketError.ConnectionAborted)
+            catch (SocketException e) when (e.SocketErrorCode is SocketError.WouldBlock or SocketError.ConnectionReset
+                or SocketError.ConnectionAborted)
             {
                 return;
             }

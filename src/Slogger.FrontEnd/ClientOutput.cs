@@ -97,7 +97,8 @@ internal sealed unsafe class ClientOutput(FrontEndLoop loop, Client client, Chan
         }
         if (loop.OutputBytes > loop.Limits.TotalOutputBytes)
         {
-            loop.Shard.Warn($"{loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see --output-memory-limit)");
+            loop.Shard.Warn($"{loop.OutputBytes >> 20} MB of replies wait for slow clients: the slowest is closed (see "
+                + "--output-memory-limit)");
             loop.CloseSlowest();
         }
         return !client.IsClosed;

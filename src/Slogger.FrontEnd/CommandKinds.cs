@@ -77,7 +77,8 @@ internal static class CommandKinds
 
     /// <summary>Those names, and more.</summary>
     public static SpecialNames With(IEnumerable<KeyValuePair<string, CommandKind>> more) => new(
-        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled);
+        Rows.Concat(more).Select(row => KeyValuePair.Create(row.Key, (byte)row.Value)), (byte)CommandKind.Impossible,
+            (byte)CommandKind.OwnSpelled);
 
     /// <summary>The names that are special in a cluster of several shards, and more.</summary>
     public static IEnumerable<KeyValuePair<string, byte>> AmongShards(IEnumerable<KeyValuePair<string, CommandKind>> more)
@@ -89,7 +90,8 @@ internal static class CommandKinds
 
     /// <summary>Names of commands which must not run on a connection that others share, because they block it or change what
     /// it is.</summary>
-    public static IEnumerable<string> NotToBeShared => RowsOf(SpecialCommands.Everywhere.Where(static command => command.ChangesConnection)).Select(row => row.Key);
+    public static IEnumerable<string> NotToBeShared =>
+        RowsOf(SpecialCommands.Everywhere.Where(static command => command.ChangesConnection)).Select(row => row.Key);
 
     /// <summary>Whether a name is in the table.</summary>
     public static bool IsKnown(string name) => Rows.Any(row => row.Key.Equals(name, StringComparison.OrdinalIgnoreCase));

@@ -22,7 +22,8 @@ internal static class CommitCommands
         if ((client.Pins & Pins.Multi) != 0) { return client.RefuseCommand($"ERR SLOGGER {name} cannot be queued in a transaction"); }
         if (client.Dedicated is { IsSubscribed: true } && client.Protocol == 2)
         {
-            return client.RefuseCommand($"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context");
+            return client.RefuseCommand($"ERR Can't execute '{name.ToLowerInvariant()}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
+                + "QUIT / RESET are allowed in this context");
         }
         bool ofShards = name == "DPR.CUT" && client.ArgumentCount == 2 && client.ArgumentIs(1, "SHARDS"u8);
         bool ofBackup = name == "DPR.WAIT" && client.ArgumentCount == 4 && client.ArgumentIs(3, "BACKUP"u8);
@@ -97,7 +98,8 @@ internal static class CommitCommands
     }
 
     private static void AnswerCommitted(Client client) =>
-        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.TellSequence(), client.Sequence, client.Told(client.Cut).Version.Number));
+        client.Answer(RespText.Integers(client.Loop.Shard.WorldLine, client.TellSequence(), client.Sequence,
+            client.Told(client.Cut).Version.Number));
 
     private static void AnswerPartitions(Client client, Partitioning partitions)
     {
@@ -150,7 +152,8 @@ internal static class CommitCommands
     {
         if (!client.Loop.Shard.IsFollowing)
         {
-            return client.RefuseCommand("ERR SLOGGER this site is no backup: what is read here is the newest, and a session's DPR.BATCH says at least which");
+            return client.RefuseCommand(
+                "ERR SLOGGER this site is no backup: what is read here is the newest, and a session's DPR.BATCH says at least which");
         }
         if (!client.ArgumentNumber(1, out long version) || version < 0)
         {

@@ -63,7 +63,8 @@ internal static class ConnectionCommands
         if ((client.Pins & Pins.PubSub) == 0 || !client.ArgumentIs(1, "2"u8)) { return QueueChange(client); }
         // What is published behind it in the transaction comes in the middle of the reply to EXEC, as arrays like any other.
         return client.Loop.Gate.IsVersioned
-            ? client.RefuseCommand("ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed: send it outside, or start the proxy with --commit none")
+            ? client.RefuseCommand("ERR SLOGGER HELLO 2 cannot be queued in a transaction of a connection that is subscribed: send it "
+            + "outside, or start the proxy with --commit none")
             : client.StartRaw();
     }
 
@@ -139,7 +140,8 @@ internal static class ConnectionCommands
         client.Transaction.QueueChange(rights: false);
         if (client.ArgumentIs(1, "KILL"u8) && client.ArgumentCount > 2)
         {
-            return client.RefuseCommand("ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
+            return client.RefuseCommand(
+                "ERR SLOGGER CLIENT KILL cannot be queued in a transaction: it could hit the connection that other clients share");
         }
         if (client.ArgumentIs(1, "PAUSE"u8) && client.ArgumentNumber(2, out long milliseconds)) { return QueuePause(client, milliseconds); }
         if (client.ArgumentIs(1, "REPLY"u8) && ReplyModeOf(client) is not null) { return QueueReplyMode(client); }
@@ -234,7 +236,8 @@ internal static class ConnectionCommands
     // The confirmations come in the middle of the reply to EXEC, more or fewer than it announces: nobody can count replies
     // on such a connection any more. Without versions bytes just pass from here on.
     public static bool QueueSubscription(Client client) => client.Loop.Gate.IsVersioned
-        ? client.RefuseCommand("ERR SLOGGER subscriptions cannot be queued in a transaction: subscribe before it, or start the proxy with --commit none")
+        ? client.RefuseCommand("ERR SLOGGER subscriptions cannot be queued in a transaction: subscribe before it, or start the proxy with "
+        + "--commit none")
         : client.StartRaw();
 
     // Redis does not answer one that monitors already.

@@ -62,7 +62,9 @@ internal sealed class ShardSlots
         List<KeyValuePair<string, CommandKind>> unknown = commands.Unknown();
         // As many are not told apart; then nobody shares.
         if (unknown.Count > CommandCatalog.UnknownMax) { unknown.Clear(); }
-        return new(view, commands, SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled, view.Partitions, Owned(view)));
+        return new(view, commands,
+            SlotTable.Of(CommandKinds.AmongShards(unknown), commands.Keys, (byte)CommandKind.Impossible, (byte)CommandKind.OwnSpelled,
+                view.Partitions, Owned(view)));
     }
 
     /// <summary>The store has other commands now.</summary>

@@ -440,8 +440,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
 
     public bool IsInFlightOnShared => Sharing.AnythingInFlight;
 
-    /// <summary>The open version has ended, and its marker is still to be sent: nothing is forwarded on the shared upstream before. The clock is
-    /// looked at only where a version has an end that it must not be open beyond.</summary>
+    /// <summary>The open version has ended, and its marker is still to be sent: nothing is forwarded on the shared upstream before. The
+    /// clock is looked at only where a version has an end that it must not be open beyond.</summary>
     public bool IsVersionDue => Gate.EndsUs != long.MaxValue && Microseconds() >= Gate.EndsUs;
 
     public bool CanSendMarker => Carrier.CanSend;
@@ -642,7 +642,8 @@ internal sealed unsafe partial class FrontEndLoop : IDisposable
     {
         if (Now < _nextFullQueueWarning) { return; }
         _nextFullQueueWarning = Now + FullQueueWarningMicroseconds;
-        Shard.Warn($"{Store} has more new connections to accept than its tcp-backlog, so clients that need connections of their own are refused: raise it");
+        Shard.Warn($"{Store} has more new connections to accept than its tcp-backlog, so clients that need connections of their own are "
+            + "refused: raise it");
     }
 
     // ---- Housekeeping ----

@@ -20,7 +20,8 @@ internal sealed unsafe class LargeRequest
     {
         byte* q = p + 1;
         while (*q != (byte)'\r') { q++; }
-        _arguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
+        _arguments = long.Parse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.AllowLeadingSign,
+            CultureInfo.InvariantCulture);
         header = (nint)(q + 2 - p);
         IsDropped = isDropped;
     }
@@ -61,7 +62,8 @@ internal sealed unsafe class LargeRequest
                 break;
             }
             if (*p != (byte)'$' ||
-                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture, out long length))
+                !long.TryParse(new ReadOnlySpan<byte>(p + 1, (int)(q - p - 1)), NumberStyles.None, CultureInfo.InvariantCulture,
+                    out long length))
             {
                 return false;
             }

@@ -22,7 +22,8 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
     // What the proxy asks of Redis: without one of these it neither commits nor recovers.
     private static readonly HashSet<string> Needed = new(StringComparer.OrdinalIgnoreCase)
     {
-        "auth", "hello", "ping", "info", "role", "client", "config", "command", "select", "psync", "replconf", "replicaof", "spublish", "bgsave",
+        "auth", "hello", "ping", "info", "role", "client", "config", "command", "select", "psync", "replconf", "replicaof", "spublish",
+            "bgsave",
     };
 
     /// <summary>Why a setting must not be changed so; <c>null</c> if it may.</summary>
@@ -39,15 +40,19 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
                 return $"ERR SLOGGER the proxy reaches Redis at port {address.Port}, and would be cut off: {Instead}";
             case "bind" when !address.IsUnix && !value.Split(' ').Any(IsReachedBy):
                 return $"ERR SLOGGER the proxy reaches Redis at {address.Host}, which is not among these addresses, and would be cut off: {Instead}";
-            case "tls-auth-clients" or "tls-ca-cert-file" or "tls-ca-cert-dir" or "tls-cert-file" or "tls-key-file" or "tls-protocols" or "tls-ciphers" or "tls-ciphersuites"
+            case "tls-auth-clients" or "tls-ca-cert-file" or "tls-ca-cert-dir" or "tls-cert-file" or "tls-key-file" or "tls-protocols"
+                or "tls-ciphers" or "tls-ciphersuites"
                 when store.SpeaksTls:
                 return $"ERR SLOGGER the proxy speaks TLS to Redis, and may be cut off by another '{name}': {Instead}";
-            case "maxclients" when Math.Max(connections, facts.Connections) is long all && long.TryParse(value, NumberStyles.Integer, CultureInfo.InvariantCulture, out long most)
+            case "maxclients" when Math.Max(connections, facts.Connections) is long all
+                && long.TryParse(value, NumberStyles.Integer, CultureInfo.InvariantCulture, out long most)
                 && most < all + ConnectionsLeftLeast:
-                return $"ERR SLOGGER 'maxclients' must be {all + ConnectionsLeftLeast} at least: Redis has {all} connections now, and the proxy needs more to recover";
+                return $"ERR SLOGGER 'maxclients' must be {all + ConnectionsLeftLeast} at least: Redis has {all} connections now, and the "
+                    + "proxy needs more to recover";
             case "requirepass" when store.LoginUser == FrontEndLoop.DefaultUser && value.Length > 0 && value != store.Password:
                 return store.Password is null
-                    ? "ERR SLOGGER the proxy has no password for Redis, and would be cut off: start it with --redis-user or --redis-password-file first"
+                    ? "ERR SLOGGER the proxy has no password for Redis, and would be cut off: start it with --redis-user or "
+                    + "--redis-password-file first"
                     : $"ERR SLOGGER the proxy logs in with the password that is set now, and would be cut off: {Instead}";
             default:
                 return null;
@@ -82,7 +87,8 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
     }
 
     private const string Protected =
-        "ERR SLOGGER the proxy reaches Redis from another address than its own, and would be cut off: in protected mode, and with a default user without a password, Redis takes no such connection";
+        "ERR SLOGGER the proxy reaches Redis from another address than its own, and would be cut off: in protected mode, and with a "
+            + "default user without a password, Redis takes no such connection";
 
     // Whoever comes from the machine itself, by its loopback address or a Unix socket, Redis takes in protected mode too.
     private bool IsElsewhere => store.Ip is { } ip && !IPAddress.IsLoopback(ip);
@@ -91,7 +97,8 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
 
     /// <summary>Why users must not be loaded from a file; <c>null</c> if they may.</summary>
     public string? OfLoading() => store.Address is not null
-        ? "ERR SLOGGER loading users may change the proxy's own rights, and ends connections: use ACL SETUSER, or load them at Redis directly" : null;
+        ? "ERR SLOGGER loading users may change the proxy's own rights, and ends connections: use ACL SETUSER, or load them at "
+        + "Redis directly" : null;
 
     /// <summary>Why a user must not be changed so; <c>null</c> if it may.</summary>
     public string? OfRule(string user, string rule)
@@ -114,11 +121,13 @@ internal sealed class LockOut(IStoreConnector store, bool asksForPassword, Store
                 return store.Password is not null && rule[1..].Equals(HashOf(store.Password), StringComparison.OrdinalIgnoreCase);
             case '>' or '#' when !asksForPassword && store.LoginUser == FrontEndLoop.DefaultUser:
                 // Whoever gave none, or any, needs this one from now on.
-                return store.Password is null || (rule[1..] != store.Password && !rule[1..].Equals(HashOf(store.Password), StringComparison.OrdinalIgnoreCase));
+                return store.Password is null
+                    || (rule[1..] != store.Password && !rule[1..].Equals(HashOf(store.Password), StringComparison.OrdinalIgnoreCase));
             case '-':
                 return rule.Length > 1 && (rule[1] == '@' || Needed.Contains(rule[1..].Split('|')[0]));
             default:
-                return rule.ToLowerInvariant() is "off" or "reset" or "resetpass" or "nocommands" or "resetkeys" or "resetchannels" or "clearselectors";
+                return rule.ToLowerInvariant() is "off" or "reset" or "resetpass" or "nocommands" or "resetkeys" or "resetchannels"
+                    or "clearselectors";
         }
     }
 

@@ -54,7 +54,8 @@ internal sealed class MarkerCarrier(FrontEndLoop loop)
         {
             loop.Probe.OnMayNotMark();
             loop.Sharing.Retire();
-            loop.Shard.Warn("Redis's default user may not send the proxy's markers: every client gets a connection of its own. Let it SPUBLISH (or BGSAVE, in mode bgsave) for speed");
+            loop.Shard.Warn("Redis's default user may not send the proxy's markers: every client gets a connection of its own. Let it "
+                + "SPUBLISH (or BGSAVE, in mode bgsave) for speed");
         }
         else
         {

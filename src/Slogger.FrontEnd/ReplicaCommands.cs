@@ -46,7 +46,8 @@ internal static unsafe class ReplicaCommands
     public static bool BecomeReplica(Client client) => client.StartRaw();
 
     public static string RefuseReplica(Client client) =>
-        "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with --commit none";
+        "ERR SLOGGER the replication stream of this Redis belongs to the proxy: attach replicas to Redis itself, or start the proxy with "
+            + "--commit none";
 
     // Which replicas have acknowledged is not told: should the link be the one that has not, a replica is counted too few.
     private static byte[] WithoutOwnAcknowledgement(ReadOnlySpan<byte> reply)

@@ -55,7 +55,8 @@ internal sealed class RollbackNotice(Client client)
         if (!IsUnread) { _rolledBack = outcome; }
         _refusalBehindNotice = null;
         string uncertain = _rolledBack.Uncertain.IsEmpty ? "" : _rolledBack.Uncertain.ToString();
-        _notice = string.Create(CultureInfo.InvariantCulture, $"-ROLLBACK worldline={next} survived={_rolledBack.Survived} uncertain={uncertain}\r\n");
+        _notice = string.Create(CultureInfo.InvariantCulture,
+            $"-ROLLBACK worldline={next} survived={_rolledBack.Survived} uncertain={uncertain}\r\n");
     }
 
     /// <summary>The notice is the answer to a wait: what was waited for is lost, or is of the past.</summary>
@@ -74,7 +75,8 @@ internal sealed class RollbackNotice(Client client)
         _notice = null;
         _losesTransaction = false;
         _refusalBehindNotice = Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture,
-            $"-ERR SLOGGER not done: it came behind ROLLBACK worldline={client.WorldLine}: send DPR.RESUME {client.WorldLine} when that has been read\r\n"));
+            $"-ERR SLOGGER not done: it came behind ROLLBACK worldline={client.WorldLine}: send DPR.RESUME {client.WorldLine} when that "
+                + $"has been read\r\n"));
     }
 
     // It would not know how to go on.

@@ -10,7 +10,8 @@ internal static class SettingCommands
 {
     private static readonly HashSet<string> FollowingSettings = new(StringComparer.OrdinalIgnoreCase)
     {
-        "replica-read-only", "slave-read-only", "replica-ignore-maxmemory", "slave-ignore-maxmemory", "repl-timeout", "notify-keyspace-events",
+        "replica-read-only", "slave-read-only", "replica-ignore-maxmemory", "slave-ignore-maxmemory", "repl-timeout",
+            "notify-keyspace-events",
         "tls-replication", "replica-serve-stale-data", "slave-serve-stale-data",
     };
 
@@ -83,7 +84,8 @@ internal static class SettingCommands
             {
                 return $"ERR SLOGGER '{name}' is set by the proxy, which needs it to restore this Redis";
             }
-            if (i + 1 < client.ArgumentCount && LockOutOf(client).OfSetting(name, client.TextOf(i + 1), client.Loop.UpstreamCount) is { } lockOut)
+            if (i + 1 < client.ArgumentCount && LockOutOf(client)
+                .OfSetting(name, client.TextOf(i + 1), client.Loop.UpstreamCount) is { } lockOut)
             {
                 return lockOut;
             }
@@ -144,7 +146,8 @@ internal static class SettingCommands
         }
         if (client.ArgumentIs(1, "DELUSER"u8))
         {
-            return Enumerable.Range(2, client.ArgumentCount - 2).Select(i => lockOut.OfRemoval(client.TextOf(i))).FirstOrDefault(why => why is not null);
+            return Enumerable.Range(2, client.ArgumentCount - 2).Select(i => lockOut.OfRemoval(client.TextOf(i)))
+                .FirstOrDefault(why => why is not null);
         }
         return client.ArgumentIs(1, "LOAD"u8) ? lockOut.OfLoading() : null;
     }
@@ -184,7 +187,8 @@ internal static class SettingCommands
 
     public static string RefuseTakeover(Client client) => (client.Pins & Pins.Multi) != 0 && client.ArgumentIs(0, "SHUTDOWN"u8)
         ? "ERR Command not allowed inside a transaction"
-        : $"ERR SLOGGER '{Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: stop or move the shard with the slogger command";
+        : $"ERR SLOGGER '{Encoding.ASCII.GetString(client.Argument(0)).ToUpperInvariant()}' would take the store away from the proxy: "
+        + "stop or move the shard with the slogger command";
 
     // ---- DEBUG ----
     //
@@ -212,10 +216,12 @@ internal static class SettingCommands
     {
         if (client.ArgumentIs(1, "CHANGE-REPL-ID"u8) || client.ArgumentIs(1, "REPLICATE"u8))
         {
-            return "ERR SLOGGER this DEBUG command changes the history that the version log keeps: start the proxy with --commit none for it";
+            return "ERR SLOGGER this DEBUG command changes the history that the version log keeps: start the proxy with "
+                + "--commit none for it";
         }
         return (client.Pins & Pins.Multi) != 0 && IsUnlogged(client)
-            ? "ERR SLOGGER this DEBUG command changes data in a way that the version log cannot replay: it cannot be part of a transaction" : null;
+            ? "ERR SLOGGER this DEBUG command changes data in a way that the version log cannot replay: it cannot be part of a transaction"
+            : null;
     }
 
     // ---- Names that no command has ----

@@ -11,7 +11,8 @@ internal static class SpecialCommands
     /// <summary>Those that are special everywhere.</summary>
     public static readonly SpecialCommand[] Everywhere =
     [
-        new(CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION CLUSTER MIGRATE PFSELFTEST", SettingCommands.Dedicated),
+        new(CommandKind.Dedicated, "EVAL EVALSHA EVAL_RO EVALSHA_RO FCALL FCALL_RO SCRIPT FUNCTION CLUSTER MIGRATE PFSELFTEST",
+            SettingCommands.Dedicated),
         new(CommandKind.Blocking, "BLPOP BRPOP BRPOPLPUSH BLMOVE BLMPOP BZPOPMIN BZPOPMAX BZMPOP", BlockingCommands.Pop)
         {
             RefuseInBatch = BlockingCommands.PopInBatch,
@@ -44,7 +45,8 @@ internal static class SpecialCommands
         {
             Queue = ConnectionCommands.QueueSubscription, RefuseInBatch = SpecialCommand.NotInBatch, ChangesConnection = true,
         },
-        new(CommandKind.Monitor, "MONITOR", ConnectionCommands.Monitor) { RefuseInBatch = SpecialCommand.NotInBatch, ChangesConnection = true },
+        new(CommandKind.Monitor, "MONITOR", ConnectionCommands.Monitor) { RefuseInBatch = SpecialCommand.NotInBatch,
+            ChangesConnection = true },
         new(CommandKind.Auth, "AUTH", ConnectionCommands.Auth) { Queue = ConnectionCommands.QueueChange, ChangesConnection = true },
         new(CommandKind.Hello, "HELLO", ConnectionCommands.Hello) { Queue = ConnectionCommands.QueueHello, ChangesConnection = true },
         new(CommandKind.Select, "SELECT", ConnectionCommands.Select) { Queue = ConnectionCommands.QueueChange, ChangesConnection = true },
@@ -71,7 +73,8 @@ internal static class SpecialCommands
         new(CommandKind.Abuse, "POST HOST:", ConnectionCommands.Abuse) { IsOfProxy = true },
 
         // ---- The store ----
-        new(CommandKind.Takeover, "REPLICAOF SLAVEOF FAILOVER SHUTDOWN", SettingCommands.Dedicated) { Refuse = SettingCommands.RefuseTakeover },
+        new(CommandKind.Takeover, "REPLICAOF SLAVEOF FAILOVER SHUTDOWN",
+            SettingCommands.Dedicated) { Refuse = SettingCommands.RefuseTakeover },
         new(CommandKind.Debug, "DEBUG", SettingCommands.Debug)
         {
             Refuse = SettingCommands.RefuseDebug,
@@ -96,7 +99,8 @@ internal static class SpecialCommands
         new(CommandKind.Wait, "WAIT", ReplicaCommands.Wait) { RefuseInBatch = SpecialCommand.NotInBatch, ChangesConnection = true },
 
         // ---- Versions and commits ----
-        new(CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS DPR.RESUME DPR.REACH", CommitCommands.Ask)
+        new(CommandKind.Dpr, "DPR.INFO DPR.CUT DPR.WORLDLINE DPR.WAIT DPR.COMMITTED DPR.HELLO DPR.PARTITIONS DPR.RESUME DPR.REACH",
+            CommitCommands.Ask)
         {
             Queue = CommitCommands.Ask,
             RefuseInBatch = SpecialCommand.NotInBatch,

@@ -96,7 +96,8 @@ internal static class StatisticsCommands
             text = text.Length is 0 or 4 ? text + section : $"{text}\r\n{section}";
         }
         byte[] content = Encoding.Latin1.GetBytes(text);
-        return [reply[0], .. Encoding.ASCII.GetBytes(content.Length.ToString(CultureInfo.InvariantCulture)), (byte)'\r', (byte)'\n', .. content, (byte)'\r', (byte)'\n'];
+        return [reply[0], .. Encoding.ASCII.GetBytes(content.Length.ToString(CultureInfo.InvariantCulture)), (byte)'\r', (byte)'\n',
+            .. content, (byte)'\r', (byte)'\n'];
     }
 
     private static string WithClientCount(FrontEndLoop loop, string text, long connectedClients)
@@ -168,7 +169,8 @@ internal static class StatisticsCommands
                 string command = Encoding.Latin1.GetString(name[(name.IndexOf((byte)'\n') + 1)..^2]);
                 byte* calls = values + new ReadOnlySpan<byte>(values, (int)(next - values)).IndexOf((byte)'\n') + 1;
                 calls = RespText.Skip(calls, end);
-                long number = long.Parse(new ReadOnlySpan<byte>(calls + 1, (int)(RespText.Skip(calls, end) - calls) - 3), CultureInfo.InvariantCulture);
+                long number = long.Parse(new ReadOnlySpan<byte>(calls + 1, (int)(RespText.Skip(calls, end) - calls) - 3),
+                    CultureInfo.InvariantCulture);
                 long own = client.Loop.Shard.OwnCommands.Of(command) + (command == "spublish" ? client.Loop.MarkersSent : 0);
                 if (number > own)
                 {

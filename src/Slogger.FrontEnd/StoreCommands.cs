@@ -31,7 +31,8 @@ internal sealed class StoreCommands
     public KeyFinder Keys => _keys ??= KeyFinder.FromCommandReply(_reply);
 
     /// <summary>Those of a reply. Any thread.</summary>
-    public static StoreCommands Of(ReadOnlySpan<byte> reply) => s_last is { } last && reply.SequenceEqual(last._reply) ? last : s_last = new(reply.ToArray());
+    public static StoreCommands Of(ReadOnlySpan<byte> reply) => s_last is { } last && reply.SequenceEqual(last._reply) ? last
+        : s_last = new(reply.ToArray());
 
     private static Dictionary<string, HashSet<string>> Parse(ReadOnlySpan<byte> reply)
     {
@@ -41,7 +42,8 @@ internal sealed class StoreCommands
             if (command is not [string name, _, List<object?> flags, ..]) { continue; }
             // What one of its subcommands does it does.
             IEnumerable<object?> ofSubcommands = command.Count > SubcommandsAt && command[SubcommandsAt] is List<object?> subcommands
-                ? subcommands.OfType<List<object?>>().SelectMany(s => s is [_, _, List<object?> own, ..] ? own.Where(f => f is "write" or "may_replicate") : []) : [];
+                ? subcommands.OfType<List<object?>>()
+                .SelectMany(s => s is [_, _, List<object?> own, ..] ? own.Where(f => f is "write" or "may_replicate") : []) : [];
             found[name.ToUpperInvariant()] = [.. flags.Concat(ofSubcommands).OfType<string>()];
         }
         return found;
@@ -65,7 +67,8 @@ internal sealed class StoreCommands
 
     /// <summary>Of the names that COMMAND INFO was asked for, those which Redis has under another name.</summary>
     public List<string> Renamed(IEnumerable<string> asked, ReadOnlySpan<byte> reply) =>
-        [.. asked.Zip(Entries(reply)).Where(row => row.Second is not List<object?> { Count: > 0 } && ByName.ContainsKey(row.First)).Select(row => row.First)];
+        [.. asked.Zip(Entries(reply)).Where(row => row.Second is not List<object?> { Count: > 0 } && ByName.ContainsKey(row.First))
+            .Select(row => row.First)];
 
     private static List<object?> Entries(ReadOnlySpan<byte> reply)
     {

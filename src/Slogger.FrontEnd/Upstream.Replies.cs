@@ -217,7 +217,8 @@ internal sealed unsafe partial class Upstream
                 {
                     if (_capture.Count + (q - p) > CaptureLimitBytes)
                     {
-                        throw new InvalidDataException($"Redis sent a reply of more than {CaptureLimitBytes >> 20} MB to a command that is answered with less.");
+                        throw new InvalidDataException(
+                            $"Redis sent a reply of more than {CaptureLimitBytes >> 20} MB to a command that is answered with less.");
                     }
                     _capture.Append(p, (nint)(q - p));
                 }
@@ -343,7 +344,8 @@ internal sealed unsafe partial class Upstream
     {
         (byte)'>' => true,
         (byte)'*' when ReplyProtocol == 3 => false,
-        (byte)'*' => IsSubscribed || (_head != _tail && _expected[_head & (_expected.Length - 1)].Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
+        (byte)'*' => IsSubscribed
+            || (_head != _tail && _expected[_head & (_expected.Length - 1)].Kind is ReplyKind.Subscribe or ReplyKind.Unsubscribe),
         (byte)'+' => IsMonitor,
         _ => false,
     };

@@ -231,7 +231,8 @@ internal sealed unsafe partial class Upstream : IChannelOwner
     }
 
     /// <summary>Expects a reply to what was just written that a handler looks at.</summary>
-    public void Expect(Client client, ReplyHandler handler, ReplyKind kind = ReplyKind.Handled, int count = 1, bool blocking = false, bool inexact = false)
+    public void Expect(Client client, ReplyHandler handler, ReplyKind kind = ReplyKind.Handled, int count = 1, bool blocking = false,
+        bool inexact = false)
     {
         Expect(client, count, kind, blocking, inexact);
         _expected[(_tail - 1) & (_expected.Length - 1)].Handler = handler;

@@ -1,4 +1,5 @@
-// The loop's side of the version grid: performs what Core's VersionGate decides, one step after the other. What it asks of the shard is here, too.
+// The loop's side of the version grid: performs what Core's VersionGate decides, one step after the other. What it asks of the shard is
+// here, too.
 using Slogger.Core.Shards;
 using Version = Slogger.Core.Versions.Version;
 
@@ -41,7 +42,8 @@ internal interface IVersionSource
     /// <summary>The marker was answered: with an integer, or with something else.</summary>
     void MarkerAnswered(bool counts);
 
-    /// <summary>The connection died with the marker on it, and it is executed by now, or never will be; or it was not sent at all.</summary>
+    /// <summary>The connection died with the marker on it, and it is executed by now, or never will be; or it was not sent at
+    /// all.</summary>
     void MarkerLost();
 }
 

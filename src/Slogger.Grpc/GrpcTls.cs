@@ -6,7 +6,8 @@ using System.Security.Cryptography.X509Certificates;
 
 namespace Slogger.Grpc;
 
-/// <summary>TLS of one side. What is given of <see cref="Authorities"/> and <see cref="Thumbprints"/> must hold for the peer's certificate, and its time.</summary>
+/// <summary>TLS of one side. What is given of <see cref="Authorities"/> and <see cref="Thumbprints"/> must hold for the peer's certificate,
+/// and its time.</summary>
 public sealed record GrpcTls
 {
     private const string ServerUse = "1.3.6.1.5.5.7.3.1", ClientUse = "1.3.6.1.5.5.7.3.2";
@@ -36,7 +37,10 @@ public sealed record GrpcTls
     {
         var authorities = new X509Certificate2Collection();
         if (authoritiesFile is not null) { authorities.ImportFromPemFile(authoritiesFile); }
-        if (authoritiesFile is not null && authorities.Count == 0) { throw new CryptographicException($"no certificate in {authoritiesFile}"); }
+        if (authoritiesFile is not null && authorities.Count == 0)
+        {
+            throw new CryptographicException($"no certificate in {authoritiesFile}");
+        }
         var chain = new X509Certificate2Collection();
         if (certificateFile is not null) { chain.ImportFromPemFile(certificateFile); }
         return new()
@@ -47,7 +51,8 @@ public sealed record GrpcTls
         };
     }
 
-    /// <summary>What a client goes by. Throws nothing away: a name that does not fit is refused, unless the certificate is known by its thumbprint.</summary>
+    /// <summary>What a client goes by. Throws nothing away: a name that does not fit is refused, unless the certificate is known by its
+    /// thumbprint.</summary>
     internal SslClientAuthenticationOptions ForClient(string host)
     {
         var options = new SslClientAuthenticationOptions
@@ -55,7 +60,8 @@ public sealed record GrpcTls
             TargetHost = host,
             CertificateRevocationCheckMode = X509RevocationMode.NoCheck,
             RemoteCertificateValidationCallback = (_, certificate, _, errors) =>
-                IsPeerChecked ? Refusal(certificate, Thumbprints.Count > 0 ? errors & ~SslPolicyErrors.RemoteCertificateNameMismatch : errors) is null : errors == SslPolicyErrors.None,
+                IsPeerChecked ? Refusal(certificate, Thumbprints.Count > 0 ? errors & ~SslPolicyErrors.RemoteCertificateNameMismatch
+                    : errors) is null : errors == SslPolicyErrors.None,
         };
         // Without anything of ours: whom the machine trusts.
         if (IsPeerChecked) { options.CertificateChainPolicy = Policy(ServerUse); }
@@ -63,7 +69,8 @@ public sealed record GrpcTls
         return options;
     }
 
-    /// <summary>What a server goes by. A client that it refuses is connected all the same, and told so by the status of its calls.</summary>
+    /// <summary>What a server goes by. A client that it refuses is connected all the same, and told so by the status of its
+    /// calls.</summary>
     /// <param name="judged">Is told why the client is refused; null: it is not.</param>
     internal SslServerAuthenticationOptions ForServer(Action<string?> judged) => new()
     {
@@ -80,11 +87,13 @@ public sealed record GrpcTls
 
     private SslStreamCertificateContext? _context;
 
-    private SslStreamCertificateContext Context(X509Certificate2 certificate) => SslStreamCertificateContext.Create(certificate, [.. Chain], offline: true);
+    private SslStreamCertificateContext Context(X509Certificate2 certificate) =>
+        SslStreamCertificateContext.Create(certificate, [.. Chain], offline: true);
 
     private X509ChainPolicy Policy(string use)
     {
-        var policy = new X509ChainPolicy { RevocationMode = X509RevocationMode.NoCheck, DisableCertificateDownloads = true, TrustMode = X509ChainTrustMode.CustomRootTrust };
+        var policy = new X509ChainPolicy { RevocationMode = X509RevocationMode.NoCheck, DisableCertificateDownloads = true,
+            TrustMode = X509ChainTrustMode.CustomRootTrust };
         policy.ApplicationPolicy.Add(new Oid(use));
         policy.CustomTrustStore.AddRange(Authorities.ToArray());
         return policy;
@@ -96,10 +105,14 @@ public sealed record GrpcTls
         using var certificate = new X509Certificate2(shown);
         DateTime now = DateTime.Now;
         if (now < certificate.NotBefore || now > certificate.NotAfter) { return "the certificate is out of its time"; }
-        if (Authorities.Count > 0 && errors.HasFlag(SslPolicyErrors.RemoteCertificateChainErrors)) { return "the certificate is of another authority, or for another use"; }
+        if (Authorities.Count > 0 && errors.HasFlag(SslPolicyErrors.RemoteCertificateChainErrors))
+        {
+            return "the certificate is of another authority, or for another use";
+        }
         if (errors.HasFlag(SslPolicyErrors.RemoteCertificateNameMismatch)) { return "the certificate has another name"; }
         if (Thumbprints.Count == 0) { return null; }
         string thumbprint = certificate.GetCertHashString(HashAlgorithmName.SHA256);
-        return Thumbprints.Any(t => string.Equals(t.Replace(":", "", StringComparison.Ordinal), thumbprint, StringComparison.OrdinalIgnoreCase)) ? null : "the certificate is not one of those that are known";
+        return Thumbprints.Any(t => string.Equals(t.Replace(":", "", StringComparison.Ordinal), thumbprint,
+            StringComparison.OrdinalIgnoreCase)) ? null : "the certificate is not one of those that are known";
     }
 }

@@ -1,4 +1,5 @@
-// gzip whose messages stay within the limit when they are unpacked: a few bytes may stand for gigabytes. Stock gRPC looks at the packed size.
+// gzip whose messages stay within the limit when they are unpacked: a few bytes may stand for gigabytes. Stock gRPC looks at the packed
+// size.
 using System.Buffers.Binary;
 using System.IO.Compression;
 using Grpc.Core;
@@ -68,7 +69,8 @@ internal sealed class LimitedGzip(int bytesMax) : ICompressionProvider
                 _length += count;
                 if (count == 0 && !buffer.IsEmpty) { RequireWhole(); }
                 return _length <= bytesMax ? count
-                    : throw new global::Grpc.Core.RpcException(new Status(StatusCode.ResourceExhausted, $"a message is larger than the limit, {bytesMax} bytes, when it is unpacked"));
+                    : throw new global::Grpc.Core.RpcException(new Status(StatusCode.ResourceExhausted, $"a message is larger "
+                    + $"than the limit, {bytesMax} bytes, when it is unpacked"));
             }
             catch (InvalidDataException e)
             {

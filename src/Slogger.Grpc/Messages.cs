@@ -30,5 +30,6 @@ public static class Messages
     }
 
     /// <summary>What came is no such message.</summary>
-    internal static global::Grpc.Core.RpcException NotA<T>(Exception e) => new(new Status(StatusCode.Internal, $"what came is no {typeof(T).Name}", e));
+    internal static global::Grpc.Core.RpcException NotA<T>(Exception e) =>
+        new(new Status(StatusCode.Internal, $"what came is no {typeof(T).Name}", e));
 }

@@ -24,14 +24,16 @@ public sealed class RpcException(StatusCode code, string detail, Exception? inne
     internal global::Grpc.Core.RpcException ToStock() => new(new Status(code, detail), Trailers);
 
     /// <summary>What was said by the other side, or by this side's own checks of what came.</summary>
-    internal static RpcException Of(global::Grpc.Core.RpcException e) => new(e.StatusCode, e.Status.Detail, e.Status.DebugException) { Trailers = e.Trailers };
+    internal static RpcException Of(global::Grpc.Core.RpcException e) =>
+        new(e.StatusCode, e.Status.Detail, e.Status.DebugException) { Trailers = e.Trailers };
 
     /// <summary>Whether an exception is of a call or its connection, and not of a caller's mistake.</summary>
     internal static bool IsOfCall(Exception e) =>
-        e is global::Grpc.Core.RpcException or IOException or HttpRequestException or SocketException or OperationCanceledException or ObjectDisposedException;
+        e is global::Grpc.Core.RpcException or IOException or HttpRequestException or SocketException or OperationCanceledException
+            or ObjectDisposedException;
 
-    /// <summary>What an error of the connection means to a caller. HttpClient gives the same exception for a stream that was reset and for a
-    /// connection that is broken: codes of HTTP/2 that say no more are taken for the latter. Source: gRPC over HTTP2, "Errors".</summary>
+    /// <summary>What an error of the connection means to a caller. HttpClient gives the same exception for a stream that was reset and for
+    /// a connection that is broken: codes of HTTP/2 that say no more are taken for the latter. Source: gRPC over HTTP2, "Errors".</summary>
     internal static RpcException OfConnection(Exception e)
     {
         Exception cause = e.GetBaseException() is OperationCanceledException ? e : e.GetBaseException();

@@ -30,12 +30,17 @@ public static class LogLines
     /// <summary>Writes at level error.</summary>
     public static void Error(this ILogger log, string message) => log.Write(LogLevel.Error, message);
 
-    /// <summary>Writes at a level. Every message of the proxy passes here, so this is where its length is bounded; a logger of lines bounds all that it is given.</summary>
+    /// <summary>Writes at a level. Every message of the proxy passes here, so this is where its length is bounded; a logger of lines bounds
+    /// all that it is given.</summary>
     public static void Write(this ILogger log, LogLevel level, string message)
     {
         ArgumentNullException.ThrowIfNull(log);
         ArgumentNullException.ThrowIfNull(message);
-        if (log.IsEnabled(level)) { log.Log(level, default, log is LineLogger ? message.TrimEnd() : LogText.Bounded(message.TrimEnd()), null, static (text, _) => text); }
+        if (log.IsEnabled(level))
+        {
+            log.Log(level, default, log is LineLogger ? message.TrimEnd() : LogText.Bounded(message.TrimEnd()), null,
+                static (text, _) => text);
+        }
     }
 }
 
@@ -47,7 +52,8 @@ public abstract class LineLogger(LogLevel least) : ILogger
     public virtual bool IsEnabled(LogLevel logLevel) => logLevel >= least && logLevel != LogLevel.None;
 
     /// <inheritdoc />
-    public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
+    public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,
+        Func<TState, Exception?, string> formatter)
     {
         ArgumentNullException.ThrowIfNull(formatter);
         if (!IsEnabled(logLevel)) { return; }

@@ -1,4 +1,5 @@
-// The bound of a line of the log. What a line tells of (a key, a list of shards, an exception) may be of any length; whoever reads logs takes lines of some length only.
+// The bound of a line of the log. What a line tells of (a key, a list of shards, an exception) may be of any length; whoever reads logs
+// takes lines of some length only.
 using System.Globalization;
 
 namespace Slogger.Reports;
@@ -16,6 +17,7 @@ public static class LogText
         if (message.Length <= CharsMax) { return message; }
         // Half a character is none.
         int kept = char.IsHighSurrogate(message[CharsMax - 1]) ? CharsMax - 1 : CharsMax;
-        return string.Create(CultureInfo.InvariantCulture, $"{message.AsSpan(0, kept)}... ({message.Length - kept} more characters were cut)");
+        return string.Create(CultureInfo.InvariantCulture,
+            $"{message.AsSpan(0, kept)}... ({message.Length - kept} more characters were cut)");
     }
 }

@@ -13,7 +13,8 @@ public readonly struct Argument
 
     private enum Kind : byte { Bytes, Text, Number }
 
-    private Argument(Kind kind, string? text, ReadOnlyMemory<byte> bytes, long number) => (_kind, _text, _bytes, _number) = (kind, text, bytes, number);
+    private Argument(Kind kind, string? text, ReadOnlyMemory<byte> bytes, long number) =>
+        (_kind, _text, _bytes, _number) = (kind, text, bytes, number);
 
     /// <summary>A text, as UTF-8.</summary>
     /// <exception cref="ArgumentNullException">It is null: Redis has no such argument.</exception>
@@ -37,7 +38,8 @@ public readonly struct Argument
     public static implicit operator Argument(long number) => new(Kind.Number, null, default, number);
 
     /// <summary>A number, with as many digits as it takes to read the same one back.</summary>
-    public static implicit operator Argument(double number) => new(Kind.Text, number.ToString("R", CultureInfo.InvariantCulture), default, 0);
+    public static implicit operator Argument(double number) =>
+        new(Kind.Text, number.ToString("R", CultureInfo.InvariantCulture), default, 0);
 
     internal void WriteTo(RequestWriter writer)
     {

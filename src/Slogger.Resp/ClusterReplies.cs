@@ -40,14 +40,16 @@ public sealed class ClusterReplies
     /// <param name="self">The shard that is asked.</param>
     /// <exception cref="ArgumentException">A shard is twice among the nodes, the one that is asked is not, or a host is too
     /// long or has a character that would break a reply.</exception>
-    public ClusterReplies(string cluster, Partitioning partitions, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes, ShardId self)
+    public ClusterReplies(string cluster, Partitioning partitions, SlotMap map, MapRevision revision, IEnumerable<ClusterNode> nodes,
+        ShardId self)
     {
         _partitions = partitions;
         _map = map;
         _revision = revision;
         _self = self;
         _nodes = [.. nodes.OrderBy(n => n.Shard.Number)];
-        _byShard = _nodes.ToDictionary(n => n.Shard, n => (n, NodeId(cluster, n.Shard), Encoding.UTF8.GetBytes($"{n.Host}:{Text(n.Port)}\r\n")));
+        _byShard = _nodes.ToDictionary(n => n.Shard, n =>
+            (n, NodeId(cluster, n.Shard), Encoding.UTF8.GetBytes($"{n.Host}:{Text(n.Port)}\r\n")));
         if (!_byShard.ContainsKey(self)) { throw new ArgumentException($"Shard {self} is asked, but not among the nodes.", nameof(nodes)); }
         foreach (ClusterNode node in _nodes)
         {
@@ -167,7 +169,8 @@ public sealed class ClusterReplies
         (string, object)[] fields =
         [
             ("state", alive == _map.Count ? "ok" : "fail"), ("slots_assigned", assigned), ("slots_ok", alive), ("slots_pfail", 0),
-            ("slots_fail", assigned - alive), ("known_nodes", _nodes.Length), ("size", size), ("current_epoch", _revision), ("my_epoch", _revision),
+            ("slots_fail", assigned - alive), ("known_nodes", _nodes.Length), ("size", size), ("current_epoch", _revision),
+                ("my_epoch", _revision),
             ("stats_messages_sent", 0), ("stats_messages_received", 0),
         ];
         var text = new StringBuilder();
@@ -185,7 +188,8 @@ public sealed class ClusterReplies
         return Encoding.UTF8.GetBytes(protocol == 3 ? Text($"={length + 4}\r\ntxt:{text}\r\n") : Text($"${length}\r\n{text}\r\n"));
     }
 
-    private static StringBuilder Bulk(StringBuilder text, string value) => text.Append(Text($"${Encoding.UTF8.GetByteCount(value)}\r\n{value}\r\n"));
+    private static StringBuilder Bulk(StringBuilder text, string value) =>
+        text.Append(Text($"${Encoding.UTF8.GetByteCount(value)}\r\n{value}\r\n"));
 
     private static string Text(FormattableString text) => text.ToString(CultureInfo.InvariantCulture);
 

@@ -1,5 +1,6 @@
-// Redis counts the commands of everybody alike. What this process has sent of its own accord is counted here, before it is sent, by the names that INFO commandstats has: the front end takes that off what clients
-// are shown. Bulk work (RedisBatch, PipelineAsync) is not counted: recoveries and moves show.
+// Redis counts the commands of everybody alike. What this process has sent of its own accord is counted here, before it is sent, by the
+// names that INFO commandstats has: the front end takes that off what clients are shown. Bulk work (RedisBatch, PipelineAsync) is not
+// counted: recoveries and moves show.
 //
 // When Redis begins to count anew, it must be known of each command whether that was before or after. Of one that is on its way then it
 // cannot be known, and it is taken for after: clients are not shown it. Who has Redis begin anew takes a mark before, and does it again
@@ -11,7 +12,8 @@ public sealed class CommandCounts
 {
     private static readonly HashSet<string> s_containers = new(StringComparer.OrdinalIgnoreCase)
     {
-        "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "FUNCTION", "LATENCY", "MEMORY", "MODULE", "OBJECT", "PUBSUB", "SCRIPT", "SLOWLOG", "XGROUP", "XINFO",
+        "ACL", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "FUNCTION", "LATENCY", "MEMORY", "MODULE", "OBJECT", "PUBSUB", "SCRIPT",
+            "SLOWLOG", "XGROUP", "XINFO",
     };
 
     private readonly Lock _gate = new();
@@ -90,7 +92,8 @@ public sealed class CommandCounts
     /// <summary>What had been sent at a moment, and which of it had been answered.</summary>
     public sealed class Mark
     {
-        internal Mark(long sentInAll, bool isQuiet, Dictionary<string, long> done) => (SentInAll, IsQuiet, Done) = (sentInAll, isQuiet, done);
+        internal Mark(long sentInAll, bool isQuiet, Dictionary<string, long> done) =>
+            (SentInAll, IsQuiet, Done) = (sentInAll, isQuiet, done);
 
         internal long SentInAll { get; }
 

@@ -15,7 +15,10 @@ internal static class CommandReply
         string line = Encoding.Latin1.GetString(bytes[(at + 1)..(end - 2)]);
         at = end;
         if ("+-:_,#(".Contains(kind, StringComparison.Ordinal)) { return line; }
-        if (!int.TryParse(line, CultureInfo.InvariantCulture, out int count)) { throw new FormatException($"'{kind}{line}' is no reply of Redis."); }
+        if (!int.TryParse(line, CultureInfo.InvariantCulture, out int count))
+        {
+            throw new FormatException($"'{kind}{line}' is no reply of Redis.");
+        }
         if (count < 0) { return null; }
         if (kind is '$' or '=' or '!')
         {

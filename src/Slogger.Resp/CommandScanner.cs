@@ -84,7 +84,8 @@ public static unsafe class CommandScanner
     private readonly struct RangeSlots;
 
     private static byte* Scan<TSlots>(
-        byte* p, byte* end, SpecialNames special, SlotTable? slots, int within, long largeBytes, ref int count, out ScanStop stop, out byte specialValue)
+        byte* p, byte* end, SpecialNames special, SlotTable? slots, int within, long largeBytes, ref int count, out ScanStop stop,
+            out byte specialValue)
         where TSlots : struct
     {
         specialValue = 0;
@@ -160,7 +161,10 @@ public static unsafe class CommandScanner
                 }
                 if (length > largeBytes || q - start > largeBytes) { stop = ScanStop.Large; return start; }
                 if (end - q < length + 2) { goto incomplete; }
-                if (typeof(TSlots) != typeof(AnySlot) && arguments - i == keys.Next) { slots!.Check<TSlots>(ref keys, new ReadOnlySpan<byte>(q, (int)length)); }
+                if (typeof(TSlots) != typeof(AnySlot) && arguments - i == keys.Next)
+                {
+                    slots!.Check<TSlots>(ref keys, new ReadOnlySpan<byte>(q, (int)length));
+                }
                 q += length + 2;
             }
             if (typeof(TSlots) != typeof(AnySlot) && keys.Failed)

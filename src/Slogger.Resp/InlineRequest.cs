@@ -89,7 +89,8 @@ public static class InlineRequest
 
     private static bool IsSpace(byte b) => b is 32 or (>= 9 and <= 13);
 
-    private static bool IsHex(byte b) => b is (>= (byte)'0' and <= (byte)'9') or (>= (byte)'a' and <= (byte)'f') or (>= (byte)'A' and <= (byte)'F');
+    private static bool IsHex(byte b) => b is (>= (byte)'0' and <= (byte)'9') or (>= (byte)'a' and <= (byte)'f')
+        or (>= (byte)'A' and <= (byte)'F');
 
     private static int Hex(byte b) => b <= '9' ? b - '0' : (b | 32) - 'a' + 10;
 }

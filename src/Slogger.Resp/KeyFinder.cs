@@ -63,7 +63,8 @@ public sealed partial class KeyFinder
     /// <summary>The commands whose keys are at equal distances, whatever the other arguments.</summary>
     public IEnumerable<KeyValuePair<string, KeyRange>> Ranges => _commands
         .Where(c => c.Value is { Movable: Movable.No, Subcommands: null })
-        .Select(c => KeyValuePair.Create(Encoding.Latin1.GetString(c.Key), c.Value.First == 0 || c.Value.Step <= 0 ? default : new KeyRange(c.Value.First, c.Value.Last, c.Value.Step)));
+        .Select(c => KeyValuePair.Create(Encoding.Latin1.GetString(c.Key),
+            c.Value.First == 0 || c.Value.Step <= 0 ? default : new KeyRange(c.Value.First, c.Value.Last, c.Value.Step)));
 
     /// <summary>Whether a command has one key, right behind its name.</summary>
     public bool HasOneKey(ReadOnlySpan<byte> name) =>
@@ -81,7 +82,8 @@ public sealed partial class KeyFinder
             int at = 0;
             return new(ReadSpecs(CommandReply.Read(reply, ref at)));
         }
-        catch (Exception e) when (e is IndexOutOfRangeException or ArgumentOutOfRangeException or InvalidCastException or OverflowException or ArgumentNullException)
+        catch (Exception e) when (e is IndexOutOfRangeException or ArgumentOutOfRangeException or InvalidCastException or OverflowException
+            or ArgumentNullException)
         {
             throw new FormatException("That is not what Redis replies to COMMAND.", e);
         }
@@ -100,7 +102,10 @@ public sealed partial class KeyFinder
         if (!_lookup.TryGetValue(view[0], out Spec? spec)) { return false; }
         if (spec.Subcommands is { } subcommands)
         {
-            if (arguments.Length < 2 || !subcommands.GetAlternateLookup<ReadOnlySpan<byte>>().TryGetValue(view[1], out spec)) { return true; }
+            if (arguments.Length < 2 || !subcommands.GetAlternateLookup<ReadOnlySpan<byte>>().TryGetValue(view[1], out spec))
+            {
+                return true;
+            }
         }
         if (spec.Arity >= 0 ? arguments.Length != spec.Arity : arguments.Length < -spec.Arity) { return true; }
         if (spec.Movable == Movable.No) { keys = FromRange(spec, arguments.Length); }
@@ -114,7 +119,8 @@ public sealed partial class KeyFinder
     /// <param name="arguments">Where its arguments are in them, as <see cref="CommandScanner.ReadArguments"/> gives it.</param>
     /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="slot">With <see cref="SlotScope.OneSlot"/> the slot; with SeveralSlots that of the first key.</param>
-    public SlotScope FindSlot(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, Partitioning partitions, out HashSlot slot)
+    public SlotScope FindSlot(ReadOnlySpan<byte> request, ReadOnlySpan<(int Offset, int Length)> arguments, Partitioning partitions,
+        out HashSlot slot)
     {
         ArgumentNullException.ThrowIfNull(partitions);
         slot = default;
@@ -153,7 +159,8 @@ public sealed partial class KeyFinder
                 : MovableCommands.TryGetValue(name.ToUpperInvariant(), out Movable known) ? known : Movable.Unknown;
             List<object?> subcommands = fields.Count > 9 ? fields[9] as List<object?> ?? [] : [];
             specs[Encoding.Latin1.GetBytes(name)] = new(
-                Number(fields[1]), Number(fields[3]), Number(fields[4]), Number(fields[5]), movable, subcommands.Count > 0 ? ReadSpecs(subcommands) : null);
+                Number(fields[1]), Number(fields[3]), Number(fields[4]), Number(fields[5]), movable,
+                    subcommands.Count > 0 ? ReadSpecs(subcommands) : null);
         }
         return specs;
     }

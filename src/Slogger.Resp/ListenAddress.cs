@@ -7,7 +7,8 @@ using System.Text;
 
 namespace Slogger.Resp;
 
-/// <summary>A TCP host and port, or the path of a Unix socket. Exactly one of <see cref="Host"/> and <see cref="UnixPath"/> is set.</summary>
+/// <summary>A TCP host and port, or the path of a Unix socket. Exactly one of <see cref="Host"/> and <see cref="UnixPath"/> is
+/// set.</summary>
 public sealed record ListenAddress
 {
     /// <summary>Longest path that fits into a Unix socket address. Unit: bytes of UTF-8.</summary>
@@ -35,7 +36,8 @@ public sealed record ListenAddress
         || (IPAddress.TryParse(Host, out IPAddress? ip) && IPAddress.IsLoopback(ip));
 
     /// <summary>True if it is no address of one machine but stands for every interface of it: 0.0.0.0 or [::].</summary>
-    public bool IsEveryInterface => !IsUnix && IPAddress.TryParse(Host, out IPAddress? ip) && (ip.Equals(IPAddress.Any) || ip.Equals(IPAddress.IPv6Any));
+    public bool IsEveryInterface => !IsUnix && IPAddress.TryParse(Host, out IPAddress? ip)
+        && (ip.Equals(IPAddress.Any) || ip.Equals(IPAddress.IPv6Any));
 
     /// <summary>A TCP address. <paramref name="host"/>: a name, IPv4 or IPv6 without brackets.</summary>
     public static ListenAddress Tcp(string host, int port)
@@ -83,7 +85,8 @@ public sealed record ListenAddress
             return false;
         }
 
-        if (!int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port) || port > IPEndPoint.MaxPort)
+        if (!int.TryParse(text.AsSpan(colon + 1), NumberStyles.None, CultureInfo.InvariantCulture, out int port)
+            || port > IPEndPoint.MaxPort)
         {
             problem = "has a bad port; it is a number from 0 to 65535";
             return false;

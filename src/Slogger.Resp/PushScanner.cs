@@ -46,7 +46,8 @@ public static unsafe class PushScanner
         return name.EndsWith("message"u8) || name.SequenceEqual("invalidate"u8) ? PushKind.Message : PushKind.Other;
     }
 
-    /// <summary>Tells a line of MONITOR, <c>+1700000000.123456 [0 127.0.0.1:6379] ...</c>, from a status, which may begin with a digit, too.</summary>
+    /// <summary>Tells a line of MONITOR, <c>+1700000000.123456 [0 127.0.0.1:6379] ...</c>, from a status, which may begin with a digit,
+    /// too.</summary>
     /// <param name="p">The first byte of the line: a plus sign.</param>
     /// <param name="end">One past the last byte that is here.</param>
     public static PushKind ClassifyLine(byte* p, byte* end)

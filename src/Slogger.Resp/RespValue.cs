@@ -62,7 +62,8 @@ public sealed class RespValue
 
     /// <summary>The number of an integer, or the number that the text is.</summary>
     /// <exception cref="FormatException">It is none.</exception>
-    public long AsInteger() => Kind == RespKind.Integer ? Integer : long.Parse(AsText() ?? "", NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
+    public long AsInteger() => Kind == RespKind.Integer ? Integer
+        : long.Parse(AsText() ?? "", NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture);
 
     /// <inheritdoc />
     public override string ToString() => AsText() ?? "(nil)";
@@ -97,7 +98,10 @@ public sealed class RespValue
             return new(RespKind.Bulk, bytes.Slice(at - count - 2, count).ToArray(), 0, []);
         }
 
-        if (kind != (byte)'*') { throw new InvalidDataException($"The proxy sent a reply of kind 0x{kind:x2}, which RESP2 does not have."); }
+        if (kind != (byte)'*')
+        {
+            throw new InvalidDataException($"The proxy sent a reply of kind 0x{kind:x2}, which RESP2 does not have.");
+        }
         ImmutableArray<RespValue>.Builder items = ImmutableArray.CreateBuilder<RespValue>(count);
         for (int i = 0; i < count; i++) { items.Add(Read(bytes, ref at)); }
         return new(RespKind.Array, default, 0, items.MoveToImmutable());

@@ -25,7 +25,10 @@ public sealed class SlotTable
 
     private SlotTable(SpecialNames names, KeyRange[] rules, Partitioning partitions, bool[] owned)
     {
-        if (owned.Length != partitions.Count) { throw new ArgumentException($"There are {partitions.Count} slots, not {owned.Length}.", nameof(owned)); }
+        if (owned.Length != partitions.Count)
+        {
+            throw new ArgumentException($"There are {partitions.Count} slots, not {owned.Length}.", nameof(owned));
+        }
         Names = names;
         Partitions = partitions;
         _rules = rules;
@@ -40,7 +43,8 @@ public sealed class SlotTable
     /// <param name="partitions">Which slot a key is in.</param>
     /// <param name="owned">For each slot whether it is this shard's; not copied.</param>
     /// <exception cref="ArgumentException">A value is out of range, or the array does not have one entry for each slot.</exception>
-    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, byte own, Partitioning partitions, bool[] owned)
+    public static SlotTable Of(IEnumerable<KeyValuePair<string, byte>> special, KeyFinder keys, byte impossible, byte own,
+        Partitioning partitions, bool[] owned)
     {
         ArgumentNullException.ThrowIfNull(special);
         ArgumentNullException.ThrowIfNull(keys);
@@ -49,7 +53,10 @@ public sealed class SlotTable
         var names = new Dictionary<string, byte>(StringComparer.OrdinalIgnoreCase);
         foreach ((string name, byte value) in special)
         {
-            if (value >= FirstRule) { throw new ArgumentException($"The value {value} of '{name}' is above {FirstRule - 1}.", nameof(special)); }
+            if (value >= FirstRule)
+            {
+                throw new ArgumentException($"The value {value} of '{name}' is above {FirstRule - 1}.", nameof(special));
+            }
             names.Add(name, value);
         }
         var rules = new List<KeyRange>();
@@ -61,7 +68,10 @@ public sealed class SlotTable
                 rule = rules.Count;
                 rules.Add(range);
             }
-            if (rule >= 0 && names.Count < NamesMax && name.Length is > 0 and <= SpecialNames.LongestLookup) { names.TryAdd(name, (byte)(FirstRule + rule)); }
+            if (rule >= 0 && names.Count < NamesMax && name.Length is > 0 and <= SpecialNames.LongestLookup)
+            {
+                names.TryAdd(name, (byte)(FirstRule + rule));
+            }
         }
         return new(new SpecialNames(names, impossible, own), [.. rules], partitions, owned);
     }
@@ -85,7 +95,8 @@ public sealed class SlotTable
         if (value == 0) { return new SlotCheck { Failed = true }; }
         KeyRange range = _rules[value - FirstRule];
         // Argument 0 is the name: a command without keys waits for it in vain.
-        return new SlotCheck { Next = range.First, Last = range.Last < 0 ? arguments + range.Last : range.Last, Step = range.Step, Slot = within };
+        return new SlotCheck { Next = range.First, Last = range.Last < 0 ? arguments + range.Last
+            : range.Last, Step = range.Step, Slot = within };
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

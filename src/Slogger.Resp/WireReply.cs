@@ -22,7 +22,10 @@ internal readonly ref struct WireReply(ReadOnlySpan<byte> bytes)
         get
         {
             if (Bytes[0] is (byte)'+' or (byte)'-' or (byte)':') { return Bytes[1..^2]; }
-            if (Bytes[0] != (byte)'$' || IsNull) { throw new InvalidDataException($"A reply of kind '{(char)Bytes[0]}' came where a text or a number was expected."); }
+            if (Bytes[0] != (byte)'$' || IsNull)
+            {
+                throw new InvalidDataException($"A reply of kind '{(char)Bytes[0]}' came where a text or a number was expected.");
+            }
             return Bytes[(Bytes.IndexOf((byte)'\n') + 1)..^2];
         }
     }

@@ -1,5 +1,6 @@
-// The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard, has its store follow, serves reads; and when
-// its site has taken over it goes on as the shard of a primary, in the same process, with the same log, store and connections.
+// The entry point of `slogger backup`: a proxy for one shard whose site follows another. It receives the primary's stream of that shard,
+// has its store follow, serves reads; and when its site has taken over it goes on as the shard of a primary, in the same process, with the
+// same log, store and connections.
 using Slogger.Core.Shards;
 using Slogger.Core.Sites;
 using Slogger.Faster;
@@ -21,7 +22,8 @@ internal static class BackupHost
 {
     private static Task? s_ready;
 
-    /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are returned.</summary>
+    /// <summary>Serves until cancelled, then stops in order. The caller holds the <see cref="DataDirectory"/>. Expected failures are
+    /// returned.</summary>
     public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
     {
         await Rehearsal.ClearAsync(options).ConfigureAwait(false);
@@ -29,7 +31,11 @@ internal static class BackupHost
         if (failed is not null) { return failed; }
         (GrpcServerOptions? server, failed) = credentials!.ServerAt(options.Site.Listen!);
         if (failed is not null) { return failed; }
-        Task ready = !options.Site.Rehearses ? Task.CompletedTask : s_ready ??= Readiness.PrepareAsync([typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly, typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly, options.Commit == CommitMode.Faster ? typeof(FasterStore).Assembly : typeof(RedisEndpoint).Assembly]);
+        Task ready = !options.Site.Rehearses ? Task.CompletedTask
+            : s_ready ??= Readiness.PrepareAsync(
+            [typeof(ProxyHost).Assembly, typeof(BackupHost).Assembly, typeof(GrpcServer).Assembly, typeof(VersionLog).Assembly,
+                typeof(IMetadataStore).Assembly, typeof(SiteState).Assembly,
+                    options.Commit == CommitMode.Faster ? typeof(FasterStore).Assembly : typeof(RedisEndpoint).Assembly]);
         await using Rehearsal? rehearsal = options.Site.Rehearses && options.RedisServerPath is not null ? new(options, ready, log) : null;
         await using var intake = new StreamIntake(options, credentials, server!, log, rehearsal);
         using var ways = new ShipWays(options, credentials);
@@ -37,12 +43,14 @@ internal static class BackupHost
         {
             Ways = ways.All,
             Intake = intake,
-            // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the beginning.
+            // While it follows, and afterwards, it listens already; a process that is started after a failover is the primary's from the
+            // beginning.
             Serve = async (primary, metadata, starting) =>
             {
                 if (intake.IsListening) { return null; }
                 MergedStore.Clear(options.DataDirectory);
-                return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(false);
+                return await PrimaryHost.ServeAsync(options, options.Site.Listen!, credentials, primary, metadata, starting).ConfigureAwait(
+                    false);
             },
         }).ConfigureAwait(false);
     }

@@ -1,4 +1,5 @@
-// The entry point of `slogger serve`: the proxy, and what two sites need of it. Its log is shipped to the backup's process over gRPC, and commands of two sites reach it where it listens for them.
+// The entry point of `slogger serve`: the proxy, and what two sites need of it. Its log is shipped to the backup's process over gRPC, and
+// commands of two sites reach it where it listens for them.
 using System.Net;
 using System.Net.Sockets;
 using Slogger.Grpc.Server;
@@ -16,7 +17,8 @@ namespace Slogger.Sites;
 /// <summary>Runs a process of a primary.</summary>
 public static class PrimaryHost
 {
-    /// <summary>Serves until cancelled, then stops in order, as <see cref="ProxyHost.RunAsync(ServeOptions, ILogger, CancellationToken)"/>.</summary>
+    /// <summary>Serves until cancelled, then stops in order, as
+    /// <see cref="ProxyHost.RunAsync(ServeOptions, ILogger, CancellationToken)"/>.</summary>
     public static async Task<ProxyExit> RunAsync(ServeOptions options, ILogger log, CancellationToken stop)
     {
         ArgumentNullException.ThrowIfNull(options);
@@ -29,13 +31,15 @@ public static class PrimaryHost
         return await ProxyHost.RunAsync(options, log, null, stop, site: new()
         {
             Ways = ways.All,
-            Serve = site.Listen is { } listen ? (primary, metadata, starting) => ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
+            Serve = site.Listen is { } listen ? (primary, metadata, starting) =>
+                ServeAsync(options, listen, credentials!, primary, metadata, starting) : null,
         }).ConfigureAwait(false);
     }
 
     /// <summary>Has commands of two sites reach a primary's shard.</summary>
     internal static async Task<IAsyncDisposable?> ServeAsync(
-        ServeOptions options, ListenAddress listen, SiteCredentials credentials, IPrimaryShard primary, IMetadataStore metadata, CancellationToken stop)
+        ServeOptions options, ListenAddress listen, SiteCredentials credentials, IPrimaryShard primary, IMetadataStore metadata,
+            CancellationToken stop)
     {
         (GrpcServerOptions? at, ProxyExit? failed) = credentials.ServerAt(listen);
         if (failed is not null) { throw new SiteException(failed); }
@@ -43,10 +47,13 @@ public static class PrimaryHost
         try
         {
             new ShippingService(_ => null, ShipTerms.Of(options), () => primary.SiteEpoch).AddTo(server);
-            new SiteControlService(metadata, options.Cluster, () => [], () => primary, () => [(primary.Shard, primary.Serving)], options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
+            new SiteControlService(metadata, options.Cluster, () => [], () => primary, () => [(primary.Shard, primary.Serving)],
+                options.Site.Lease ?? TimeSpan.Zero).AddTo(server);
             await server.StartAsync(stop).ConfigureAwait(false);
-            string host = !listen.IsEveryInterface ? listen.Host! : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
-            await metadata.NoteSiteAddressAsync(options.Cluster, options.Shard, ListenAddress.Tcp(host, server.EndPoint.Port).ToString(), stop).ConfigureAwait(false);
+            string host = !listen.IsEveryInterface ? listen.Host!
+                : options.Announce is { IsEveryInterface: false, Host: { } announced } ? announced : Dns.GetHostName();
+            await metadata.NoteSiteAddressAsync(options.Cluster, options.Shard, ListenAddress.Tcp(host, server.EndPoint.Port).ToString(),
+                stop).ConfigureAwait(false);
             return server;
         }
         catch (Exception e)
@@ -54,8 +61,11 @@ public static class PrimaryHost
             await server.DisposeAsync().ConfigureAwait(false);
             throw e switch
             {
-                MetadataException => new SiteException(ProxyExit.Failed($"the metadata could not be told where this process listens for the other site: {e.Message}", "check --metadata")),
-                IOException or SocketException => new SiteException(ProxyExit.Failed($"cannot listen on {listen} (--site-listen): {e.Message}", "stop what uses it, or give another address")),
+                MetadataException => new SiteException(ProxyExit.Failed($"the metadata could not be told where this process listens for "
+                    + $"the other site: {e.Message}", "check --metadata")),
+                IOException or SocketException =>
+                    new SiteException(ProxyExit.Failed($"cannot listen on {listen} (--site-listen): {e.Message}", "stop what uses it, or "
+                        + "give another address")),
                 _ => e,
             };
         }
@@ -66,7 +76,9 @@ public static class PrimaryHost
 internal sealed class ShipWays(ServeOptions options, SiteCredentials credentials) : IDisposable
 {
     public IReadOnlyList<GrpcShipConnector> All { get; } =
-        [.. options.Site.Backups.Select(b => new GrpcShipConnector(b.Host!, b.Port, credentials.Channel, ShipTerms.Of(options), options.Site.BackupCompression == ShipCompression.Gzip))];
+        [.. options.Site.Backups.Select(
+            b => new GrpcShipConnector(b.Host!, b.Port, credentials.Channel, ShipTerms.Of(options),
+                options.Site.BackupCompression == ShipCompression.Gzip))];
 
     public void Dispose()
     {

@@ -1,6 +1,7 @@
-// What is done for the first time takes the runtime long: a failover calls some thousand methods that nothing has called before, in every process at once, and most of it would be their compiling. So a process
-// of a backup performs one beforehand, with the code that it will run: two sites in small, of two shards each, in this process, with redis-servers and databases of their own, which are then deleted. Nobody
-// else hears of it.
+// What is done for the first time takes the runtime long: a failover calls some thousand methods that nothing has called before, in every
+// process at once, and most of it would be their compiling. So a process of a backup performs one beforehand, with the code that it will
+// run: two sites in small, of two shards each, in this process, with redis-servers and databases of their own, which are then deleted.
+// Nobody else hears of it.
 using System.Diagnostics;
 using System.Globalization;
 using System.Net.Sockets;
@@ -38,7 +39,8 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
     // One at a time on a machine: the name is free again when its process has ended, however it does.
     private const string Turn = "\0slogger-rehearsal";
 
-    private static readonly TimeSpan Limit = TimeSpan.FromMinutes(1), TurnLimit = TimeSpan.FromMinutes(3), IdlePeriod = TimeSpan.FromSeconds(3), LookPause = TimeSpan.FromMilliseconds(20);
+    private static readonly TimeSpan Limit = TimeSpan.FromMinutes(1), TurnLimit = TimeSpan.FromMinutes(3), IdlePeriod =
+        TimeSpan.FromSeconds(3), LookPause = TimeSpan.FromMilliseconds(20);
 
     // One of either shard, by their slots.
     private static readonly string[] s_keys = ["b", "a"];
@@ -116,7 +118,8 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         }
     }
 
-    // When there is little else to do in this process, and no other of this machine is at it. In the end all the same: the first failover is to find it done.
+    // When there is little else to do in this process, and no other of this machine is at it. In the end all the same: the first failover
+    // is to find it done.
     private async Task<IDisposable?> TurnAsync(CancellationToken stop)
     {
         await ready.WaitAsync(stop).ConfigureAwait(false);
@@ -155,7 +158,10 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         try
         {
             await ClearAsync(options).ConfigureAwait(false);
-            if (new DriveInfo(options.DataDirectory).AvailableFreeSpace < RoomBytes) { throw new IOException($"less than {RoomBytes >> 20} MiB are free on the disk of {options.DataDirectory}"); }
+            if (new DriveInfo(options.DataDirectory).AvailableFreeSpace < RoomBytes)
+            {
+                throw new IOException($"less than {RoomBytes >> 20} MiB are free on the disk of {options.DataDirectory}");
+            }
             string stages = await PerformAsync(limit.Token).ConfigureAwait(false);
             Over("done");
             log.Info($"shard {options.Shard}: a failover was rehearsed, in {Stopwatch.GetElapsedTime(began).TotalSeconds:0.0} s ({stages})");
@@ -187,16 +193,20 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         // Whoever is on this machine reaches its ports, and is not to get in.
         await File.WriteAllTextAsync(secret, RandomNumberGenerator.GetHexString(32), stop).ConfigureAwait(false);
         var aside = new Aside(log);
-        MetadataSpec primary = MetadataSpec.SqliteFile(Path.Combine(directory, "primary.db")), backup = MetadataSpec.SqliteFile(Path.Combine(directory, "backup.db"));
+        MetadataSpec primary = MetadataSpec.SqliteFile(Path.Combine(directory, "primary.db")), backup =
+            MetadataSpec.SqliteFile(Path.Combine(directory, "backup.db"));
         List<Host> hosts = [];
         try
         {
             for (int s = 0; s < s_keys.Length; s++) { hosts.Add(new(In("backup", s, backup, null), BackupHost.RunAsync, aside)); }
             await using IMetadataStore metadata = MetadataStoreFactory.Create(backup.Text);
-            IReadOnlyDictionary<ShardId, string> at = await UntilAsync(async () => await metadata.SiteAddressesAsync(Cluster, stop).ConfigureAwait(false) is { } found && found.Count == s_keys.Length ? found : null, hosts, stop).ConfigureAwait(false);
+            IReadOnlyDictionary<ShardId, string> at = await UntilAsync(
+                async () => await metadata.SiteAddressesAsync(Cluster, stop).ConfigureAwait(false) is { } found
+                    && found.Count == s_keys.Length ? found : null, hosts, stop).ConfigureAwait(false);
             for (int s = 0; s < s_keys.Length; s++) { hosts.Add(new(In("primary", s, primary, at[new(s)]), PrimaryHost.RunAsync, aside)); }
             for (int s = 0; s < s_keys.Length; s++) { await WriteAsync(hosts[s_keys.Length + s], s).ConfigureAwait(false); }
-            _ = await UntilAsync(async () => (await metadata.SiteAsync(Cluster, stop).ConfigureAwait(false)) is { } site && site.Streams.All(t => t.Phase == StreamPhase.Counts) ? site : null, hosts, stop).ConfigureAwait(false);
+            _ = await UntilAsync(async () => (await metadata.SiteAsync(Cluster, stop).ConfigureAwait(false)) is { } site
+                && site.Streams.All(t => t.Phase == StreamPhase.Counts) ? site : null, hosts, stop).ConfigureAwait(false);
             for (int s = 0; s < s_keys.Length; s++) { await WriteAsync(hosts[s_keys.Length + s], s).ConfigureAwait(false); }
             string stages = await FailOverAsync(secret, at[new(0)], stop).ConfigureAwait(false);
             for (int s = 0; s < s_keys.Length; s++) { await WriteAsync(hosts[s], s).ConfigureAwait(false); }
@@ -210,9 +220,12 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         // Waited for, so that all that a commit does is done once.
         async Task WriteAsync(Host host, int shard)
         {
-            string at = await UntilAsync(() => Task.FromResult(ProxyRecord.Read(host.Directory)?.Listen[0]), hosts, stop).ConfigureAwait(false);
+            string at = await UntilAsync(() => Task.FromResult(ProxyRecord.Read(host.Directory)?.Listen[0]), hosts, stop).ConfigureAwait(
+                false);
             _ = ListenAddress.TryParse(at, out ListenAddress? address, out _);
-            await using RedisConnection client = await RedisConnection.ConnectAsync(RedisEndpoint.Tcp(address!.Host!, address.Port, StoreEndpoint.PasswordIn(secret)), cancellation: stop).ConfigureAwait(false);
+            await using RedisConnection client = await RedisConnection.ConnectAsync(
+                RedisEndpoint.Tcp(address!.Host!, address.Port, StoreEndpoint.PasswordIn(secret)), cancellation: stop).ConfigureAwait(
+                    false);
             await client.ExpectAsync(["SET", s_keys[shard], "1"], stop).ConfigureAwait(false);
             await client.ExpectAsync(["GET", s_keys[shard]], stop).ConfigureAwait(false);
             await client.ExpectAsync(["DPR.WAIT", "*", "2000"], stop).ConfigureAwait(false);
@@ -248,7 +261,8 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
         if (failed is not null) { throw new InvalidOperationException(failed.Problem); }
         _ = ListenAddress.TryParse(at, out ListenAddress? address, out _);
         using GrpcChannel channel = credentials!.Open(address!);
-        await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = channel.Open(SiteControlMethods.Failover, new CallOptions { Cancellation = stop });
+        await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call =
+            channel.Open(SiteControlMethods.Failover, new CallOptions { Cancellation = stop });
         if (await call.WriteAsync(new()).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
         while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
         {
@@ -270,7 +284,10 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
             {
                 // It is being made.
             }
-            if (hosts.FirstOrDefault(h => h.Ended.IsCompleted) is { } ended) { throw new InvalidOperationException((await ended.Ended.ConfigureAwait(false)).Problem ?? "one of its processes has ended"); }
+            if (hosts.FirstOrDefault(h => h.Ended.IsCompleted) is { } ended)
+            {
+                throw new InvalidOperationException((await ended.Ended.ConfigureAwait(false)).Problem ?? "one of its processes has ended");
+            }
             await Task.Delay(LookPause, stop).ConfigureAwait(false);
         }
     }
@@ -285,7 +302,8 @@ internal sealed class Rehearsal(ServeOptions options, Task ready, ILogger log) :
             Directory = options.DataDirectory;
             Ended = Task.Run(async () =>
             {
-                using DataDirectory data = DataDirectory.OpenForServe(options).Opened ?? throw new IOException($"{options.DataDirectory} cannot be used");
+                using DataDirectory data = DataDirectory.OpenForServe(options).Opened
+                    ?? throw new IOException($"{options.DataDirectory} cannot be used");
                 return await run(options, log, _stop.Token).ConfigureAwait(false);
             });
         }

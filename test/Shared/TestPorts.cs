@@ -26,7 +26,8 @@ internal static class TestPorts
             return port;
         }
 
-        throw new InvalidOperationException($"All ports from {s_block.Value.First} to {s_block.Value.First + BlockSize - 1} are taken: end what listens there.");
+        throw new InvalidOperationException(
+            $"All ports from {s_block.Value.First} to {s_block.Value.First + BlockSize - 1} are taken: end what listens there.");
     }
 
     private static (int First, Socket Held) TakeBlock()
@@ -47,7 +48,8 @@ internal static class TestPorts
             }
         }
 
-        throw new InvalidOperationException($"{Blocks} test processes run on this machine, or others listen on ports from {First} on: end some of them.");
+        throw new InvalidOperationException(
+            $"{Blocks} test processes run on this machine, or others listen on ports from {First} on: end some of them.");
     }
 
     private static Socket? TryBind(int port)

@@ -41,8 +41,10 @@ public class RoomTests
         (IReadOnlyList<Room> projects, IReadOnlyList<Room> folders) = Rooms.Read();
         var allowed = projects.Concat(folders).SelectMany(r => r.MayName.Select(m => (From: r.Name, To: m))).ToHashSet();
         Dictionary<(string From, string To), string> arrows = s_house.Value.Arrows;
-        IEnumerable<string> tooMany = arrows.Where(a => !allowed.Contains(a.Key)).Select(a => $"{a.Key.From} names {a.Key.To}: it may not ({a.Value})");
-        IEnumerable<string> unused = allowed.Except(arrows.Keys).Select(a => $"{a.From} may name {a.To}, and does not: take that out of the picture");
+        IEnumerable<string> tooMany = arrows.Where(a => !allowed.Contains(a.Key))
+            .Select(a => $"{a.Key.From} names {a.Key.To}: it may not ({a.Value})");
+        IEnumerable<string> unused = allowed.Except(arrows.Keys)
+            .Select(a => $"{a.From} may name {a.To}, and does not: take that out of the picture");
         string wrong = string.Join('\n', tooMany.Concat(unused).Order());
         Assert.True(wrong.Length == 0, wrong);
     }
@@ -55,9 +57,11 @@ public class RoomTests
     private static (HashSet<string> Names, Dictionary<(string From, string To), string> Arrows) ReadHouse()
     {
         string here = AppContext.BaseDirectory;
-        IEnumerable<string> libraries = Directory.GetFiles(here, "Slogger.*.dll").Where(f => !Path.GetFileName(f).Contains("Tests", StringComparison.Ordinal));
+        IEnumerable<string> libraries = Directory.GetFiles(here, "Slogger.*.dll")
+            .Where(f => !Path.GetFileName(f).Contains("Tests", StringComparison.Ordinal));
         string[] files = [.. libraries, Path.Combine(here, "slogger.dll")];
-        ArchUnitNET.Domain.Architecture all = new ArchLoader().LoadAssemblies([.. files.Select(System.Reflection.Assembly.LoadFrom)]).Build();
+        ArchUnitNET.Domain.Architecture all = new ArchLoader().LoadAssemblies([.. files.Select(System.Reflection.Assembly.LoadFrom)])
+            .Build();
         HashSet<string> names = [];
         Dictionary<(string From, string To), string> arrows = [];
         foreach (IType type in all.Types)
@@ -70,7 +74,8 @@ public class RoomTests
                 // Parameters of generic methods stand in the first assembly that has one of that name.
                 if (dependency.Target is GenericParameter || RoomOf(dependency.Target) is not { } to || from == to) { continue; }
                 arrows.TryAdd(
-                    from.Project == to.Project ? ($"{from.Project}/{from.Folder}", $"{to.Project}/{to.Folder}") : (from.Project, to.Project),
+                    from.Project == to.Project ? ($"{from.Project}/{from.Folder}", $"{to.Project}/{to.Folder}")
+                        : (from.Project, to.Project),
                     $"{type.FullName} names {dependency.Target.FullName}");
             }
         }

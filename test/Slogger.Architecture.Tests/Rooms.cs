@@ -1,4 +1,5 @@
-// The block "rooms" at the beginning of docs/internals/ARCHITECTURE.md: which project may name which, and within a project which folder may name which.
+// The block "rooms" at the beginning of docs/internals/ARCHITECTURE.md: which project may name which, and within a project which folder may
+// name which.
 using System.Runtime.CompilerServices;
 
 namespace Slogger.Architecture.Tests;
@@ -28,7 +29,8 @@ internal static class Rooms
             if (line.StartsWith(' ')) { folders.Add(new($"{project}/{name}", [.. mayName.Select(n => $"{project}/{n}")])); }
             else { projects.Add(new(project = name, mayName)); }
         }
-        return projects.Count > 0 ? (projects, folders) : throw new InvalidDataException($"{PictureFile()} has no block that begins with {Begin}");
+        return projects.Count > 0 ? (projects, folders)
+            : throw new InvalidDataException($"{PictureFile()} has no block that begins with {Begin}");
     }
 
     private static string PictureFile([CallerFilePath] string here = "") =>

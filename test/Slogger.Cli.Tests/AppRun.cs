@@ -7,7 +7,8 @@ namespace Slogger.Cli.Tests;
 
 internal sealed record AppRun(int ExitCode, string Output, string Error, ServeOptions? Served, RestoreOptions? Restored)
 {
-    public static async Task<AppRun> Of(string[] args, Dictionary<string, string>? environment = null, ProxyExit? exit = null, Action<ServeOptions>? whileServing = null)
+    public static async Task<AppRun> Of(string[] args, Dictionary<string, string>? environment = null, ProxyExit? exit = null,
+        Action<ServeOptions>? whileServing = null)
     {
         StringWriter output = new();
         StringWriter error = new();

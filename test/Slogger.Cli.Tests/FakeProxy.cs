@@ -23,10 +23,12 @@ internal sealed class FakeProxy : IDisposable
     public FakeProxy(Dictionary<string, string> answers, string? unixPath = null)
     {
         _answers = answers;
-        _listener = unixPath is null ? new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) : new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
+        _listener = unixPath is null ? new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp)
+            : new Socket(AddressFamily.Unix, SocketType.Stream, ProtocolType.Unspecified);
         _listener.Bind(unixPath is null ? new IPEndPoint(IPAddress.Loopback, 0) : new UnixDomainSocketEndPoint(unixPath));
         _listener.Listen();
-        Address = unixPath is null ? ListenAddress.Tcp("127.0.0.1", ((IPEndPoint)_listener.LocalEndPoint!).Port) : ListenAddress.Unix(unixPath);
+        Address = unixPath is null ? ListenAddress.Tcp("127.0.0.1", ((IPEndPoint)_listener.LocalEndPoint!).Port)
+            : ListenAddress.Unix(unixPath);
         new Thread(Accept) { IsBackground = true }.Start();
     }
 

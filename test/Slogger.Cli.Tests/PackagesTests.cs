@@ -8,7 +8,8 @@ public sealed class PackagesTests
     [Fact]
     public void Tool_ShipsNoPackageThatIsKnownToBeFlawed()
     {
-        IReadOnlyList<(string Package, string Version)> shipped = KnownBad.PackagesOf(Path.Combine(AppContext.BaseDirectory, "slogger.deps.json"));
+        IReadOnlyList<(string Package, string Version)> shipped =
+            KnownBad.PackagesOf(Path.Combine(AppContext.BaseDirectory, "slogger.deps.json"));
         Assert.Contains(shipped, p => p.Package == "Microsoft.Data.SqlClient");
         Assert.Empty(KnownBad.Among(shipped));
     }

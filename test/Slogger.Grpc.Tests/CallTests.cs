@@ -93,7 +93,8 @@ public sealed class CallTests
         await using EchoServer server = await EchoServer.StartAsync();
         using GrpcChannel channel = server.Channel();
         byte[] bytes = [0, 1, 254, 255];
-        var metadata = new Metadata { { "head-text", "a, b" }, { "tail-text", "late" }, { "tail-text", "later" }, { "head-raw-bin", bytes }, { "tail-raw-bin", bytes[1..] } };
+        var metadata = new Metadata { { "head-text", "a, b" }, { "tail-text", "late" }, { "tail-text", "later" },
+            { "head-raw-bin", bytes }, { "tail-raw-bin", bytes[1..] } };
         await using var call = channel.Open(EchoServer.Chat, new() { Metadata = metadata });
         Assert.True(await call.CompleteAsync());
         Metadata headers = await call.HeadersAsync();
@@ -133,7 +134,8 @@ public sealed class CallTests
     [Fact]
     public async Task Messages_OfAllSizes_ArriveWhole()
     {
-        await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { MessageBytesMax = 64 << 20, WindowBytes = 1 << 17 });
+        await using EchoServer server = await EchoServer.StartAsync(
+            EchoServer.Local with { MessageBytesMax = 64 << 20, WindowBytes = 1 << 17 });
         using GrpcChannel channel = server.Channel(new() { MessageBytesMax = 64 << 20, WindowBytes = 1 << 17 });
         await using var call = channel.Open(EchoServer.Chat);
         var random = new Random(2);

@@ -32,14 +32,17 @@ public sealed class InteropTests : IDisposable
         Directory.Delete(_certificates, recursive: true);
     }
 
-    private GrpcTls Tls(string name) => GrpcTls.Load(Path.Combine(_certificates, name + ".pem"), Path.Combine(_certificates, name + ".key"), Path.Combine(_certificates, "ca.pem"));
+    private GrpcTls Tls(string name) =>
+        GrpcTls.Load(Path.Combine(_certificates, name + ".pem"), Path.Combine(_certificates, name + ".key"),
+            Path.Combine(_certificates, "ca.pem"));
 
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
     public async Task StockClient_AtOurServer_PassesItsChecks(bool isTls)
     {
-        await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { Tls = isTls ? Tls("server") : null, Secret = "open-sesame" });
+        await using EchoServer server = await EchoServer.StartAsync(
+            EchoServer.Local with { Tls = isTls ? Tls("server") : null, Secret = "open-sesame" });
         string[] lines = await StockPeer.CheckAsync(server.Port, isTls ? _certificates : null, "open-sesame");
         Assert.True(lines.Length == 15 && lines.All(l => l.StartsWith("ok ", StringComparison.Ordinal)), string.Join('\n', lines));
         await server.FirstCancelled;
@@ -50,7 +53,8 @@ public sealed class InteropTests : IDisposable
     {
         await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { Secret = "open-sesame" });
         string[] lines = await StockPeer.CheckAsync(server.Port, null, "something-else");
-        Assert.Contains(lines, l => l.StartsWith("FAILED unknown_method", StringComparison.Ordinal) && l.Contains("16 !== 12", StringComparison.Ordinal));
+        Assert.Contains(lines, l => l.StartsWith("FAILED unknown_method", StringComparison.Ordinal)
+            && l.Contains("16 !== 12", StringComparison.Ordinal));
         Assert.DoesNotContain(lines, l => l.StartsWith("ok ", StringComparison.Ordinal));
     }
 
@@ -80,20 +84,27 @@ public sealed class InteropTests : IDisposable
     private static async Task CallAsync(GrpcChannel channel)
     {
         Assert.Equal("grüße", (await channel.CallAsync(EchoServer.Unary, new() { Text = "grüße" })).Text);
-        Assert.Equal(3_000_000, (await channel.CallAsync(EchoServer.Unary, new() { Payload = ByteString.CopyFrom(new byte[3_000_000]) })).Payload.Length);
+        Assert.Equal(3_000_000, (await channel.CallAsync(EchoServer.Unary,
+            new() { Payload = ByteString.CopyFrom(new byte[3_000_000]) })).Payload.Length);
         for (int code = 1; code <= 16; code++)
         {
-            RpcException e = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { FailWith = code, Text = $"100% größer\n{code}" }, new() { Metadata = new() { { "tail-text", "late" } } }));
+            RpcException e = await Assert.ThrowsAsync<RpcException>(
+                () => channel.CallAsync(EchoServer.Unary, new() { FailWith = code, Text = $"100% größer\n{code}" },
+                    new() { Metadata = new() { { "tail-text", "late" } } }));
             Assert.Equal(((StatusCode)code, $"100% größer\n{code}", "late"), (e.Code, e.Detail, e.Trailers.GetValue("tail-text")));
         }
-        Assert.Equal(StatusCode.Unimplemented, (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Named("Nowhere"), new()))).Code);
-        Assert.Equal(StatusCode.ResourceExhausted, (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { Payload = ByteString.CopyFrom(new byte[5_000_000]) }))).Code);
+        Assert.Equal(StatusCode.Unimplemented,
+            (await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Named("Nowhere"), new()))).Code);
+        Assert.Equal(StatusCode.ResourceExhausted,
+            (await Assert.ThrowsAsync<RpcException>(
+                () => channel.CallAsync(EchoServer.Unary, new() { Payload = ByteString.CopyFrom(new byte[5_000_000]) }))).Code);
     }
 
     private static async Task ChatAsync(GrpcChannel channel, bool isGzip)
     {
         byte[] bytes = [0, 1, 254, 255];
-        await using var call = channel.Open(EchoServer.Chat, new() { IsGzip = isGzip, Metadata = new() { { "head-raw-bin", bytes }, { "tail-raw-bin", bytes } } });
+        await using var call = channel.Open(EchoServer.Chat,
+            new() { IsGzip = isGzip, Metadata = new() { { "head-raw-bin", bytes }, { "tail-raw-bin", bytes } } });
         Assert.Equal(bytes, (await call.HeadersAsync().WaitAsync(EchoServer.Guard)).GetValueBytes("head-raw-bin"));
         for (int i = 0; i < 200; i++)
         {
@@ -109,12 +120,14 @@ public sealed class InteropTests : IDisposable
 
     private static async Task EndAsync(GrpcChannel channel)
     {
-        RpcException late = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(EchoServer.Unary, new() { Wait = true }, new() { Timeout = TimeSpan.FromMilliseconds(200) }));
+        RpcException late = await Assert.ThrowsAsync<RpcException>(
+            () => channel.CallAsync(EchoServer.Unary, new() { Wait = true }, new() { Timeout = TimeSpan.FromMilliseconds(200) }));
         Assert.Equal(StatusCode.DeadlineExceeded, late.Code);
         await using (var failing = channel.Open(EchoServer.Chat))
         {
             Assert.True(await failing.WriteAsync(new() { FailWith = 9, Text = "not now" }));
-            Assert.Equal((StatusCode.FailedPrecondition, "not now"), await Assert.ThrowsAsync<RpcException>(async () => await failing.ReadAsync()) is var e ? (e.Code, e.Detail) : default);
+            Assert.Equal((StatusCode.FailedPrecondition, "not now"),
+                await Assert.ThrowsAsync<RpcException>(async () => await failing.ReadAsync()) is var e ? (e.Code, e.Detail) : default);
         }
         await using (var given = channel.Open(EchoServer.Chat)) { await given.HeadersAsync(); }
         using var guard = new CancellationTokenSource(EchoServer.Guard);

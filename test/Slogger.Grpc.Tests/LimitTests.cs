@@ -12,7 +12,8 @@ public sealed class LimitTests
 {
     private static readonly global::Grpc.Core.Method<Message, Message> Gated = EchoServer.Named("Gated");
 
-    private static async Task<RpcException> FailsAsync(Func<Task> what) => await Assert.ThrowsAsync<RpcException>(() => what().WaitAsync(EchoServer.Guard));
+    private static async Task<RpcException> FailsAsync(Func<Task> what) =>
+        await Assert.ThrowsAsync<RpcException>(() => what().WaitAsync(EchoServer.Guard));
 
     private static Message Of(int bytes) => new() { Payload = UnsafeByteOperations.UnsafeWrap(new byte[bytes]) };
 
@@ -99,7 +100,8 @@ public sealed class LimitTests
         const int window = 1 << 18, size = 1 << 14, count = 2000;
         var gate = new SemaphoreSlim(0);
         long read = 0;
-        await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { WindowBytes = window }, s => s.Add(Gated, async call =>
+        await using EchoServer server = await EchoServer.StartAsync(
+            EchoServer.Local with { WindowBytes = window }, s => s.Add(Gated, async call =>
         {
             while (true)
             {
@@ -158,12 +160,17 @@ public sealed class LimitTests
     [Fact]
     public async Task Handler_ThatIsSlow_HoldsUpNoOtherCall()
     {
-        await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { WindowBytes = 1 << 18 }, s => s.Add(Gated, async call => await Task.Delay(Timeout.Infinite, call.Cancellation)));
+        await using EchoServer server = await EchoServer.StartAsync(
+            EchoServer.Local with { WindowBytes = 1 << 18 }, s =>
+                s.Add(Gated, async call => await Task.Delay(Timeout.Infinite, call.Cancellation)));
         using GrpcChannel channel = server.Channel();
         await using var stuck = channel.Open(Gated);
         // A window full on one stream; others are read meanwhile, many times what the connection has room for.
         Task writing = Task.Run(async () => { while (await stuck.WriteAsync(Of(1 << 14))) { } });
-        for (int i = 0; i < 50; i++) { Assert.Equal(60_000, (await channel.CallAsync(EchoServer.Unary, Of(60_000)).WaitAsync(EchoServer.Guard)).Payload.Length); }
+        for (int i = 0; i < 50; i++)
+        {
+            Assert.Equal(60_000, (await channel.CallAsync(EchoServer.Unary, Of(60_000)).WaitAsync(EchoServer.Guard)).Payload.Length);
+        }
         await stuck.DisposeAsync();
         await writing.WaitAsync(EchoServer.Guard);
     }

@@ -11,7 +11,8 @@ namespace Slogger.Grpc.Tests;
 
 public sealed class PeerTests(ITestOutputHelper output)
 {
-    private static readonly int Seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), out int seed) ? seed : Environment.TickCount;
+    private static readonly int Seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), out int seed) ? seed
+        : Environment.TickCount;
 
     [Fact]
     public async Task Server_HearsHttp1OrNoise_GoesOnAndClosesThem()
@@ -89,7 +90,8 @@ public sealed class PeerTests(ITestOutputHelper output)
     [InlineData("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")]
     [InlineData("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")]
     [InlineData("-ERR unknown command 'PRI'\r\n")]
-    public async Task Caller_ServerSpeaksSomethingElse_IsUnavailable(string text) => Assert.Equal(StatusCode.Unavailable, await CallScriptedAsync(Encoding.ASCII.GetBytes(text)));
+    public async Task Caller_ServerSpeaksSomethingElse_IsUnavailable(string text) =>
+        Assert.Equal(StatusCode.Unavailable, await CallScriptedAsync(Encoding.ASCII.GetBytes(text)));
 
     [Fact]
     public async Task Server_BodyEndsWithinAMessage_IsInternal()
@@ -128,12 +130,18 @@ public sealed class PeerTests(ITestOutputHelper output)
     {
         using var http = new HttpMessageInvoker(new SocketsHttpHandler());
         string method = headers.FirstOrDefault(h => h.Key == ":method").Value ?? "POST";
-        var request = new HttpRequestMessage(new HttpMethod(method), $"http://127.0.0.1:{server.Port}{EchoServer.Unary.FullName}") { Version = HttpVersion.Version20, VersionPolicy = HttpVersionPolicy.RequestVersionExact, Content = new ByteArrayContent(body) };
-        request.Content.Headers.TryAddWithoutValidation("content-type", headers.FirstOrDefault(h => h.Key == "content-type").Value ?? "application/grpc");
-        foreach ((string key, string value) in headers.Where(h => h.Key.StartsWith("grpc-", StringComparison.Ordinal))) { request.Headers.TryAddWithoutValidation(key, value); }
+        var request = new HttpRequestMessage(new HttpMethod(method),
+            $"http://127.0.0.1:{server.Port}{EchoServer.Unary.FullName}") { Version = HttpVersion.Version20,
+                VersionPolicy = HttpVersionPolicy.RequestVersionExact, Content = new ByteArrayContent(body) };
+        request.Content.Headers.TryAddWithoutValidation("content-type", headers.FirstOrDefault(h => h.Key == "content-type").Value
+            ?? "application/grpc");
+        foreach ((string key, string value) in headers.Where(
+            h => h.Key.StartsWith("grpc-", StringComparison.Ordinal))) { request.Headers.TryAddWithoutValidation(key, value); }
         using HttpResponseMessage response = await http.SendAsync(request, CancellationToken.None).WaitAsync(EchoServer.Guard);
         await response.Content.ReadAsByteArrayAsync();
-        return response.StatusCode == HttpStatusCode.OK ? Assert.Single((response.Headers.Contains("grpc-status") ? response.Headers : response.TrailingHeaders).GetValues("grpc-status")) : $"HTTP {(int)response.StatusCode}";
+        return response.StatusCode == HttpStatusCode.OK
+            ? Assert.Single((response.Headers.Contains("grpc-status") ? response.Headers : response.TrailingHeaders).GetValues(
+            "grpc-status")) : $"HTTP {(int)response.StatusCode}";
     }
 
     /// <summary>A small conversation, byte for byte.</summary>

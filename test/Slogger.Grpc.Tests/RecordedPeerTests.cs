@@ -1,5 +1,6 @@
 // A rolling upgrade: conversations, byte for byte, of processes from before gRPC was the stock one, with such a process at the other end.
-// Pings are left out of what a server said: nobody has asked it here. Who has recorded one anew has changed what is on the wire: an old process has to understand it, too.
+// Pings are left out of what a server said: nobody has asked it here. Who has recorded one anew has changed what is on the wire: an old
+// process has to understand it, too.
 using System.Buffers;
 using System.Net;
 using System.Net.Sockets;

@@ -35,7 +35,8 @@ public sealed class ServerTests
         using var log = new Log();
         await using (var server = new GrpcServer(EchoServer.Local, log))
         {
-            server.AddUnary(EchoServer.Unary, (request, _) => request.FailWith == 0 ? Task.FromResult(request) : throw new RpcException((StatusCode)request.FailWith, ""));
+            server.AddUnary(EchoServer.Unary, (request, _) => request.FailWith == 0 ? Task.FromResult(request)
+                : throw new RpcException((StatusCode)request.FailWith, ""));
             server.AddUnary(Fails, (_, _) => throw new InvalidOperationException("as it should"));
             server.Add(Reads, async call => { while (await call.ReadAsync() is not null) { } });
             await server.StartAsync();
@@ -55,7 +56,8 @@ public sealed class ServerTests
             while (server.Calls > 0) { await Task.Delay(1, guard.Token); }
         }
         string line = Assert.Single(log.Lines);
-        Assert.StartsWith("Error Slogger.Grpc.Server.GrpcServer the handler of /slogger.test.v1.Echo/Fails has failed", line, StringComparison.Ordinal);
+        Assert.StartsWith("Error Slogger.Grpc.Server.GrpcServer the handler of /slogger.test.v1.Echo/Fails has failed", line,
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -128,7 +130,8 @@ public sealed class ServerTests
 
             public bool IsEnabled(LogLevel logLevel) => true;
 
-            public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+            public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,
+                Func<TState, Exception?, string> formatter) =>
                 log.Lines.Enqueue($"{logLevel} {category} {formatter(state, exception)} {exception}");
         }
     }

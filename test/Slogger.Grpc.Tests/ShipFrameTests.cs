@@ -10,7 +10,8 @@ namespace Slogger.Grpc.Tests;
 
 public sealed class ShipFrameTests(ITestOutputHelper output)
 {
-    private static readonly int Seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), out int seed) ? seed : Environment.TickCount;
+    private static readonly int Seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), out int seed) ? seed
+        : Environment.TickCount;
 
     [Fact]
     public void Frame_Written_IsTheGeneratedMessage()
@@ -51,7 +52,8 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
         byte[] bytes = whole.ToByteArray();
         // Field 20, four bytes, behind the data and before it; and the data twice, of which the last counts.
         byte[] later = [0xa2, 1, 4, 1, 2, 3, 4];
-        foreach (byte[] read in (byte[][])[[.. bytes, .. later], [.. later, .. bytes], [.. bytes, .. new ShipRequest { Data = whole.Data }.ToByteArray()]])
+        foreach (byte[] read in (byte[][])[[.. bytes, .. later], [.. later, .. bytes],
+            [.. bytes, .. new ShipRequest { Data = whole.Data }.ToByteArray()]])
         {
             ShipRequest joined = Join(ShipFrame.Read(new(read)));
             Assert.Equal(ShipRequest.Parser.ParseFrom(read), joined);
@@ -100,16 +102,21 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
     public void Methods_AreThoseOfTheProtos()
     {
         var found = new List<string>();
-        foreach (FileDescriptor file in (FileDescriptor[])[ShippingReflection.Descriptor, WatermarkReflection.Descriptor, SiteReflection.Descriptor])
+        foreach (FileDescriptor file in (FileDescriptor[])[ShippingReflection.Descriptor, WatermarkReflection.Descriptor,
+            SiteReflection.Descriptor])
         {
-            foreach (ServiceDescriptor service in file.Services) { found.AddRange(service.Methods.Select(m => $"/{service.FullName}/{m.Name} {m.InputType.Name} {m.OutputType.Name}")); }
+            foreach (ServiceDescriptor service in file.Services)
+            {
+                found.AddRange(service.Methods.Select(m => $"/{service.FullName}/{m.Name} {m.InputType.Name} {m.OutputType.Name}"));
+            }
         }
         var ours = new List<string>();
         foreach (Type type in (Type[])[typeof(ShippingMethods), typeof(WatermarkMethods), typeof(SiteControlMethods)])
         {
             foreach (FieldInfo field in type.GetFields(BindingFlags.Public | BindingFlags.Static))
             {
-                string[] messages = [.. field.FieldType.GetGenericArguments().Select(a => a == typeof(ShipFrame) ? nameof(ShipRequest) : a.Name)];
+                string[] messages = [.. field.FieldType.GetGenericArguments()
+                    .Select(a => a == typeof(ShipFrame) ? nameof(ShipRequest) : a.Name)];
                 ours.Add($"{field.FieldType.GetProperty("FullName")!.GetValue(field.GetValue(null))} {messages[0]} {messages[1]}");
             }
         }
@@ -132,11 +139,18 @@ public sealed class ShipFrameTests(ITestOutputHelper output)
                 request.SeedChunk = new() { Seed = new() { Id = "seed", Bytes = Number(), Base = Index() }, At = Number() };
                 break;
             case 2:
-                request.Piece = new() { From = Index(), To = Index(), Durable = Index(), Cut = new() { WorldLine = Number(), Version = Number() }, SentUs = Number() };
-                for (int i = random.Next(20); i > 0; i--) { request.Piece.Entries.Add(new Entry { Kind = EntryKind.Boundary, Version = Number(), Offset = Number(), Database = random.Next(16), Time = (ulong)random.NextInt64() }); }
+                request.Piece = new() { From = Index(), To = Index(), Durable = Index(),
+                    Cut = new() { WorldLine = Number(), Version = Number() }, SentUs = Number() };
+                for (int i = random.Next(20); i > 0; i--)
+                {
+                    request.Piece.Entries.Add(
+                        new Entry { Kind = EntryKind.Boundary, Version = Number(), Offset = Number(), Database = random.Next(16),
+                            Time = (ulong)random.NextInt64() });
+                }
                 break;
         }
-        byte[] data = new byte[dataBytes ?? random.Next(4) switch { 0 => 0, 1 => random.Next(1, 300), 2 => random.Next(100, 20_000), _ => random.Next(126, 130) }];
+        byte[] data = new byte[dataBytes
+            ?? random.Next(4) switch { 0 => 0, 1 => random.Next(1, 300), 2 => random.Next(100, 20_000), _ => random.Next(126, 130) }];
         random.NextBytes(data);
         request.Data = ByteString.CopyFrom(data);
         return request;

@@ -11,7 +11,8 @@ namespace Slogger.Grpc.Tests;
 
 public sealed class StatusTests
 {
-    private static async Task<RpcException> FailsAsync(Func<Task> what) => await Assert.ThrowsAsync<RpcException>(() => what().WaitAsync(EchoServer.Guard));
+    private static async Task<RpcException> FailsAsync(Func<Task> what) =>
+        await Assert.ThrowsAsync<RpcException>(() => what().WaitAsync(EchoServer.Guard));
 
     [Fact]
     public async Task Handler_EndsWithAnyStatus_CallerSeesItWithTextAndTrailers()
@@ -20,7 +21,8 @@ public sealed class StatusTests
         using GrpcChannel channel = server.Channel();
         for (int code = 1; code <= 16; code++)
         {
-            RpcException e = await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new() { FailWith = code, Text = $"100% größer\n{code}" }));
+            RpcException e = await FailsAsync(
+                () => channel.CallAsync(EchoServer.Unary, new() { FailWith = code, Text = $"100% größer\n{code}" }));
             Assert.Equal(((StatusCode)code, $"100% größer\n{code}", "yes"), (e.Code, e.Detail, e.Trailers.GetValue("failed")));
         }
         Assert.Equal(1, (await channel.CallAsync(EchoServer.Unary, new() { Number = 1 })).Number);
@@ -30,7 +32,8 @@ public sealed class StatusTests
     public async Task Handler_FailsUnexpectedly_IsUnknownAndTellsNothing()
     {
         var failing = EchoServer.Named("Fails");
-        await using EchoServer server = await EchoServer.StartAsync(more: s => s.AddUnary(failing, (_, _) => throw new InvalidOperationException("secret")));
+        await using EchoServer server = await EchoServer.StartAsync(
+            more: s => s.AddUnary(failing, (_, _) => throw new InvalidOperationException("secret")));
         using GrpcChannel channel = server.Channel();
         RpcException e = await FailsAsync(() => channel.CallAsync(failing, new()));
         Assert.Equal(StatusCode.Unknown, e.Code);
@@ -42,7 +45,8 @@ public sealed class StatusTests
     {
         await using EchoServer server = await EchoServer.StartAsync();
         using GrpcChannel channel = server.Channel();
-        Assert.Equal(StatusCode.Unimplemented, (await FailsAsync(() => channel.CallAsync(EchoServer.Named("Unary", "slogger.test.v1.Other"), new()))).Code);
+        Assert.Equal(StatusCode.Unimplemented,
+            (await FailsAsync(() => channel.CallAsync(EchoServer.Named("Unary", "slogger.test.v1.Other"), new()))).Code);
     }
 
     [Fact]
@@ -70,7 +74,10 @@ public sealed class StatusTests
         using GrpcChannel channel = server.Channel();
         var nowhere = EchoServer.Named("Nowhere");
         Message large = new() { Payload = ByteString.CopyFrom(new byte[3_000_000]) };
-        for (int i = 0; i < 20; i++) { Assert.Equal(StatusCode.Unimplemented, (await FailsAsync(() => channel.CallAsync(nowhere, large))).Code); }
+        for (int i = 0; i < 20; i++)
+        {
+            Assert.Equal(StatusCode.Unimplemented, (await FailsAsync(() => channel.CallAsync(nowhere, large))).Code);
+        }
     }
 
     [Fact]
@@ -79,7 +86,8 @@ public sealed class StatusTests
         await using EchoServer server = await EchoServer.StartAsync();
         using GrpcChannel channel = server.Channel();
         var soon = new CallOptions { Timeout = TimeSpan.FromMilliseconds(100) };
-        Assert.Equal(StatusCode.DeadlineExceeded, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new() { Wait = true }, soon))).Code);
+        Assert.Equal(StatusCode.DeadlineExceeded,
+            (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new() { Wait = true }, soon))).Code);
         // Until one has reached its handler in its time.
         for (int ms = 200; Volatile.Read(ref server.Begun) == 0; ms *= 2)
         {
@@ -97,7 +105,8 @@ public sealed class StatusTests
         using GrpcChannel channel = server.Channel();
         for (int i = 0; i < 300; i++)
         {
-            Assert.Equal(StatusCode.DeadlineExceeded, (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new(), new() { Timeout = TimeSpan.Zero }))).Code);
+            Assert.Equal(StatusCode.DeadlineExceeded,
+                (await FailsAsync(() => channel.CallAsync(EchoServer.Unary, new(), new() { Timeout = TimeSpan.Zero }))).Code);
         }
     }
 
@@ -107,12 +116,15 @@ public sealed class StatusTests
         await using EchoServer server = await EchoServer.StartAsync();
         // Past this library's client, which would be as fast.
         using var http = new HttpMessageInvoker(new SocketsHttpHandler());
-        var request = new HttpRequestMessage(HttpMethod.Post, $"http://127.0.0.1:{server.Port}{EchoServer.Unary.FullName}") { Version = HttpVersion.Version20, VersionPolicy = HttpVersionPolicy.RequestVersionExact, Content = new ByteArrayContent([0, 0, 0, 0, 2, 0x20, 1]) };
+        var request = new HttpRequestMessage(HttpMethod.Post,
+            $"http://127.0.0.1:{server.Port}{EchoServer.Unary.FullName}") { Version = HttpVersion.Version20,
+                VersionPolicy = HttpVersionPolicy.RequestVersionExact, Content = new ByteArrayContent([0, 0, 0, 0, 2, 0x20, 1]) };
         request.Content.Headers.TryAddWithoutValidation("content-type", "application/grpc+proto");
         request.Headers.TryAddWithoutValidation("grpc-timeout", "50m");
         using HttpResponseMessage response = await http.SendAsync(request, CancellationToken.None).WaitAsync(EchoServer.Guard);
         Assert.Empty(await response.Content.ReadAsByteArrayAsync());
-        Assert.Equal("4", Assert.Single((response.Headers.Contains("grpc-status") ? response.Headers : response.TrailingHeaders).GetValues("grpc-status")));
+        Assert.Equal("4", Assert.Single(
+            (response.Headers.Contains("grpc-status") ? response.Headers : response.TrailingHeaders).GetValues("grpc-status")));
     }
 
     [Fact]
@@ -253,9 +265,11 @@ public sealed class StatusTests
     [Fact]
     public async Task Peer_FallsSilent_BothSidesNotice()
     {
-        await using EchoServer server = await EchoServer.StartAsync(EchoServer.Local with { PingAfter = TimeSpan.FromSeconds(1), PingTimeout = TimeSpan.FromSeconds(1) });
+        await using EchoServer server = await EchoServer.StartAsync(
+            EchoServer.Local with { PingAfter = TimeSpan.FromSeconds(1), PingTimeout = TimeSpan.FromSeconds(1) });
         using var relay = new Relay(server.Port);
-        using var channel = new GrpcChannel("127.0.0.1", relay.Port, new() { PingAfter = TimeSpan.FromSeconds(1), PingTimeout = TimeSpan.FromSeconds(1) });
+        using var channel = new GrpcChannel("127.0.0.1", relay.Port,
+            new() { PingAfter = TimeSpan.FromSeconds(1), PingTimeout = TimeSpan.FromSeconds(1) });
         await using var call = channel.Open(EchoServer.Chat);
         await call.HeadersAsync();
         relay.FallSilent();

@@ -1,4 +1,5 @@
-// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --multiplexer, --sites-chaos, --take-over or --fuzz a long run.
+// The entry point of the test program: the tests as usual, or with --chaos, --cluster-chaos, --client-chaos, --multiplexer, --sites-chaos,
+// --take-over or --fuzz a long run.
 using Slogger.Integration.Tests.Chaos;
 
 // The tests mostly wait; each has processes, ports and directories of its own.
@@ -61,7 +62,8 @@ internal static class Program
         }
 
         return args.Any(a => a is "--server" or "--internal-msbuild-node")
-            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
+            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(
+            args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
             : await Xunit.Runner.InProc.SystemConsole.ConsoleRunner.Run(args);
     }
 }

@@ -9,7 +9,8 @@ namespace Slogger.Metadata.Tests;
 
 public abstract partial class ConformanceTests
 {
-    private async Task<(IMetadataStore Store, long[] Epochs)> FreshClusterAsync(FinderKind finder, int shards = 3) => await ClusterAsync(await FreshSpecAsync(), finder, shards);
+    private async Task<(IMetadataStore Store, long[] Epochs)> FreshClusterAsync(FinderKind finder, int shards = 3) =>
+        await ClusterAsync(await FreshSpecAsync(), finder, shards);
 
     private static async Task<(IMetadataStore Store, long[] Epochs)> ClusterAsync(string spec, FinderKind finder, int shards = 3)
     {
@@ -24,7 +25,8 @@ public abstract partial class ConformanceTests
     private static Cut ByShard(long worldLine, params long[] versions) => new(new(worldLine), [.. versions.Select(v => new Version(v))]);
 
     private static PrecedenceRow Row(int shard, long after, long through, params (int Shard, long Version)[] on) =>
-        new(new(shard), Point($"1:{through}"), new(after), DependencySet.Of([.. on.Select(o => new Dependency(new(o.Shard), new(o.Version)))]));
+        new(new(shard), Point($"1:{through}"), new(after),
+            DependencySet.Of([.. on.Select(o => new Dependency(new(o.Shard), new(o.Version)))]));
 
     private static Task<DurableResult> RecordRowAsync(IMetadataStore store, PrecedenceRow row, long epoch) =>
         store.RecordDurableRowAsync("c", DurableClaim.Of(row.Through), row, epoch);
@@ -75,7 +77,10 @@ public abstract partial class ConformanceTests
         Assert.Equal(CutOutcome.Recorded, await store.RecordCutAsync("c", ByShard(1, 5, 5, 5), role, owners));
         await using (IMetadataStore other = await StoreOfAsync(spec))
         {
-            for (int shard = 0; shard < 3; shard++) { await other.RecordDurableAsync("c", new(shard), DurableClaim.Of(Point("1:9")), epochs[shard]); }
+            for (int shard = 0; shard < 3; shard++)
+            {
+                await other.RecordDurableAsync("c", new(shard), DurableClaim.Of(Point("1:9")), epochs[shard]);
+            }
             Assert.Equal(Point("1:9"), (await other.AdvanceCutAsync("c")).Cut);
         }
         Assert.Equal(CutOutcome.NotMonotone, await store.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, owners));
@@ -133,7 +138,8 @@ public abstract partial class ConformanceTests
         else { await other.TakeShardEpochAsync("c", new(2), "another"); }
         foreach (IMetadataStore late in (IMetadataStore[])[store, other])
         {
-            Assert.Equal(isRole ? CutOutcome.Deposed : CutOutcome.OwnersChanged, await late.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, owners));
+            Assert.Equal(isRole ? CutOutcome.Deposed : CutOutcome.OwnersChanged,
+                await late.RecordCutAsync("c", ByShard(1, 7, 7, 7), role, owners));
         }
         Assert.Equal(Point("1:6"), (await other.AdvanceCutAsync("c")).Cut);
         CoordinatorView view = await other.CoordinatorViewAsync("c");
@@ -148,7 +154,8 @@ public abstract partial class ConformanceTests
         long role = (await store.TakeCoordinatorAsync("c", default, "h:1"))!.Value;
         long owners = (await store.CoordinatorViewAsync("c")).Owners;
         await store.RecordCutAsync("c", ByShard(1, 5, 9, 7), role, owners);
-        Assert.Equal(WorldLineOutcome.BelowRecorded, (await store.BeginWorldLineAsync("c", new(1), new(2), DurableClaim.Of(Point("1:8")), epochs[1])).Outcome);
+        Assert.Equal(WorldLineOutcome.BelowRecorded,
+            (await store.BeginWorldLineAsync("c", new(1), new(2), DurableClaim.Of(Point("1:8")), epochs[1])).Outcome);
         WorldLineResult begun = await store.BeginWorldLineAsync("c", new(1), new(2), DurableClaim.Of(Point("1:12")), epochs[1]);
         // What versions above the cut depend on only the coordinator knew.
         Assert.Equal(new(WorldLineOutcome.Started, Point("2:9")), begun);
@@ -207,7 +214,8 @@ public abstract partial class ConformanceTests
         await using IMetadataStore used = store;
         async Task<string> RowsAsync() => string.Join("; ", (await store.CoordinatorViewAsync("c")).Rows
             .OrderBy(r => r.Shard.Number).ThenBy(r => r.Through.Version)
-            .Select(r => $"{r.Shard}({r.After},{r.Through.Version}]" + string.Concat(r.Dependencies.Items.ToArray().Select(d => $" {d.Shard}:{d.Version}"))));
+            .Select(r => $"{r.Shard}({r.After},{r.Through.Version}]"
+                + string.Concat(r.Dependencies.Items.ToArray().Select(d => $" {d.Shard}:{d.Version}"))));
         await RecordRowAsync(store, Row(0, 0, 4, (1, 3), (2, 4)), epochs[0]);
         await RecordRowAsync(store, Row(0, 4, 6), epochs[0]);
         await RecordRowAsync(store, Row(1, 0, 5, (0, 4)), epochs[1]);
@@ -235,7 +243,8 @@ public abstract partial class ConformanceTests
         await RecordRowAsync(store, Row(1, 0, 5), epochs[1]);
         await RecordRowAsync(store, Row(2, 0, 2), epochs[2]);
         // Shard 2 proves 2 to 5 in its log, which wait for what shard 1 does not have.
-        WorldLineResult begun = await store.BeginWorldLineAsync("c", new(2), new(2), DurableClaim.Of(Point("1:5")), epochs[2], Row(2, 2, 5, (1, 9)));
+        WorldLineResult begun = await store.BeginWorldLineAsync(
+            "c", new(2), new(2), DurableClaim.Of(Point("1:5")), epochs[2], Row(2, 2, 5, (1, 9)));
         Assert.Equal(new(WorldLineOutcome.Started, Point("2:2")), begun);
         Assert.Equal(ByShard(2, 4, 5, 2), await CutAsync(store));
         Assert.Empty((await store.CoordinatorViewAsync("c")).Rows);

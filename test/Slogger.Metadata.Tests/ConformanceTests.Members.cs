@@ -87,7 +87,8 @@ public abstract partial class ConformanceTests
         Assert.Contains("takes part in move", (await store.LeaveAsync("c", new(2))).Error, StringComparison.Ordinal);
         await store.CancelMoveAsync("c", move);
         SlotMove cancelled = (await store.OwnershipAsync("c")).Moves.Single();
-        await store.ChangeMoveAsync("c", new(move, new(1), cancelled.Changed, MoveState.Cancelled, MoveState.Finished, Version.Zero, new(2), new(epochs[2])));
+        await store.ChangeMoveAsync(
+            "c", new(move, new(1), cancelled.Changed, MoveState.Cancelled, MoveState.Finished, Version.Zero, new(2), new(epochs[2])));
         Assert.Equal(MemberState.Leaving, (await store.LeaveAsync("c", new(2))).State);
         Assert.Contains("leaves", (await store.PlanMoveAsync("c", SomeSlots, new(2))).Error, StringComparison.Ordinal);
 
@@ -201,7 +202,8 @@ public abstract partial class ConformanceTests
             ClusterWatch watch = await store.WatchAsync("c");
             Assert.Equal(await store.ShardsAsync("c"), found.Shards);
             Assert.Equal((watch.Cut.Cut, watch.ChangeUs), (found.Cut.Cut, found.Grid.ChangeUs));
-            Assert.Equal((await store.WorldLinesAsync("c")).Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)), found.Lines.Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)));
+            Assert.Equal((await store.WorldLinesAsync("c")).Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)),
+                found.Lines.Select(l => (l.WorldLine, l.BranchCut, l.StartedByEpoch, l.StartedAt)));
             Assert.Equal((await store.FindClusterAsync("c"))!.Grid, found.Grid.Stretches);
         }
     }
@@ -230,7 +232,8 @@ public abstract partial class ConformanceTests
         Assert.Equal([new ShardId(0)], await store.SettleIntervalAsync("c", second.ChangeUs, giveUp: false));
     }
 
-    /// <summary>I1 under fire: whatever is done at once, whoever has not agreed to a change by the time that it happened knows the grid with it.</summary>
+    /// <summary>I1 under fire: whatever is done at once, whoever has not agreed to a change by the time that it happened knows the grid
+    /// with it.</summary>
     [Fact]
     public async Task Agreement_WhileProposalsAreSettledAndGivenUp_NobodyIsLeftWithAnOldGrid()
     {

@@ -36,7 +36,8 @@ public abstract partial class ConformanceTests
         Assert.Equal([1, 0, 1], new[] { 50, 150, 200 }.Select(s => table.Map.Owner(new(s)).Number));
         Assert.Equal(table.Revision, (await store.SlotsAsync("c")).Revision);
         Assert.False(await store.CancelMoveAsync("c", id));
-        MoveChange finished = new(id, new(1), table.Moves[0].Changed, MoveState.Landed, MoveState.Finished, Core.Versions.Version.Zero, new(0), new(a));
+        MoveChange finished = new(id, new(1), table.Moves[0].Changed, MoveState.Landed, MoveState.Finished, Core.Versions.Version.Zero,
+            new(0), new(a));
         Assert.Equal(ChangeOutcome.Applied, await store.ChangeMoveAsync("c", finished));
         Assert.Empty((await store.OwnershipAsync("c")).Moves);
         Assert.True((await store.OwnershipAsync("c")).Revision > table.Revision);
@@ -53,7 +54,8 @@ public abstract partial class ConformanceTests
         SlotMove row = (await store.OwnershipAsync("c")).Moves.Single();
         await store.ChangeMoveAsync("c", new(id, new(1), row.Changed, MoveState.Planned, MoveState.Leaving, new(10), new(0), new(a)));
         row = (await store.OwnershipAsync("c")).Moves.Single();
-        Assert.Equal(ChangeOutcome.Applied, await store.ChangeMoveAsync("c", new(id, new(1), row.Changed, MoveState.Leaving, MoveState.Landed, new(12), new(1), new(b))));
+        Assert.Equal(ChangeOutcome.Applied,
+            await store.ChangeMoveAsync("c", new(id, new(1), row.Changed, MoveState.Leaving, MoveState.Landed, new(12), new(1), new(b))));
         Core.Cuts.DurableClaim claim = new(new WorldPoint(WorldLine.First, new(durable)), 1, new(durable));
         await store.RecordDurableAsync("c", new(1), claim, b);
         WorldLineResult begun = await store.BeginWorldLineAsync("c", new ShardId(0), new(2), claim, a);

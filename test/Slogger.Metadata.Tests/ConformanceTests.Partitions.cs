@@ -18,12 +18,17 @@ public abstract partial class ConformanceTests
         await using IMetadataStore store = MetadataStoreFactory.Create(await FreshSpecAsync());
         await store.InitializeAsync();
         // Quotes, bytes that are no text, and as many keys as there can be.
-        Partitioning some = Ranges(@"range:d'x,m\x00\xff\x2c,t"), most = Ranges("range:" + string.Join(',', Enumerable.Range(0, HashSlot.Count - 1).Select(i => $"key:{i:x8}")));
-        foreach ((string name, Partitioning partitions, int shards) in new[] { ("some", some, 3), ("most", most, 2), ("hash", Partitioning.Hash, 2), ("one", some, 1) })
+        Partitioning some = Ranges(@"range:d'x,m\x00\xff\x2c,t"), most =
+            Ranges("range:" + string.Join(',', Enumerable.Range(0, HashSlot.Count - 1).Select(i => $"key:{i:x8}")));
+        foreach ((string name, Partitioning partitions, int shards) in new[] { ("some", some, 3), ("most", most, 2),
+            ("hash", Partitioning.Hash, 2), ("one", some, 1) })
         {
-            ClusterSettings made = await store.GetOrCreateClusterAsync(name, Fixtures.Common.Settings(shards) with { Partitions = partitions });
+            ClusterSettings made = await store.GetOrCreateClusterAsync(
+                name, Fixtures.Common.Settings(shards) with { Partitions = partitions });
             Assert.Equal(partitions, made.Partitions);
-            Assert.Equal(partitions, (await store.GetOrCreateClusterAsync(name, Fixtures.Common.Settings(shards) with { Partitions = Ranges("range:other,others") })).Partitions);
+            Assert.Equal(partitions,
+                (await store.GetOrCreateClusterAsync(
+                    name, Fixtures.Common.Settings(shards) with { Partitions = Ranges("range:other,others") })).Partitions);
             Assert.Equal(partitions, (await store.FindClusterAsync(name))!.Partitions);
             Assert.Equal(SlotMap.Even(shards, partitions.Count).Rows, (await store.SlotsAsync(name)).Map.Rows);
             Assert.Equal(partitions.Count, (await store.OwnershipAsync(name)).Map.Count);
@@ -35,7 +40,8 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = MetadataStoreFactory.Create(await FreshSpecAsync());
         await store.InitializeAsync();
-        ArgumentException refused = await Assert.ThrowsAsync<ArgumentException>(() => store.GetOrCreateClusterAsync("c", Fixtures.Common.Settings(3) with { Partitions = Ranges("range:m") }));
+        ArgumentException refused = await Assert.ThrowsAsync<ArgumentException>(
+            () => store.GetOrCreateClusterAsync("c", Fixtures.Common.Settings(3) with { Partitions = Ranges("range:m") }));
         Assert.Contains("2 partitions cannot be divided among 3 shards", refused.Message, StringComparison.Ordinal);
     }
 
@@ -57,8 +63,12 @@ public abstract partial class ConformanceTests
         SqlDialect dialect = MetadataStoreFactory.CreateDialect(spec, new());
         await ExecuteAsync(spec, $"CREATE TABLE slogger_schema (product {dialect.TextType(200)} NOT NULL, version BIGINT NOT NULL)");
         await ExecuteAsync(spec, "INSERT INTO slogger_schema (product, version) VALUES ('slogger-metadata', 5)");
-        foreach (string statement in SqlSchema.Steps.Where(s => s.Version <= 5).SelectMany(s => s.Statements(dialect))) { await ExecuteAsync(spec, statement); }
-        await ExecuteAsync(spec, "INSERT INTO slogger_clusters (cluster, shard_count, world_line, epoch_last, revision, created_us, finder) VALUES ('c', 2, 3, 8, 1, 1, 'exact')");
+        foreach (string statement in SqlSchema.Steps.Where(s => s.Version <= 5).SelectMany(s => s.Statements(dialect)))
+        {
+            await ExecuteAsync(spec, statement);
+        }
+        await ExecuteAsync(spec, "INSERT INTO slogger_clusters (cluster, shard_count, world_line, epoch_last, revision, created_us, "
+            + "finder) VALUES ('c', 2, 3, 8, 1, 1, 'exact')");
         await ExecuteAsync(spec, "INSERT INTO slogger_grid VALUES ('c', 1, 0, 5000)");
         await ExecuteAsync(spec, "INSERT INTO slogger_slots VALUES ('c', 0, 99, 1, 7)");
         await ExecuteAsync(spec, "INSERT INTO slogger_slots VALUES ('c', 100, 16383, 0, 7)");

@@ -83,7 +83,8 @@ public abstract partial class ConformanceTests
 
         // Whoever asks first has the identity drawn, and all get that one.
         await using SqlMetadataStore second = StoreWith(spec);
-        string[] drawn = await Task.WhenAll(Enumerable.Range(0, 8).Select(i => EventuallyAsync(() => (i % 2 == 0 ? store : second).IdentityAsync("c"))));
+        string[] drawn = await Task.WhenAll(Enumerable.Range(0, 8)
+            .Select(i => EventuallyAsync(() => (i % 2 == 0 ? store : second).IdentityAsync("c"))));
         Assert.Matches("^[0-9a-f]{32}$", Assert.Single(drawn.Distinct()));
     }
 
@@ -92,17 +93,20 @@ public abstract partial class ConformanceTests
     {
         string spec = await FreshSpecAsync();
         MetadataStoreOptions options = new();
-        await using (SqlMetadataStore old = new(MetadataStoreFactory.CreateDialect(spec, options), options, [.. SqlSchema.Steps.Where(s => s.Version <= 8)], TimeProvider.System))
+        await using (SqlMetadataStore old = new(MetadataStoreFactory.CreateDialect(spec, options), options,
+            [.. SqlSchema.Steps.Where(s => s.Version <= 8)], TimeProvider.System))
         {
             // The tables are made, and found not to be those of this program.
             await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
             await old.GetOrCreateClusterAsync("c", Settings(2));
         }
 
-        await ExecuteAsync(spec, "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, hand_over_world_line, hand_over_version, called_off) VALUES ('c', 1, 1, 0, 0, 0, 0, 0, 0)");
+        await ExecuteAsync(spec, "INSERT INTO slogger_sites (cluster, epoch, role, final_world_line, final_version, hand_over, "
+            + "hand_over_world_line, hand_over_version, called_off) VALUES ('c', 1, 1, 0, 0, 0, 0, 0, 0)");
         foreach (int stream in (int[])[0, 1])
         {
-            await ExecuteAsync(spec, $"INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, sender_incarnation, owner_epoch, is_lost, is_open) VALUES ('c', {stream}, 3, 2, 1, 5, 1, 4, 0, 0)");
+            await ExecuteAsync(spec, $"INSERT INTO slogger_streams (cluster, stream, generation, phase, sender_site, sender_epoch, "
+                + $"sender_incarnation, owner_epoch, is_lost, is_open) VALUES ('c', {stream}, 3, 2, 1, 5, 1, 4, 0, 0)");
         }
 
         await using SqlMetadataStore store = StoreWith(spec);
@@ -140,7 +144,8 @@ public abstract partial class ConformanceTests
 
         await using SqlMetadataStore old = StoreWith(spec);
         MetadataException refused = await Assert.ThrowsAsync<MetadataException>(() => old.InitializeAsync());
-        Assert.Contains($"newer Slogger (schema {Newest + 1}; this program knows up to {Newest})", refused.Message, StringComparison.Ordinal);
+        Assert.Contains($"newer Slogger (schema {Newest + 1}; this program knows up to {Newest})", refused.Message,
+            StringComparison.Ordinal);
         await using SqlMetadataStore youngAgain = StoreWith(spec, Added);
         await youngAgain.InitializeAsync();
     }

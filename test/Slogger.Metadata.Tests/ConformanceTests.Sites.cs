@@ -41,7 +41,8 @@ public abstract partial class ConformanceTests
         await using IMetadataStore other = await StoreOfAsync(spec);
         SiteState found = await other.SiteAsync("c");
         Assert.Equal((SiteEpoch.First, SiteRole.Backup, null), (found.Epoch, found.Role, found.Final));
-        Assert.Equal([new StreamState(1, StreamPhase.Empty, SomeSender, Owner: 4), new StreamState(2, StreamPhase.Empty, default)], found.Streams);
+        Assert.Equal([new StreamState(1, StreamPhase.Empty, SomeSender, Owner: 4), new StreamState(2, StreamPhase.Empty, default)],
+            found.Streams);
     }
 
     [Fact]
@@ -53,7 +54,9 @@ public abstract partial class ConformanceTests
         Assert.Contains("being seeded", refused.Error, StringComparison.Ordinal);
         Assert.Equal(SiteRole.Backup, refused.Site.Role);
         Assert.Equal(SiteRole.Backup, (await store.SiteAsync("c")).Role);
-        Assert.Contains("slogger failover", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger failover",
+            (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message,
+                StringComparison.Ordinal);
     }
 
     [Fact]
@@ -70,7 +73,9 @@ public abstract partial class ConformanceTests
         Assert.Equal(WorldLineOutcome.Deposed, (await store.BeginWorldLineAsync("c", new(0), new(2), Claim(1, 9), epochs[0])).Outcome);
         Assert.NotEqual(CutOutcome.Recorded, await store.RecordCutAsync("c", Cut.Uniform(new(1), 2, new(7)), role, owners));
         Assert.False(await store.RenewShardAsync("c", new(0), epochs[0]));
-        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger seed",
+            (await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"))).Message,
+                StringComparison.Ordinal);
         // An older one says nothing new.
         Assert.Equal(new SiteEpoch(3), (await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(2)), null))).Site.Epoch);
     }
@@ -79,7 +84,8 @@ public abstract partial class ConformanceTests
     public async Task Site_EverythingThatItSays_IsFoundAgain()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
-        SiteState all = new(new(3), SiteRole.HandingOver, [new(4, StreamPhase.Counts, SomeSender, 5, IsLost: true, IsOpen: true), new(6, StreamPhase.Follows, default, 7)], Point("2:9"))
+        SiteState all = new(new(3), SiteRole.HandingOver,
+            [new(4, StreamPhase.Counts, SomeSender, 5, IsLost: true, IsOpen: true), new(6, StreamPhase.Follows, default, 7)], Point("2:9"))
         {
             HandOver = new(8, Point("3:10")), CalledOff = 11,
         };
@@ -113,13 +119,18 @@ public abstract partial class ConformanceTests
         TakenStreams zero = await store.TakeStreamsAsync("c", new(0), 3), one = await store.TakeStreamsAsync("c", new(1));
         Assert.Equal((4, 3, 2), (one.Site.Streams.Length, one.Site.Sources, one.Site.Shards));
         Assert.Equal([zero.Owner, zero.Owner, one.Owner, one.Owner], one.Site.Streams.Select(s => s.Owner));
-        Assert.Contains("made for a primary of 3", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0), 4))).Message, StringComparison.Ordinal);
+        Assert.Contains("made for a primary of 3",
+            (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0), 4))).Message, StringComparison.Ordinal);
         Assert.Equal(zero.Owner, (await store.SiteAsync("c")).OwnerOf(new(0)));
 
         // One that has to be seeded anew takes the others of its shard with it.
-        foreach (int s in (int[])[0, 1, 2, 3]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
+        foreach (int s in (int[])[0, 1, 2, 3])
+        {
+            await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null));
+        }
         SiteState seeded = (await store.ChangeSiteAsync("c", s => s.Reseed(new(1), 1))).Site;
-        Assert.Equal([(2, StreamPhase.Empty), (2, StreamPhase.Empty), (1, StreamPhase.Counts), (1, StreamPhase.Counts)], seeded.Streams.Select(s => ((int)s.Generation, s.Phase)));
+        Assert.Equal([(2, StreamPhase.Empty), (2, StreamPhase.Empty), (1, StreamPhase.Counts), (1, StreamPhase.Counts)],
+            seeded.Streams.Select(s => ((int)s.Generation, s.Phase)));
         Assert.StartsWith("shard 0 is being seeded", seeded.Take([]).Error, StringComparison.Ordinal);
         foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 2).Count(new(s), 2), null)); }
 
@@ -140,10 +151,12 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
         await OwnersAsync(store, 1);
-        Assert.Contains("slogger serve", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger serve", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message,
+            StringComparison.Ordinal);
         Assert.Equal(SiteRole.Primary, (await store.SiteAsync("c")).Role);
         await store.ChangeSiteAsync("c", s => new(s.DeposedBy(new(1)), null));
-        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message, StringComparison.Ordinal);
+        Assert.Contains("slogger seed", (await Assert.ThrowsAsync<MetadataException>(() => store.TakeStreamsAsync("c", new(0)))).Message,
+            StringComparison.Ordinal);
     }
 
     // What received the stream owns the shard, with the same epoch: nobody else had it in between.
@@ -151,26 +164,31 @@ public abstract partial class ConformanceTests
     public async Task Stream_Opened_IsItsProcessesShard()
     {
         await using IMetadataStore store = await FreshStoreAsync(2);
-        long late = (await store.TakeStreamsAsync("c", new(0))).Owner, zero = (await store.TakeStreamsAsync("c", new(0))).Owner, one = (await store.TakeStreamsAsync("c", new(1))).Owner;
+        long late = (await store.TakeStreamsAsync("c", new(0))).Owner, zero = (await store.TakeStreamsAsync("c", new(0))).Owner, one =
+            (await store.TakeStreamsAsync("c", new(1))).Owner;
         foreach (int s in (int[])[0, 1]) { await store.ChangeSiteAsync("c", site => new(site.Seeded(new(s), 1).Count(new(s), 1), null)); }
         SiteEpoch number = (await store.ChangeSiteAsync("c", s => s.Take([]))).Site.Epoch;
         Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
         long before = (DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond;
         await store.DecideFailoverAsync("c", number, Point("1:900"), []);
-        Assert.Contains("another process", (await store.OpenStreamsAsync("c", number, [new(new(0), late, "late")])).Error, StringComparison.Ordinal);
+        Assert.Contains("another process", (await store.OpenStreamsAsync("c", number, [new(new(0), late, "late")])).Error,
+            StringComparison.Ordinal);
         Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Site.Role);
         Assert.Equal(SiteRole.FailingOver, (await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Site.Role);
         Assert.Equal(SiteRole.Primary, (await store.OpenStreamsAsync("c", number, [new(new(1), one, "me")])).Site.Role);
         IReadOnlyList<ShardRecord> shards = await store.ShardsAsync("c");
         Assert.Equal([zero, one], shards.Select(s => s.Epoch));
-        Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new Version(900)), (s.Entered, s.WorldLine, s.Durable.Version)));
+        Assert.All(shards, s => Assert.Equal((number.FirstWorldLine, number.FirstWorldLine, new Version(900)),
+            (s.Entered, s.WorldLine, s.Durable.Version)));
         // The version behind the final watermark opens when that was decided, whatever the other site's grid was.
         GridState grid = (await store.GridAsync("c", new(0), 0, zero))!;
         Assert.Equal(new Version(901), Assert.Single(grid.Stretches).FirstVersion);
         Assert.True(grid.Stretches[0].StartUs >= before);
-        Assert.Equal(DurableOutcome.Recorded, (await store.RecordDurableAsync("c", new(0), new(new(number.FirstWorldLine, new(901)), 1, new(901)), zero)).Outcome);
+        Assert.Equal(DurableOutcome.Recorded,
+            (await store.RecordDurableAsync("c", new(0), new(new(number.FirstWorldLine, new(901)), 1, new(901)), zero)).Outcome);
         // The next process takes it as a primary's shard; the one before is deposed.
-        Assert.Equal((SiteRole.Primary, 0L), ((await store.TakeStreamsAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
+        Assert.Equal((SiteRole.Primary, 0L),
+            ((await store.TakeStreamsAsync("c", new(0))) is var taken ? (taken.Site.Role, taken.Owner) : default));
         long next = await store.TakeShardEpochAsync("c", new(0), "next");
         Assert.True(next > one);
         Assert.NotNull((await store.OpenStreamsAsync("c", number, [new(new(0), zero, "me")])).Error);
@@ -209,7 +227,8 @@ public abstract partial class ConformanceTests
         Assert.Equal(new Version(9), (await store.AdvanceCutAsync("c")).Cut.Version);
         Assert.Null((await store.ChangeSiteAsync("c", s => s.Offer(1, Point("1:9")))).Error);
         epochs[0] = await store.TakeShardEpochAsync("c", new(0), "started again");
-        Assert.Contains("ask it first", (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: false))).Error, StringComparison.Ordinal);
+        Assert.Contains("ask it first", (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: false))).Error,
+            StringComparison.Ordinal);
         Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Resume(1, isCalledOff: true))).Site.Role);
         await RecordAllAsync(store, epochs, 11);
         await store.ChangeSiteAsync("c", s => s.Hold(1));
@@ -231,7 +250,8 @@ public abstract partial class ConformanceTests
         Assert.Null((await store.DecideFailoverAsync("c", taken.Epoch, final, lineage)).Error);
         Assert.Equal(final, (await store.DecideFailoverAsync("c", taken.Epoch, Point("3:70"), lineage)).Site.Final);
         WorldLine line = taken.Epoch.FirstWorldLine;
-        Assert.Equal([Point("1:0"), Point("2:20"), Point("3:40"), new(line, new(50))], (await store.WorldLinesAsync("c")).Select(l => new WorldPoint(l.WorldLine, l.BranchCut)));
+        Assert.Equal([Point("1:0"), Point("2:20"), Point("3:40"), new(line, new(50))],
+            (await store.WorldLinesAsync("c")).Select(l => new WorldPoint(l.WorldLine, l.BranchCut)));
         Assert.Equal(new WorldPoint(line, new Version(50)), (await store.AdvanceCutAsync("c")).Cut);
         Assert.All(await store.ShardsAsync("c"), s => Assert.Equal(new WorldPoint(line, new Version(50)), s.Durable));
 
@@ -240,7 +260,8 @@ public abstract partial class ConformanceTests
         await Assert.ThrowsAsync<MetadataException>(() => store.TakeShardEpochAsync("c", new(0), "me"));
         Assert.Equal(SiteRole.Primary, (await store.ChangeSiteAsync("c", s => s.Open(taken.Epoch, new(1)))).Site.Role);
         long[] epochs = await OwnersAsync(store, 2);
-        Assert.Equal(DurableOutcome.Recorded, (await store.RecordDurableAsync("c", new(0), DurableClaim.Of(new(line, new(55))), epochs[0])).Outcome);
+        Assert.Equal(DurableOutcome.Recorded,
+            (await store.RecordDurableAsync("c", new(0), DurableClaim.Of(new(line, new(55))), epochs[0])).Outcome);
         Assert.Equal(DurableOutcome.StaleWorldLine, (await store.RecordDurableAsync("c", new(0), Claim(3, 55), epochs[0])).Outcome);
     }
 
@@ -267,13 +288,15 @@ public abstract partial class ConformanceTests
         Assert.Equal(ms(7), (await store.TakeoverTimesAsync("c")).Correct(ms(7)));
         await store.NoteFailoverAsync("c", ms(20));
         // Nothing had been estimated before it.
-        Assert.Equal((ms(20), ms(30)), ((await store.TakeoverTimesAsync("c")).Correct(ms(7)), (await store.TakeoverTimesAsync("c")).Correct(ms(30))));
+        Assert.Equal((ms(20), ms(30)),
+            ((await store.TakeoverTimesAsync("c")).Correct(ms(7)), (await store.TakeoverTimesAsync("c")).Correct(ms(30))));
         await store.NoteDrillAsync("c", ms(7));
         await store.NoteFailoverAsync("c", ms(25));
         await store.NoteDrillAsync("c", ms(9));
         await store.ChangeSiteAsync("c", s => new(s.Seeded(new(0), 1), null));
         Assert.Equal(new(ms(9), ms(25), ms(7)), await store.TakeoverTimesAsync("c"));
-        Assert.Equal((ms(27), ms(25)), ((await store.TakeoverTimesAsync("c")).Correct(ms(9)), new TakeoverTimes(ms(9), ms(25), ms(100)).Correct(ms(9))));
+        Assert.Equal((ms(27), ms(25)),
+            ((await store.TakeoverTimesAsync("c")).Correct(ms(9)), new TakeoverTimes(ms(9), ms(25), ms(100)).Correct(ms(9))));
     }
 
     [Fact]
@@ -286,7 +309,8 @@ public abstract partial class ConformanceTests
         await store.NoteSiteAddressAsync("c", new(0), "b0:7001");
         await store.NoteSiteAddressAsync("c", new(1), "[2001:db8::1]:7002");
         await store.NoteSiteAddressAsync("c", new(1), "[2001:db8::1]:7002");
-        Assert.Equal([(new(0), "b0:7001"), (new(1), "[2001:db8::1]:7002")], (await other.SiteAddressesAsync("c")).Select(a => (a.Key, a.Value)).OrderBy(a => a.Key.Number));
+        Assert.Equal([(new(0), "b0:7001"), (new(1), "[2001:db8::1]:7002")],
+            (await other.SiteAddressesAsync("c")).Select(a => (a.Key, a.Value)).OrderBy(a => a.Key.Number));
         // What the site is, and becomes, takes nothing of it away.
         await BackupAsync(store);
         await store.ChangeSiteAsync("c", s => new(s.Seeded(new(0), 1), null));
@@ -319,7 +343,8 @@ public abstract partial class ConformanceTests
         return store;
     }
 
-    private static Task<SiteAnswer> BackupAsync(IMetadataStore store) => store.ChangeSiteAsync("c", _ => new(SiteState.BackupOf(2, SiteEpoch.First), null));
+    private static Task<SiteAnswer> BackupAsync(IMetadataStore store) =>
+        store.ChangeSiteAsync("c", _ => new(SiteState.BackupOf(2, SiteEpoch.First), null));
 
     private static async Task SeededAsync(IMetadataStore store)
     {

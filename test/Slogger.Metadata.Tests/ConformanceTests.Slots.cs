@@ -38,7 +38,10 @@ public abstract partial class ConformanceTests
         }
 
         await ExecuteAsync(spec, "DROP TABLE slogger_slots");
-        foreach (string statement in SqlSchema.Steps.Single(s => s.Version == 3).Statements(dialect)) { await ExecuteAsync(spec, statement); }
+        foreach (string statement in SqlSchema.Steps.Single(s => s.Version == 3).Statements(dialect))
+        {
+            await ExecuteAsync(spec, statement);
+        }
         await using SqlMetadataStore upgraded = StoreWith(spec);
         foreach (int count in counts) { Assert.Equal(SlotMap.Even(count).Rows, (await upgraded.SlotsAsync($"c{count}")).Map.Rows); }
     }
@@ -56,7 +59,8 @@ public abstract partial class ConformanceTests
         await ExecuteAsync(spec, sql);
         if (error is not null)
         {
-            Assert.Contains(error, (await Assert.ThrowsAsync<MetadataException>(() => store.SlotsAsync("c"))).Message, StringComparison.Ordinal);
+            Assert.Contains(error, (await Assert.ThrowsAsync<MetadataException>(() => store.SlotsAsync("c"))).Message,
+                StringComparison.Ordinal);
             return;
         }
 

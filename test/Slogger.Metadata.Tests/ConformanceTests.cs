@@ -78,7 +78,8 @@ public abstract partial class ConformanceTests
     {
         await using IMetadataStore store = await FreshStoreAsync(shards: 2);
         ShardRecord shard = await store.RegisterShardAsync("c", new(1), "127.0.0.1:7001", "redis");
-        Assert.Equal(new(new ShardId(1), "127.0.0.1:7001", "redis", DurableClaim.Of(Point("1:0")), 0, string.Empty, WorldLine.First), shard);
+        Assert.Equal(new(new ShardId(1), "127.0.0.1:7001", "redis", DurableClaim.Of(Point("1:0")), 0, string.Empty, WorldLine.First),
+            shard);
         IReadOnlyList<ShardRecord> all = await store.ShardsAsync("c");
         Assert.Equal([new(0), new(1)], all.Select(s => s.Shard));
         Assert.Equal(shard, all[1]);

@@ -26,7 +26,8 @@ public sealed class PostgresDoubtTests(PostgresServer server) : IClassFixture<Po
             while (await server.CountAsync("SELECT COUNT(*) FROM pg_stat_replication") < 2) { await Task.Delay(50); }
             foreach (IMetadataStore each in (IMetadataStore[])[store, plain])
             {
-                Assert.Contains("1 standby(s) follow this server and none is synchronous", Assert.Single(await UntilAsync(each, 1)), StringComparison.Ordinal);
+                Assert.Contains("1 standby(s) follow this server and none is synchronous", Assert.Single(await UntilAsync(each, 1)),
+                    StringComparison.Ordinal);
             }
 
             await server.ExecuteAsync("ALTER SYSTEM SET synchronous_standby_names = 'standby1'");

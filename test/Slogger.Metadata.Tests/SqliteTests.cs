@@ -226,7 +226,8 @@ public sealed partial class SqliteTests : TemporaryDirectory
         Task<DurableOutcome>[] calls =
             [.. Enumerable.Range(0, 50).Select(_ => Task.Run(() => store.RecordAsync("c", Shard0, Point("1:1"), epoch)))];
         await Assert.ThrowsAsync<MetadataUnavailableException>(() => Task.WhenAll(calls));
-        Assert.Contains(calls, c => c.Exception is { } e && e.InnerException!.Message.Contains("More than 3 calls", StringComparison.Ordinal));
+        Assert.Contains(calls, c => c.Exception is { } e
+            && e.InnerException!.Message.Contains("More than 3 calls", StringComparison.Ordinal));
         locked.Dispose();
         await store.DisposeAsync();
     }

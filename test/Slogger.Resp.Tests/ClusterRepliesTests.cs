@@ -11,7 +11,8 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     private static readonly ShardId Zero = new(0), One = new(1);
 
     private static readonly SlotMap Map = SlotMap.FromRows(
-        [new(new(new(0), new(100)), Zero), new(new(new(102), new(8000)), Zero), new(new(new(101), new(101)), One), new(new(new(8001), HashSlot.Last), One)], out _)!;
+        [new(new(new(0), new(100)), Zero), new(new(new(102), new(8000)), Zero), new(new(new(101), new(101)), One),
+            new(new(new(8001), HashSlot.Last), One)], out _)!;
 
     private ClusterReplies Ours(bool alive = true) => new("test", Partitioning.Hash, Map, new(1),
         [new(One, "127.0.0.1", cluster.Second.Port, alive), new(Zero, "127.0.0.1", cluster.First.Port, true)], Zero);
@@ -19,17 +20,20 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     [Theory]
     [InlineData(2)]
     [InlineData(3)]
-    public void Slots_OfTheSameMap_AreWhatRedisSays(int protocol) => AssertSame(cluster.First.AskIn(protocol, "CLUSTER", "SLOTS"), Ours().Slots(protocol));
+    public void Slots_OfTheSameMap_AreWhatRedisSays(int protocol) =>
+        AssertSame(cluster.First.AskIn(protocol, "CLUSTER", "SLOTS"), Ours().Slots(protocol));
 
     [Theory]
     [InlineData(2)]
     [InlineData(3)]
-    public void Shards_OfTheSameMap_AreWhatRedisSays(int protocol) => AssertSame(Sorted(cluster.First.AskIn(protocol, "CLUSTER", "SHARDS")), Bytes.Text(Ours().Shards(protocol)));
+    public void Shards_OfTheSameMap_AreWhatRedisSays(int protocol) =>
+        AssertSame(Sorted(cluster.First.AskIn(protocol, "CLUSTER", "SHARDS")), Bytes.Text(Ours().Shards(protocol)));
 
     [Theory]
     [InlineData(2)]
     [InlineData(3)]
-    public void Nodes_OfTheSameMap_AreWhatRedisSays(int protocol) => AssertSame(Sorted(cluster.First.AskIn(protocol, "CLUSTER", "NODES")), Bytes.Text(Ours().Nodes(protocol)));
+    public void Nodes_OfTheSameMap_AreWhatRedisSays(int protocol) =>
+        AssertSame(Sorted(cluster.First.AskIn(protocol, "CLUSTER", "NODES")), Bytes.Text(Ours().Nodes(protocol)));
 
     [Theory]
     [InlineData(2)]
@@ -40,7 +44,8 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
         string theirs = MessageCount().Replace(Bytes.Text(cluster.First.AskIn(protocol, "CLUSTER", "INFO")), "");
         AssertSame(Number().Replace(theirs, "N"), Number().Replace(Bytes.Text(Ours().Info(protocol)), "N"));
         Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n", theirs, StringComparison.Ordinal);
-        Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n", Bytes.Text(Ours().Info(protocol)), StringComparison.Ordinal);
+        Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n",
+            Bytes.Text(Ours().Info(protocol)), StringComparison.Ordinal);
     }
 
     [Fact]
@@ -67,7 +72,10 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
         // A node with one slot, which does without the others.
         using var lonely = new ClusterServer();
         lonely.Ask("CLUSTER", "ADDSLOTS", "1");
-        for (int i = 0; i < 500 && !lonely.Ask("CLUSTER", "INFO").Contains("cluster_state:ok", StringComparison.Ordinal); i++) { Thread.Sleep(20); }
+        for (int i = 0; i < 500 && !lonely.Ask("CLUSTER", "INFO").Contains("cluster_state:ok", StringComparison.Ordinal); i++)
+        {
+            Thread.Sleep(20);
+        }
         Assert.Equal(lonely.Ask("GET", "a"), Bytes.Text(ClusterReplies.NotServed));
     }
 
@@ -91,7 +99,8 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
         Assert.Contains("cluster_state:fail\r\ncluster_slots_assigned:8000\r\n", Bytes.Text(ours.Info(2)), StringComparison.Ordinal);
         Span<byte> buffer = stackalloc byte[ClusterReplies.RedirectionBytesMax];
         Assert.Equal(Bytes.Text(ClusterReplies.NotServed), Bytes.Text(buffer[..ours.WriteMoved(buffer, new(9000), One)]));
-        Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Partitioning.Hash, Map, new(1), [new(Zero, "h\r\n", 1, true)], Zero));
+        Assert.Throws<ArgumentException>(
+            () => new ClusterReplies("test", Partitioning.Hash, Map, new(1), [new(Zero, "h\r\n", 1, true)], Zero));
         Assert.Throws<ArgumentException>(() => new ClusterReplies("test", Partitioning.Hash, Map, new(1), [new(One, "h", 1, true)], Zero));
     }
 
@@ -99,11 +108,14 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     public void Replies_OfRangePartitions_NameTheirNumbers()
     {
         Assert.True(Partitioning.TryParse("range:b,d,f", out Partitioning ranges, out _));
-        ClusterReplies ours = new("test", ranges, SlotMap.Even(2, ranges.Count), new(1), [new(Zero, "h", 1, true), new(One, "h", 2, true)], Zero);
+        ClusterReplies ours = new("test", ranges, SlotMap.Even(2, ranges.Count), new(1), [new(Zero, "h", 1, true), new(One, "h", 2, true)],
+            Zero);
         Assert.Matches(@" 0-1\n[^\n]* 2-3\n", Bytes.Text(ours.Nodes(2)));
         Assert.StartsWith("*2\r\n*3\r\n:0\r\n:1\r\n", Bytes.Text(ours.Slots(2)), StringComparison.Ordinal);
-        Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:4\r\ncluster_slots_ok:4\r\n", Bytes.Text(ours.Info(2)), StringComparison.Ordinal);
-        Assert.Equal([":0\r\n", ":1\r\n", ":1\r\n", ":3\r\n"], ((string[])["a", "b", "c{f}", "g"]).Select(k => Bytes.Text(ours.KeySlot(Bytes.Of(k)))));
+        Assert.Contains("cluster_state:ok\r\ncluster_slots_assigned:4\r\ncluster_slots_ok:4\r\n", Bytes.Text(ours.Info(2)),
+            StringComparison.Ordinal);
+        Assert.Equal([":0\r\n", ":1\r\n", ":1\r\n", ":3\r\n"],
+            ((string[])["a", "b", "c{f}", "g"]).Select(k => Bytes.Text(ours.KeySlot(Bytes.Of(k)))));
         Assert.StartsWith("-CROSSSLOT ", Bytes.Text(ours.CrossSlot), StringComparison.Ordinal);
         Span<byte> buffer = stackalloc byte[ClusterReplies.RedirectionBytesMax];
         Assert.Equal("-MOVED 3 h:2\r\n", Bytes.Text(buffer[..ours.WriteMoved(buffer, new(3), One)]));
@@ -114,7 +126,8 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     {
         // Clients and files remember ids: they must not change with a release.
         Assert.Equal("582fa6476ded1ee8e6f6f1339d98e5a1b609666b", ClusterReplies.NodeId("test", Zero));
-        Assert.Equal(4, new HashSet<string>([.. ((string[])["a", "b"]).SelectMany(c => new[] { ClusterReplies.NodeId(c, Zero), ClusterReplies.NodeId(c, One) })]).Count);
+        Assert.Equal(4, new HashSet<string>(
+            [.. ((string[])["a", "b"]).SelectMany(c => new[] { ClusterReplies.NodeId(c, Zero), ClusterReplies.NodeId(c, One) })]).Count);
     }
 
     // With our ids in place of theirs, and no times.
@@ -131,11 +144,13 @@ public sealed partial class ClusterRepliesTests(RedisCluster cluster)
     private string Sorted(byte[] reply)
     {
         string text = Bytes.Text(reply);
-        bool secondFirst = text.IndexOf(Id(cluster.Second), StringComparison.Ordinal) < text.IndexOf(Id(cluster.First), StringComparison.Ordinal);
+        bool secondFirst = text.IndexOf(Id(cluster.Second), StringComparison.Ordinal) < text.IndexOf(
+            Id(cluster.First), StringComparison.Ordinal);
         // Of CLUSTER NODES the length changes with the times: it is that of the text without them.
         if (text[0] is '$' or '=')
         {
-            string[] lines = [.. Times().Replace(text, " - 0 0 1 ").Split("\r\n")[1].Replace("txt:", "", StringComparison.Ordinal).Split('\n', StringSplitOptions.RemoveEmptyEntries)];
+            string[] lines = [.. Times().Replace(text, " - 0 0 1 ").Split("\r\n")[1].Replace("txt:", "", StringComparison.Ordinal)
+                .Split('\n', StringSplitOptions.RemoveEmptyEntries)];
             string body = string.Concat((secondFirst ? lines.Reverse() : lines).Select(l => l + "\n"));
             return text[0] == '$' ? $"${body.Length}\r\n{body}\r\n" : $"={body.Length + 4}\r\ntxt:{body}\r\n";
         }

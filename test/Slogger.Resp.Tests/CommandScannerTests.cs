@@ -7,7 +7,9 @@ namespace Slogger.Resp.Tests;
 public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
 {
     private const byte Impossible = 9;
-    private static readonly SpecialNames Names = new([KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("SUBSCRIBE", (byte)2), KeyValuePair.Create("XREAD", (byte)3)], Impossible);
+    private static readonly SpecialNames Names =
+        new([KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("SUBSCRIBE", (byte)2), KeyValuePair.Create("XREAD", (byte)3)],
+            Impossible);
 
     public static TheoryData<string> Payloads =>
     [
@@ -21,8 +23,10 @@ public sealed unsafe class CommandScannerTests(ITestOutputHelper output)
         "*2\r\n$3\r\nGET\r\n$13\r\n$3\r\n*1\r\nabc\r\n\r\n",
         "*2\r\n$3\r\nGET\r\n$100\r\n0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\r\n",
         "*12\r\n$4\r\nMGET\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\na\r\n$1\r\nb\r\n",
-        "*x\r\n", "*1x\r\n$4\r\nPING\r\n", "*01\r\n$4\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "*-0\r\n", "*\r\n", "* 1\r\n", "*-\r\n", "*1 \r\n",
-        "*2147483648\r\n", "*9223372036854775807\r\n", "*9223372036854775808\r\n", "*-9223372036854775809\r\n", "*123456789012345678901\r\n",
+        "*x\r\n", "*1x\r\n$4\r\nPING\r\n", "*01\r\n$4\r\nPING\r\n", "*+1\r\n$4\r\nPING\r\n", "*-0\r\n", "*\r\n", "* 1\r\n", "*-\r\n",
+            "*1 \r\n",
+        "*2147483648\r\n", "*9223372036854775807\r\n", "*9223372036854775808\r\n", "*-9223372036854775809\r\n",
+            "*123456789012345678901\r\n",
         "*1\r\n:1\r\n", "*1\r\n\r\n$4\r\nPING\r\n", "*1\r\n\n\r\n", "*1\r\n\0\r\n", "*1\r\n+\r\n", "*1\r\nPING\r\n", "*1\r\n\xff\r\n",
         "*1\r\n$-1\r\n", "*1\r\n$\r\n\r\n", "*1\r\n$x\r\n", "*1\r\n$04\r\nPING\r\n", "*1\r\n$-0\r\n\r\n", "*2\r\n$3\r\nGET\r\n$-5\r\n",
         "*2\r\n$3\r\nGET\r\n$9223372036854775808\r\n", "*1\r\n$4\0\r\nPING\r\n", "*1\0\r\n$4\r\nPING\r\n", "*\0",

@@ -23,12 +23,14 @@ public sealed class HashSlotTests(RedisCluster cluster)
             var random = new Random(seed);
             byte[][] keys = [.. Enumerable.Range(0, 1000).Select(_ => RandomKey(random))];
             string replies = Bytes.Text(cluster.First.AskAll(
-                [.. keys.SelectMany(k => Bytes.Of($"*3\r\n$7\r\nCLUSTER\r\n$7\r\nKEYSLOT\r\n${k.Length}\r\n").Concat(k).Concat(Bytes.Of("\r\n")))]));
+                [.. keys.SelectMany(k => Bytes.Of($"*3\r\n$7\r\nCLUSTER\r\n$7\r\nKEYSLOT\r\n${k.Length}\r\n").Concat(k)
+                    .Concat(Bytes.Of("\r\n")))]));
             string[] slots = replies.Split("\r\n", StringSplitOptions.RemoveEmptyEntries);
             Assert.Equal(keys.Length, slots.Length);
             for (int i = 0; i < keys.Length; i++)
             {
-                Assert.True(slots[i] == $":{HashSlot.Of(keys[i])}", $"seed {seed}: {Bytes.Show(keys[i])}: {slots[i]}, computed {HashSlot.Of(keys[i])}");
+                Assert.True(slots[i] == $":{HashSlot.Of(keys[i])}",
+                    $"seed {seed}: {Bytes.Show(keys[i])}: {slots[i]}, computed {HashSlot.Of(keys[i])}");
                 Assert.Equal($"{slots[i]}\r\n", Bytes.Text(ours.KeySlot(keys[i])));
             }
         }

@@ -28,11 +28,13 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
 
     // Where GETKEYS, which goes by the specifications of the keys, says something else than what a node of a cluster goes by.
     private static readonly string[] OnlyRouted =
-        ["SPUBLISH a m", "SSUBSCRIBE a b", "SUNSUBSCRIBE a", "GEORADIUS a 1 2 3 km STORE b STOREDIST c", "XREAD STREAMS a b 0", "PFMERGE a"];
+        ["SPUBLISH a m", "SSUBSCRIBE a b", "SUNSUBSCRIBE a", "GEORADIUS a 1 2 3 km STORE b STOREDIST c", "XREAD STREAMS a b 0",
+            "PFMERGE a"];
 
     private readonly KeyFinder _finder = KeyFinder.FromCommandReply(cluster.First.AskIn(2, "COMMAND"));
 
-    public static TheoryData<string> All => [.. Requests.Split(['|', '\n'], StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries)];
+    public static TheoryData<string> All =>
+        [.. Requests.Split(['|', '\n'], StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries)];
 
     [Fact]
     public void FromCommandReply_EitherProtocol_HasAllCommands()
@@ -48,7 +50,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
     [InlineData("*1\r\n*6\r\n+get\r\n:x\r\n*0\r\n:1\r\n:1\r\n:1\r\n")]
     [InlineData("*3\r\n")]
     [InlineData("")]
-    public void FromCommandReply_OtherReply_IsRefused(string reply) => Assert.Throws<FormatException>(() => KeyFinder.FromCommandReply(Bytes.Of(reply)));
+    public void FromCommandReply_OtherReply_IsRefused(string reply) =>
+        Assert.Throws<FormatException>(() => KeyFinder.FromCommandReply(Bytes.Of(reply)));
 
     [Theory]
     [MemberData(nameof(All))]
@@ -60,7 +63,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
     {
         int at = 0, compared = 0;
         var commands = (List<object?>)CommandReply.Read(cluster.First.AskIn(2, "COMMAND"), ref at)!;
-        foreach (List<object?> command in commands.Cast<List<object?>>().SelectMany(c => (IEnumerable<object?>)[c, .. (List<object?>)c[9]!]).Cast<List<object?>>())
+        foreach (List<object?> command in commands.Cast<List<object?>>().SelectMany(c => (IEnumerable<object?>)[c, .. (List<object?>)c[9]!])
+            .Cast<List<object?>>())
         {
             string name = (string)command[0]!;
             int arity = Math.Abs(int.Parse((string)command[1]!, System.Globalization.CultureInfo.InvariantCulture));
@@ -68,7 +72,11 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
             foreach (int more in (int[])[0, 1, 2, 5])
             {
                 string[] names = name.Split('|');
-                if (OnlyRouted.Any(r => r.Split(' ')[0].Equals(name, StringComparison.OrdinalIgnoreCase)) && (name != "pfmerge" || more == 0)) { continue; }
+                if (OnlyRouted.Any(r => r.Split(' ')[0].Equals(name, StringComparison.OrdinalIgnoreCase))
+                    && (name != "pfmerge" || more == 0))
+                {
+                    continue;
+                }
                 CheckKeys([.. names, .. Enumerable.Range(0, Math.Max(0, arity + more - names.Length)).Select(i => $"k{i}")]);
                 compared++;
             }
@@ -81,7 +89,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
     {
         Assert.Null(Keys(["NONSENSE", "a"]));
         Assert.Equal(SlotScope.Unknown, Slot(["NONSENSE", "a"]).Scope);
-        KeyFinder other = KeyFinder.FromCommandReply(Bytes.Of("*1\r\n*6\r\n$5\r\nx.foo\r\n:-2\r\n*1\r\n+movablekeys\r\n:1\r\n:1\r\n:1\r\n"));
+        KeyFinder other = KeyFinder.FromCommandReply(
+            Bytes.Of("*1\r\n*6\r\n$5\r\nx.foo\r\n:-2\r\n*1\r\n+movablekeys\r\n:1\r\n:1\r\n:1\r\n"));
         Assert.False(Find(other, ["X.FOO", "a"], out _));
     }
 
@@ -105,7 +114,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
                 string found = answer.StartsWith("-CROSSSLOT", StringComparison.Ordinal) ? nameof(SlotScope.SeveralSlots)
                     : answer.StartsWith("-MOVED", StringComparison.Ordinal) ? answer[..answer.LastIndexOf(' ')] : "here";
                 bool isFirst = slot.Number is <= 8000 and not 101;
-                string expected = scope == SlotScope.OneSlot && !isFirst ? $"-MOVED {slot}" : scope == SlotScope.SeveralSlots ? nameof(SlotScope.SeveralSlots) : "here";
+                string expected = scope == SlotScope.OneSlot && !isFirst ? $"-MOVED {slot}"
+                    : scope == SlotScope.SeveralSlots ? nameof(SlotScope.SeveralSlots) : "here";
                 Assert.True(expected == found, $"seed {seed}: {string.Join(' ', request)}: {answer}, expected {expected}");
                 verdicts[scope] = verdicts.GetValueOrDefault(scope) + 1;
             }
@@ -130,7 +140,8 @@ public sealed unsafe class KeyFinderTests(RedisCluster cluster)
         object? reply = CommandReply.Read(cluster.First.AskIn(2, ["COMMAND", "GETKEYS", .. request]), ref at);
         string[] expected = reply is List<object?> keys ? [.. keys.Cast<string>().Order(StringComparer.Ordinal)] : [];
         string[]? found = Keys(request);
-        Assert.True(found is not null && expected.SequenceEqual(found), $"{string.Join(' ', request)}: expected {string.Join(' ', expected)}, found {(found is null ? "unknown" : string.Join(' ', found))}");
+        Assert.True(found is not null && expected.SequenceEqual(found),
+            $"{string.Join(' ', request)}: expected {string.Join(' ', expected)}, found {(found is null ? "unknown" : string.Join(' ', found))}");
     }
 
     private static string[] Split(string request) => [.. request.Split(' ').Select(a => a == "''" ? "" : a)];

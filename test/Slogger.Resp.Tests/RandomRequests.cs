@@ -6,7 +6,8 @@ namespace Slogger.Resp.Tests;
 internal static class RandomRequests
 {
     private static readonly string[] Names = ["GET", "SET", "PING", "MGET", "ECHO", "get", "Set", "ZRANGEBYSCORE", "nosuchcommand", ""];
-    private static readonly string[] Splinters = ["*", "$", "\r", "\n", "\r\n", "0", "1", "-", "-1", "\0", " ", "+", ":", "*0\r\n", "*-1\r\n", "$-1\r\n", "9999999999", "x"];
+    private static readonly string[] Splinters = ["*", "$", "\r", "\n", "\r\n", "0", "1", "-", "-1", "\0", " ", "+", ":", "*0\r\n",
+        "*-1\r\n", "$-1\r\n", "9999999999", "x"];
 
     /// <summary>Some requests one behind the other. None of them is special to the proxy.</summary>
     public static byte[] Of(Random random, int count, bool mutilated)

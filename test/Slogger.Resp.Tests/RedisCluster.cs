@@ -36,7 +36,11 @@ public sealed class ClusterServer() : RedisServer("--cluster-enabled", "yes", "-
         while (answer.Count < 9 || !CollectionsMarshal.AsSpan(answer).EndsWith("$3\r\nend\r\n"u8))
         {
             int got = socket.Receive(buffer);
-            if (got == 0) { throw new InvalidOperationException($"redis-server closed the connection after {Bytes.Show(CollectionsMarshal.AsSpan(answer))}"); }
+            if (got == 0)
+            {
+                throw new InvalidOperationException(
+                    $"redis-server closed the connection after {Bytes.Show(CollectionsMarshal.AsSpan(answer))}");
+            }
             answer.AddRange(buffer.AsSpan(0, got));
         }
         return [.. answer];
@@ -79,7 +83,8 @@ public sealed class RedisCluster : IDisposable
     {
         string info = node.Ask("CLUSTER", "INFO");
         return info.Contains("cluster_state:ok", StringComparison.Ordinal) && info.Contains("slots_ok:16384", StringComparison.Ordinal)
-            && info.Contains("cluster_size:2", StringComparison.Ordinal) && node.Ask("CLUSTER", "NODES").Contains(" 8001-16383", StringComparison.Ordinal);
+            && info.Contains("cluster_size:2", StringComparison.Ordinal)
+            && node.Ask("CLUSTER", "NODES").Contains(" 8001-16383", StringComparison.Ordinal);
     }
 }
 

@@ -6,7 +6,8 @@ namespace Slogger.Resp.Tests;
 
 public sealed unsafe class RedisDifferentialTests(RedisServer redis, ITestOutputHelper output) : IClassFixture<RedisServer>
 {
-    private static readonly SpecialNames Names = new([KeyValuePair.Create("QUIT", (byte)1), KeyValuePair.Create("POST", (byte)2)], impossible: 3);
+    private static readonly SpecialNames Names = new([KeyValuePair.Create("QUIT", (byte)1), KeyValuePair.Create("POST", (byte)2)],
+        impossible: 3);
 
     public static TheoryData<string> EdgeCases => [.. CommandScannerTests.Payloads.Select(row => row.Data)];
 
@@ -51,7 +52,8 @@ public sealed unsafe class RedisDifferentialTests(RedisServer redis, ITestOutput
     [Fact]
     public void Split_RandomLines_GivesRedissArguments()
     {
-        string[] pieces = ["a", "b c", " ", "\"", "'", "\\", "\\x41", "\\n", "\\\"", "\\'", "\t", "\v", "\0", "\r", "\xff", "\"x\"", "'y' ", "\\x0"];
+        string[] pieces = ["a", "b c", " ", "\"", "'", "\\", "\\x41", "\\n", "\\\"", "\\'", "\t", "\v", "\0", "\r", "\xff", "\"x\"",
+            "'y' ", "\\x0"];
         for (int seed = 1; seed <= 1500; seed++)
         {
             var random = new Random(seed);

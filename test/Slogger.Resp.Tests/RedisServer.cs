@@ -19,9 +19,11 @@ public class RedisServer : IDisposable
     protected RedisServer(params string[] options)
     {
         string[] places = ["/usr/bin/redis-server", "/usr/local/bin/redis-server"];
-        string program = places.FirstOrDefault(File.Exists) ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
+        string program = places.FirstOrDefault(File.Exists)
+            ?? throw new InvalidOperationException("redis-server is not installed: apt-get install redis-server");
         Port = TestPorts.Next();
-        var start = new ProcessStartInfo(program, ["--port", $"{Port}", "--bind", "127.0.0.1", "--dir", _directory, "--save", "", "--logfile", "log", .. options]);
+        var start = new ProcessStartInfo(
+            program, ["--port", $"{Port}", "--bind", "127.0.0.1", "--dir", _directory, "--save", "", "--logfile", "log", .. options]);
         _process = Process.Start(start)!;
         for (int i = 0; i < 500; i++)
         {
@@ -42,7 +44,8 @@ public class RedisServer : IDisposable
 
     public Socket Connect()
     {
-        var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 20_000 };
+        var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+            ReceiveTimeout = 20_000 };
         socket.Connect(IPAddress.Loopback, Port);
         return socket;
     }

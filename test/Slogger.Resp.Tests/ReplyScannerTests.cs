@@ -10,8 +10,10 @@ public sealed unsafe class ReplyScannerTests(ITestOutputHelper output)
     [
         "+OK\r\n", "-ERR no\r\n", ":1\r\n", ":-1\r\n", "$5\r\nhello\r\n", "$0\r\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "_\r\n", "#t\r\n",
         ",3.14\r\n", ",inf\r\n", "(3492890328409238509324850943850943825024385\r\n", "=15\r\ntxt:Some string\r\n", "!5\r\nERROR\r\n",
-        "*2\r\n$1\r\na\r\n:1\r\n", "*3\r\n*0\r\n*-1\r\n*1\r\n*2\r\n+a\r\n$-1\r\n", "%0\r\n", "%2\r\n+a\r\n:1\r\n$1\r\nb\r\n*1\r\n_\r\n", "~2\r\n:1\r\n:2\r\n",
-        ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", "|1\r\n+ttl\r\n:3600\r\n*2\r\n:1\r\n|0\r\n:2\r\n", "+\r\n", "+a\rb\r\n", "$4\r\n\r\n\r\n\r\n",
+        "*2\r\n$1\r\na\r\n:1\r\n", "*3\r\n*0\r\n*-1\r\n*1\r\n*2\r\n+a\r\n$-1\r\n", "%0\r\n", "%2\r\n+a\r\n:1\r\n$1\r\nb\r\n*1\r\n_\r\n",
+            "~2\r\n:1\r\n:2\r\n",
+        ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n", "|1\r\n+ttl\r\n:3600\r\n*2\r\n:1\r\n|0\r\n:2\r\n", "+\r\n", "+a\rb\r\n",
+            "$4\r\n\r\n\r\n\r\n",
         "*2\r\n>3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n:1\r\n>1\r\n+a\r\n>0\r\n:2\r\n", "*1\r\n*1\r\n>1\r\n*0\r\n$1\r\na\r\n",
         "*10\r\n:0\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n:9\r\n",
     ];

@@ -10,7 +10,8 @@ internal sealed unsafe class SlotScanChecker(KeyFinder finder, Partitioning part
     public const int LargeBytes = 1 << 12;
     private const byte Impossible = 9;
     private const byte OwnSpelled = 10;
-    public static readonly KeyValuePair<string, byte>[] Special = [KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("EVAL", (byte)2)];
+    public static readonly KeyValuePair<string, byte>[] Special =
+        [KeyValuePair.Create("MULTI", (byte)1), KeyValuePair.Create("EVAL", (byte)2)];
 
     public SlotTable Table { get; } = SlotTable.Of(Special, finder, Impossible, OwnSpelled, partitions, owned);
 
@@ -27,9 +28,13 @@ internal sealed unsafe class SlotScanChecker(KeyFinder finder, Partitioning part
             {
                 using var native = new Native(kept.ToArray(), behind: (byte)'$');
                 int count = 0;
-                byte* end = CommandScanner.ScanRun(native.Start, native.End, Table, within, LargeBytes, ref count, out ScanStop stop, out _);
+                byte* end = CommandScanner.ScanRun(native.Start, native.End, Table, within, LargeBytes, ref count, out ScanStop stop,
+                    out _);
                 kept.RemoveRange(0, (int)(end - native.Start));
-                for (; count > 0; count--, next++) { Assert.True(Served(requests[next], within), $"{string.Join(' ', requests[next])} was passed"); }
+                for (; count > 0; count--, next++)
+                {
+                    Assert.True(Served(requests[next], within), $"{string.Join(' ', requests[next])} was passed");
+                }
                 if (stop != ScanStop.Slot)
                 {
                     Assert.Equal(ScanStop.NeedMore, stop);
@@ -74,8 +79,10 @@ internal sealed unsafe class SlotScanChecker(KeyFinder finder, Partitioning part
     };
 
     // What has to be passed: served, with keys at equal distances, or without keys and the right number of arguments.
-    private bool Simple(string[] request, int within) => Served(request, within) && finder.Ranges.Any(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase))
-        && (Verdict(request, out _) == SlotScope.OneSlot || finder.Ranges.Single(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase)).Value == default);
+    private bool Simple(string[] request, int within) =>
+        Served(request, within) && finder.Ranges.Any(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase))
+        && (Verdict(request, out _) == SlotScope.OneSlot
+        || finder.Ranges.Single(r => r.Key.Equals(request[0], StringComparison.OrdinalIgnoreCase)).Value == default);
 
     private SlotScope Verdict(string[] request, out HashSlot slot)
     {

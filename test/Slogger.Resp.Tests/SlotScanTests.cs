@@ -12,7 +12,8 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
     private static readonly HashSlot SlotOfB = HashSlot.Of("b"u8), SlotOfC = HashSlot.Of("c"u8);
     private static readonly bool[] OwnedSlots = Mark(SlotOfB, SlotOfC, HashSlot.Of("d"u8));
 
-    private readonly SlotScanChecker _checker = new(KeyFinder.FromCommandReply(cluster.First.AskIn(2, "COMMAND")), Partitioning.Hash, OwnedSlots);
+    private readonly SlotScanChecker _checker = new(KeyFinder.FromCommandReply(cluster.First.AskIn(2, "COMMAND")), Partitioning.Hash,
+        OwnedSlots);
 
     private SlotTable Table => _checker.Table;
 
@@ -51,18 +52,23 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
     [Fact]
     public void ScanRun_WithSlotsCutAnywhere_StopsAtTheSamePlaces()
     {
-        string[][] requests = [["SET", "b", "1"], ["GET", "a"], ["MGET", "b", "{b}1"], ["MGET", "b", "c"], ["PING"], ["NO", "b"], ["GET", "c"]];
+        string[][] requests = [["SET", "b", "1"], ["GET", "a"], ["MGET", "b", "{b}1"], ["MGET", "b", "c"], ["PING"], ["NO", "b"],
+            ["GET", "c"]];
         byte[] bytes = [.. requests.SelectMany(r => Bytes.Request(r))];
         for (int first = 0; first <= bytes.Length; first++)
         {
-            for (int second = first; second <= bytes.Length; second++) { _checker.CheckPieces(requests, bytes, [first, second, bytes.Length], SlotTable.Owned); }
+            for (int second = first; second <= bytes.Length; second++)
+            {
+                _checker.CheckPieces(requests, bytes, [first, second, bytes.Length], SlotTable.Owned);
+            }
         }
     }
 
     [Fact]
     public void ScanRun_RandomRequestsAndCuts_AgreesWithKeyFinder()
     {
-        string[][] shapes = [.. KeyFinderTests.All.Select(row => row.Data.Split(' ')).Where(words => !SlotScanChecker.Special.Any(s => s.Key.Equals(words[0], StringComparison.OrdinalIgnoreCase)))];
+        string[][] shapes = [.. KeyFinderTests.All.Select(row => row.Data.Split(' '))
+            .Where(words => !SlotScanChecker.Special.Any(s => s.Key.Equals(words[0], StringComparison.OrdinalIgnoreCase)))];
         string[] keys = ["b", "{b}1", "c", "{c}2", "d", "a", "{a}1", "", "other"];
         for (int seed = 1; seed <= 2000; seed++)
         {
@@ -71,7 +77,8 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
             {
                 string one = keys[random.Next(keys.Length)];
                 bool same = random.Next(3) > 0;
-                return shapes[random.Next(shapes.Length)].Select(w => w is "a" or "b" or "c" or "d" ? same ? one : keys[random.Next(keys.Length)] : w == "''" ? "" : w).ToArray();
+                return shapes[random.Next(shapes.Length)].Select(w => w is "a" or "b" or "c" or "d"
+                    ? same ? one : keys[random.Next(keys.Length)] : w == "''" ? "" : w).ToArray();
             })];
             byte[] bytes = [.. requests.SelectMany(r => Bytes.Request(r))];
             int within = random.Next(4) switch { 0 => SlotOfB.Number, 1 => SlotTable.None, _ => SlotTable.Owned };
@@ -90,12 +97,16 @@ public sealed unsafe class SlotScanTests(RedisCluster cluster, ITestOutputHelper
     [Fact]
     public void ScanRun_WithSlots_AllocatesNothing()
     {
-        using var native = new Native([.. Bytes.Request("SET", "{b}key", "value"), .. Bytes.Request("MGET", "b", "{b}1"), .. Bytes.Request("GET", "a")]);
+        using var native = new Native(
+            [.. Bytes.Request("SET", "{b}key", "value"), .. Bytes.Request("MGET", "b", "{b}1"), .. Bytes.Request("GET", "a")]);
         SlotTable table = Table;
         int count = 0;
         CommandScanner.ScanRun(native.Start, native.End, table, SlotTable.Owned, LargeBytes, ref count, out _, out _);
         long before = GC.GetAllocatedBytesForCurrentThread();
-        for (int i = 0; i < 1000; i++) { CommandScanner.ScanRun(native.Start, native.End, table, SlotTable.Owned, LargeBytes, ref count, out _, out _); }
+        for (int i = 0; i < 1000; i++)
+        {
+            CommandScanner.ScanRun(native.Start, native.End, table, SlotTable.Owned, LargeBytes, ref count, out _, out _);
+        }
         Assert.Equal(before, GC.GetAllocatedBytesForCurrentThread());
         Assert.Equal(2002, count);
     }

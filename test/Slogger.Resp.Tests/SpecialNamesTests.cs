@@ -6,7 +6,8 @@ namespace Slogger.Resp.Tests;
 public sealed unsafe class SpecialNamesTests
 {
     private static readonly string[] Words =
-        ["GET", "A", "MULTI", "EXEC", "DPR.WAIT", "DPR.COMMITTED", "EVALSHA_RO", "PUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "BZPOPMIN", "BZPOPMAX", "XREAD", "XREADGROUP", "HOST:"];
+        ["GET", "A", "MULTI", "EXEC", "DPR.WAIT", "DPR.COMMITTED", "EVALSHA_RO", "PUNSUBSCRIBE", "SUBSCRIBE", "SSUBSCRIBE", "BZPOPMIN",
+            "BZPOPMAX", "XREAD", "XREADGROUP", "HOST:"];
 
     private readonly SpecialNames _names = new(Words.Select((w, i) => KeyValuePair.Create(w, (byte)(i + 1))), impossible: 255);
 
@@ -48,7 +49,8 @@ public sealed unsafe class SpecialNamesTests
     [Fact]
     public void Find_OwnSpelling_OfAnyName()
     {
-        var names = new SpecialNames([KeyValuePair.Create("PING", (byte)1), KeyValuePair.Create("DPR.WAIT", (byte)2)], impossible: 255, own: 9);
+        var names = new SpecialNames([KeyValuePair.Create("PING", (byte)1), KeyValuePair.Create("DPR.WAIT", (byte)2)], impossible: 255,
+            own: 9);
         foreach (string own in (string[])["pING", "gET", "dPR.WAIT", "rEPLCONF", "xR", "pUNSUBSCRIBE_OF_ALL", "e1"])
         {
             bool isOwn = own != "e1";
@@ -81,7 +83,8 @@ public sealed unsafe class SpecialNamesTests
         byte* stopped = CommandScanner.ScanRun(native.Start, native.End, names, 1 << 20, ref count, out ScanStop stop, out byte special);
         Assert.Equal((ScanStop.Special, 9), (stop, (int)special));
         OwnSpelling.Undo(stopped);
-        Assert.Equal(request.Replace("pING", "PING", StringComparison.Ordinal).Replace("gET", "GET", StringComparison.Ordinal), Encoding.Latin1.GetString(native.Start, request.Length));
+        Assert.Equal(request.Replace("pING", "PING", StringComparison.Ordinal).Replace("gET", "GET", StringComparison.Ordinal),
+            Encoding.Latin1.GetString(native.Start, request.Length));
         CommandScanner.ScanRun(native.Start, native.End, names, 1 << 20, ref count, out stop, out special);
         Assert.NotEqual((ScanStop.Special, 9), (stop, (int)special));
     }

@@ -13,7 +13,8 @@ public sealed class TestLimitTests
     public async Task Process_SomethingHangsInIt_IsEnded(string test)
     {
         var start = new ProcessStartInfo(Environment.ProcessPath!) { RedirectStandardOutput = true, UseShellExecute = false };
-        foreach (string argument in (string[])["-explicit", "only", "-class", $"{typeof(TestLimitTests).FullName}+{test}", "-noColor", "-noLogo"])
+        foreach (string argument in (string[])["-explicit", "only", "-class", $"{typeof(TestLimitTests).FullName}+{test}", "-noColor",
+            "-noLogo"])
         {
             start.ArgumentList.Add(argument);
         }

@@ -58,7 +58,8 @@ internal sealed partial class Cluster
         Happens("proxy died", host);
         if (!p.IsOpen) Count("proxy died during a recovery");
         p.Die("killed");
-        // What it had not synced was in its memory yet, or in the system's. Its store lives, and the next process reads the stream from there on again.
+        // What it had not synced was in its memory yet, or in the system's. Its store lives, and the next process reads the stream from
+        // there on again.
         if (Backup is { } site && host.Proxies.Count == 0 && site.Dice(2))
         {
             host.Log.PowerCut(site.Random);
@@ -146,7 +147,8 @@ internal sealed partial class Cluster
         Happens(host.SkewUs < before ? "clock jumped back" : "clock jumped forward", host);
     }
 
-    private long DrawSkew() => Settings.Scripted ? 0 : Clocks == ClockKind.WithinBound ? Random.NextInt64(ClockErrorUs + 1) : Random.NextInt64(-6 * IntervalUs, 6 * IntervalUs);
+    private long DrawSkew() => Settings.Scripted ? 0 : Clocks == ClockKind.WithinBound ? Random.NextInt64(ClockErrorUs + 1)
+        : Random.NextInt64(-6 * IntervalUs, 6 * IntervalUs);
 
     /// <summary>An ordered end: what was done is durable, and the last version closed before its time.</summary>
     private void Stop(ShardHost host)
@@ -154,8 +156,8 @@ internal sealed partial class Cluster
         if (host.Newest?.Stop() == true) Happens("proxy stopped", host);
     }
 
-    /// <summary>It refuses markers, until it is not busy any more. Those who wait for it ask it for nothing more, for a while: versions without a
-    /// write follow.</summary>
+    /// <summary>It refuses markers, until it is not busy any more. Those who wait for it ask it for nothing more, for a while: versions
+    /// without a write follow.</summary>
     private void StoreIsBusy(ShardHost host)
     {
         host.Store.IsBusy = !host.Store.IsBusy;
@@ -247,7 +249,8 @@ internal sealed partial class Cluster
     }
 
     private bool IsSettled(Cut before) =>
-        !Sql.Cut.Equals(before) && Backup?.IsSettled(new(before.WorldLine, before.Versions[0])) != false && Sql.Owners.Moves.IsEmpty && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
+        !Sql.Cut.Equals(before) && Backup?.IsSettled(new(before.WorldLine, before.Versions[0])) != false && Sql.Owners.Moves.IsEmpty
+            && IsWhole && HasOneGrid && Sessions.All(s => s.IsAllTold)
         && (!Keys.Move || Hosts.All(h => !Sql.Counts(h.Number) || h.Newest is { IsOpen: true }))
         && Plains.All(p => p.Link is null || p.Link.IsClosed || p.Link.Progress.Committed == p.Link.Progress.Forwarded);
 

@@ -17,7 +17,8 @@ internal sealed partial class Cluster
     public List<Operator> Operators { get; } = [];
 
     /// <summary>Nobody is on the way in, or out.</summary>
-    public bool IsWhole => !Hosts.Where(h => !h.NeverComes && Sql.Members.States[h.Number] is MemberState.Joining or MemberState.Leaving).Any();
+    public bool IsWhole => !Hosts.Where(h => !h.NeverComes && Sql.Members.States[h.Number] is MemberState.Joining or MemberState.Leaving)
+        .Any();
 
     /// <summary>A shard has come a step further: now and then somebody dies of it.</summary>
     public void OnMember(string what, int shard)
@@ -31,7 +32,8 @@ internal sealed partial class Cluster
     public ShardHost? AddShard(bool neverComes = false)
     {
         if (!Sql.AddShard()) return null;
-        ShardHost added = new(this, Hosts.Length, Settings.Mutation == SimMutation.GapForgetsLog) { SkewUs = DrawSkew(), NeverComes = neverComes };
+        ShardHost added = new(this, Hosts.Length, Settings.Mutation == SimMutation.GapForgetsLog) { SkewUs = DrawSkew(),
+            NeverComes = neverComes };
         Hosts = [.. Hosts, added];
         OnMember("added", added.Number);
         return added;
@@ -84,7 +86,8 @@ internal sealed partial class Cluster
     // A member that owns nothing is of no use.
     private void GiveTo(int shard)
     {
-        if (shard != _emptied && Sql.Members.States[shard] == MemberState.Member && Sql.Owners.Map.Rows.All(r => r.Shard.Number != shard)) PlanMove(Random.Next(Keys.Count), 2, shard);
+        if (shard != _emptied && Sql.Members.States[shard] == MemberState.Member && Sql.Owners.Map.Rows.All(r => r.Shard.Number != shard))
+            PlanMove(Random.Next(Keys.Count), 2, shard);
     }
 
     private void Empty(int shard)

@@ -23,7 +23,8 @@ internal sealed partial class Cluster
         _failsNext = row is null ? null : Hosts[Dice(2) ? row.From.Number : row.To.Number];
     }
 
-    /// <summary>A step of a move is on its way to SQL for long: now and then whoever decided it is not the owner any more when it arrives.</summary>
+    /// <summary>A step of a move is on its way to SQL for long: now and then whoever decided it is not the owner any more when it
+    /// arrives.</summary>
     private void OnMoveLate(ProxyProcess by)
     {
         Count("step of a move late");

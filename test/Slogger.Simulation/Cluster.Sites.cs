@@ -46,7 +46,8 @@ internal sealed partial class Cluster
     {
         // The site that was the primary becomes the backup of the new one in some of the cases, and that may take over again.
         bool isFollowed = by.Dice(2) && by.Sql.State.Epoch.Number < 2;
-        Successor = new(Settings with { Moves = false, Members = false, Shards = Hosts.Length, Backup = isFollowed, Steps = Settings.Steps / 2 }, by);
+        Successor = new(Settings with { Moves = false, Members = false, Shards = Hosts.Length, Backup = isFollowed,
+            Steps = Settings.Steps / 2 }, by);
     }
 
     private void BeginWhere(BackupSite from)
@@ -59,7 +60,8 @@ internal sealed partial class Cluster
             host.Store.Restore(host.Log.Bytes, (int)host.Log.End, host.Log.HistoryId, line);
             host.CoveredOffset = host.Log.End;
             foreach (Command c in host.Log.Bytes)
-                if (c.Op is { Covered: false } op) throw new SimException($"I2: the site that has taken over holds what the primary never committed: {op}");
+                if (c.Op is { Covered: false } op)
+                    throw new SimException($"I2: the site that has taken over holds what the primary never committed: {op}");
         }
     }
 }

@@ -38,25 +38,30 @@ internal sealed partial class Cluster
         Settings = settings;
         Random = new(settings.Seed);
         // A backup knows nothing of slots and members yet.
-        Keys = new(settings.Finder == FinderKind.Approximate && settings.Backup != true && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
+        Keys = new(settings.Finder == FinderKind.Approximate && settings.Backup != true
+            && (settings.Moves ?? (settings.Faults && settings.Seed % 3 == 0)));
         Grows = Keys.Move && (settings.Members ?? (settings.Faults && settings.Seed % 12 is 0 or 9));
         // A move needs some time to come to a step at which it can go wrong.
         _calm = 1 << ((settings.Seed % 4) + (Keys.Move ? 3 : 0));
-        // Where more happens in a version, markers are back in time, and cuts come at every version: not only at multiples of a stride that has
-        // grown, which hide what is a version too early or too late.
+        // Where more happens in a version, markers are back in time, and cuts come at every version: not only at multiples of a stride that
+        // has grown, which hide what is a version too early or too late.
         _stepUsMax = settings.Finder == FinderKind.Approximate && settings.Seed % 11 < 4 ? 20 : 80;
         int shards = settings.Shards ?? Random.Next(2, Keys.Move ? 4 : 6);
         ClockKind clocks = settings.Clocks ?? (settings.Seed % 3 == 2 ? ClockKind.BeyondBound : ClockKind.WithinBound);
         Clocks = clocks;
-        (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) = (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
+        (SyncIntervalUs, RecordIntervalUs, AskPeriodUs) =
+            (settings.Seed % 5) switch { 0 => (3 * IntervalUs, 5 * IntervalUs, 2 * IntervalUs), _ => (0, 0, IntervalUs / 2) };
         // With one clock for all no reply is held.
-        ClockErrorUs = settings.ClockErrorUs ?? (settings.Seed % 7 == 3 && clocks == ClockKind.WithinBound ? 0 : settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs);
+        ClockErrorUs = settings.ClockErrorUs
+            ?? (settings.Seed % 7 == 3 && clocks == ClockKind.WithinBound ? 0 : settings.Seed % 2 == 0 ? 400 : 3 * IntervalUs);
         Histories = new(this);
         Checks = new(this) { IsRealTime = settings.Finder == FinderKind.Approximate && clocks == ClockKind.WithinBound };
         if (from is not null) (NowUs, Tick, shards) = (from.NowUs, from.Primary.Tick, from.Streams.Length);
-        VersionGrid grid = from is null ? new(new(1), StartUs, IntervalUs) : new(from.Sql.State.Final!.Value.Version.Next, NowUs, IntervalUs);
+        VersionGrid grid = from is null ? new(new(1), StartUs, IntervalUs)
+            : new(from.Sql.State.Final!.Value.Version.Next, NowUs, IntervalUs);
         Sql = new(this, settings, shards, grid);
-        Hosts = [.. Enumerable.Range(0, shards).Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog, from?.Streams[s].Log))];
+        Hosts = [.. Enumerable.Range(0, shards)
+            .Select(s => new ShardHost(this, s, settings.Mutation == SimMutation.GapForgetsLog, from?.Streams[s].Log))];
         if (from is not null) BeginWhere(from);
         foreach (ShardHost host in Hosts)
         {
@@ -87,8 +92,8 @@ internal sealed partial class Cluster
     /// <summary>Whether shards whose stores are alive go back in place, if they can; else everything is restored.</summary>
     public bool RollsBackInPlace => Settings.InPlace ?? Settings.Seed % 5 < 2;
 
-    /// <summary>Whether a shard that has entered a world-line soon takes those that have not for dead, and serves without them. They may live, and be in
-    /// an older one: sessions notice that. Plain clients cannot, so that there are none.</summary>
+    /// <summary>Whether a shard that has entered a world-line soon takes those that have not for dead, and serves without them. They may
+    /// live, and be in an older one: sessions notice that. Plain clients cannot, so that there are none.</summary>
     private bool IsImpatient => Settings.Faults && Settings.Seed % 5 is 0 or 2;
 
     /// <summary>How long shards that are to enter a world-line are waited for, in microseconds.</summary>
@@ -140,7 +145,8 @@ internal sealed partial class Cluster
 
     public void Note(string what) => _notes.Add($"{Tick,5} {NowUs - StartUs,7} us  {what}");
 
-    /// <summary>Whether something happens that happens once in so many times. In a scenario file nothing happens that it does not say.</summary>
+    /// <summary>Whether something happens that happens once in so many times. In a scenario file nothing happens that it does not
+    /// say.</summary>
     public bool Dice(int sides) => !Settings.Scripted && Random.Next(sides) == 0;
 
     public long NextTick() => ++Tick;
@@ -155,7 +161,8 @@ internal sealed partial class Cluster
             if (history[i].Op is { } op) op.Position = -1;
     }
 
-    /// <summary>Shards have somebody to speak with: always, but in every second case of the approximate finder, which needs nobody.</summary>
+    /// <summary>Shards have somebody to speak with: always, but in every second case of the approximate finder, which needs
+    /// nobody.</summary>
     public bool HasCoordinators => Settings.Finder != FinderKind.Approximate || Settings.Seed % 2 == 0;
 
     /// <summary>Some coordinator listens.</summary>

@@ -24,5 +24,6 @@ internal sealed class KeySpace(bool isMoving)
         [.. Enumerable.Range(first, Math.Min(count, Count - first)).Select(k => new SlotRange(SlotOf(k), SlotOf(k)))];
 
     /// <summary>The keys in some slots.</summary>
-    public IEnumerable<int> KeysIn(ImmutableArray<SlotRange> slots) => Enumerable.Range(0, Count).Where(k => slots.Any(s => s.Contains(SlotOf(k))));
+    public IEnumerable<int> KeysIn(ImmutableArray<SlotRange> slots) =>
+        Enumerable.Range(0, Count).Where(k => slots.Any(s => s.Contains(SlotOf(k))));
 }

@@ -7,7 +7,8 @@ internal static class Program
     {
         if (SimulationCommand.IsMeant(args)) return SimulationCommand.Run(args);
         return args.Any(a => a is "--server" or "--internal-msbuild-node")
-            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
+            ? await Xunit.MicrosoftTestingPlatform.TestPlatformTestFramework.RunAsync(
+            args, SelfRegisteredExtensions.AddSelfRegisteredExtensions)
             : await Xunit.Runner.InProc.SystemConsole.ConsoleRunner.Run(args);
     }
 }

@@ -59,8 +59,8 @@ internal sealed record SimSettings
     /// <summary>False: nothing goes wrong but what a scenario does itself.</summary>
     public bool Faults { get; init; } = true;
 
-    /// <summary>A scenario file decides what happens: the dice decide only in which order the processes take their turns, and all clocks show
-    /// the same until the file sets one.</summary>
+    /// <summary>A scenario file decides what happens: the dice decide only in which order the processes take their turns, and all clocks
+    /// show the same until the file sets one.</summary>
     public bool Scripted { get; init; }
 
     /// <summary>Whether what happens is written down, for people.</summary>

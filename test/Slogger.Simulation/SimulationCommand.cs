@@ -40,7 +40,8 @@ internal static class SimulationCommand
         Without any of these options the program runs its tests.
         """;
 
-    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members", "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
+    private static readonly string[] Names = ["--seeds", "--trace", "--finder", "--shards", "--steps", "--threads", "--moves", "--members",
+        "--in-place", "--backup", "--disaster", "--mutation", "--lag", "--lag-costs", "--scenarios", "--rewrite", "--language", "--help"];
 
     public static bool IsMeant(string[] args) => args.Any(Names.Contains);
 
@@ -60,12 +61,17 @@ internal static class SimulationCommand
     private static int Lag(string[] args)
     {
         string Of(string name) => Array.IndexOf(args, name) is >= 0 and int i && i + 1 < args.Length ? args[i + 1] : "";
-        int[] counts = [.. Of("--lag").Split(',').Select(n => int.TryParse(n, NumberStyles.None, CultureInfo.InvariantCulture, out int count) && count is >= 1 and <= 1024 ? count : throw new FormatException($"--lag: \"{n}\" is no number of shards, 1 to 1024."))];
+        int[] counts = [.. Of("--lag").Split(',')
+            .Select(n => int.TryParse(n, NumberStyles.None, CultureInfo.InvariantCulture, out int count) && count is >= 1 and <= 1024
+                ? count : throw new FormatException($"--lag: \"{n}\" is no number of shards, 1 to 1024."))];
         LagCosts costs = new();
         foreach (string pair in Of("--lag-costs").Split(',', StringSplitOptions.RemoveEmptyEntries))
         {
             string[] parts = pair.Split('=');
-            if (parts.Length != 2 || !double.TryParse(parts[1], NumberStyles.Float, CultureInfo.InvariantCulture, out double us) || us < 0) { throw new FormatException($"--lag-costs: \"{pair}\" is not NAME=MICROSECONDS."); }
+            if (parts.Length != 2 || !double.TryParse(parts[1], NumberStyles.Float, CultureInfo.InvariantCulture, out double us) || us < 0)
+            {
+                throw new FormatException($"--lag-costs: \"{pair}\" is not NAME=MICROSECONDS.");
+            }
             costs = parts[0] switch
             {
                 "marker" => costs with { Marker = costs.Marker with { Least = us } },
@@ -104,7 +110,8 @@ internal static class SimulationCommand
             return 0;
         }
 
-        if (args is [("--scenarios" or "--rewrite"), ..]) return Scenarios(args.ElementAtOrDefault(1) ?? "all", isRewritten: args[0] == "--rewrite");
+        if (args is [("--scenarios" or "--rewrite"), ..])
+            return Scenarios(args.ElementAtOrDefault(1) ?? "all", isRewritten: args[0] == "--rewrite");
 
         (int first, int last) = (0, -1);
         int? trace = null;
@@ -134,11 +141,13 @@ internal static class SimulationCommand
                 case "--members": settings = settings with { Members = YesOrNo(name, value) }; break;
                 case "--in-place": settings = settings with { InPlace = YesOrNo(name, value) }; break;
                 case "--backup":
-                    settings = settings with { Backup = value switch { "always" => true, "never" => false, _ => throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
+                    settings = settings with { Backup = value switch { "always" => true, "never" => false, _ =>
+                        throw new FormatException($"{name} takes always or never, not \"{value}\".") } };
                     break;
                 case "--disaster": settings = settings with { Disaster = Named<Disaster>(value, "disaster") }; break;
                 case "--mutation":
-                    settings = StoryFaults.With(settings, value) ?? throw new FormatException($"{name} takes the name of one rule in SimSettings, not \"{value}\".");
+                    settings = StoryFaults.With(settings, value)
+                        ?? throw new FormatException($"{name} takes the name of one rule in SimSettings, not \"{value}\".");
                     break;
                 default: throw new FormatException($"There is no option {name}.");
             }
@@ -184,11 +193,14 @@ internal static class SimulationCommand
         {
             if (watch.Elapsed - shown < TimeSpan.FromSeconds(5)) return;
             shown = watch.Elapsed;
-            Console.WriteLine(Invariant($"{settings.Finder}: {t.Cases} of {last - first + 1} cases, {t.Cases / watch.Elapsed.TotalSeconds:F0} per second"));
+            Console.WriteLine(Invariant(
+                $"{settings.Finder}: {t.Cases} of {last - first + 1} cases, {t.Cases / watch.Elapsed.TotalSeconds:F0} per second"));
         });
-        Console.WriteLine(Invariant($"{settings.Finder}: {totals.Cases} cases in {watch.Elapsed.TotalSeconds:F1} s, {totals.Cases / watch.Elapsed.TotalSeconds:F0} per second, {totals.Failures.Count} failed"));
+        Console.WriteLine(Invariant(
+            $"{settings.Finder}: {totals.Cases} cases in {watch.Elapsed.TotalSeconds:F1} s, {totals.Cases / watch.Elapsed.TotalSeconds:F0} per second, {totals.Failures.Count} failed"));
         foreach ((string what, long n) in totals.Happened) Console.WriteLine(Invariant($"  {n,12}  {what}"));
-        foreach (SimFailure failure in totals.Failures) Print(failure with { Notes = SimRun.Try(failure.Settings with { Trace = true }, out _)?.Notes ?? [] });
+        foreach (SimFailure failure in totals.Failures)
+            Print(failure with { Notes = SimRun.Try(failure.Settings with { Trace = true }, out _)?.Notes ?? [] });
         return totals.Failures.Count == 0;
     }
 
@@ -218,7 +230,8 @@ internal static class SimulationCommand
 
     private static T Named<T>(string text, string what)
         where T : struct, Enum =>
-        Enum.TryParse(text, ignoreCase: true, out T named) && Enum.IsDefined(named) ? named : throw new FormatException($"There is no {what} \"{text}\".");
+        Enum.TryParse(text, ignoreCase: true, out T named) && Enum.IsDefined(named) ? named
+            : throw new FormatException($"There is no {what} \"{text}\".");
 
     private static bool YesOrNo(string name, string text) => text switch
     {

@@ -36,14 +36,18 @@ public sealed partial class BackupSiteTests
 
     private static Task<Run> SloggerAsync(params IEnumerable<string> args) => SloggerAsync(CancellationToken.None, args);
 
-    private static double Number(string text, string expression) => double.Parse(Regex.Match(text, expression) is { Success: true } found ? found.Groups[1].Value : throw new Xunit.Sdk.XunitException($"no {expression} in {text}"), CultureInfo.InvariantCulture);
+    private static double Number(string text, string expression) =>
+        double.Parse(Regex.Match(text, expression) is { Success: true } found ? found.Groups[1].Value
+            : throw new Xunit.Sdk.XunitException($"no {expression} in {text}"), CultureInfo.InvariantCulture);
 
-    private static Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args) => SloggerAsync(stop, Stopwatch.GetTimestamp(), args);
+    private static Task<Run> SloggerAsync(CancellationToken stop, params IEnumerable<string> args) =>
+        SloggerAsync(stop, Stopwatch.GetTimestamp(), args);
 
     private static async Task<Run> SloggerAsync(CancellationToken stop, long began, IEnumerable<string> args)
     {
         StringWriter output = new(), error = new();
-        var host = new AppHost { Began = began, Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error), Environment = new Dictionary<string, string>(), Stop = stop };
+        var host = new AppHost { Began = began, Output = TextWriter.Synchronized(output), Error = TextWriter.Synchronized(error),
+            Environment = new Dictionary<string, string>(), Stop = stop };
         int code = await SloggerApp.RunAsync([.. args], host).WaitAsync(Limit);
         return new(code, output.ToString(), error.ToString());
     }
@@ -75,7 +79,8 @@ public sealed partial class BackupSiteTests
         await UntilAsync(() => _processes[0]!.Logs[0].Log.DurableEnd.Closed > _cuts.Recorded.Version);
         long started = Stopwatch.GetTimestamp();
         TimeSpan asIfStarted = TimeSpan.FromSeconds(1000);
-        Run run = await SloggerAsync(CancellationToken.None, started - (long)(asIfStarted.TotalSeconds * Stopwatch.Frequency), ["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
+        Run run = await SloggerAsync(CancellationToken.None, started - (long)(asIfStarted.TotalSeconds * Stopwatch.Frequency),
+            ["failover", Attest, "--primary-metadata", PrimarySpec, .. Site]);
         TimeSpan whole = asIfStarted + Stopwatch.GetElapsedTime(started);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         SiteState site = await _metadata.SiteAsync("c");
@@ -83,11 +88,15 @@ public sealed partial class BackupSiteTests
         double rto = Number(run.Output, "RTO: ([0-9.]+) ms, from the command's start until every shard served clients");
         Assert.InRange(rto, asIfStarted.TotalMilliseconds, whole.TotalMilliseconds);
         string parts = Regex.Match(run.Output, "of these: (.*)").Groups[1].Value;
-        Assert.Matches("ms to start and to reach the database, .* ms to see whether anything stands in the way, .* ms to rehearse it .*, .* ms for the process of shard .* to take over", parts);
-        Assert.InRange(Regex.Matches(parts, "([0-9.]+) ms").Sum(m => double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)), rto - 1, rto + 1);
+        Assert.Matches("ms to start and to reach the database, .* ms to see whether anything stands in the way, .* ms to rehearse it .*, "
+            + ".* ms for the process of shard .* to take over", parts);
+        Assert.InRange(Regex.Matches(parts, "([0-9.]+) ms").Sum(m => double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)),
+            rto - 1, rto + 1);
         Assert.True(Number(run.Output, "RPO: ([0-9.]+) ms are lost") is > 0 and < 1000, run.Output);
-        Assert.Matches("stages, ms: taken [0-9.]+, frozen [0-9.]+, decided [0-9.]+, brought there [0-9.]+, open [0-9.]+, serving [0-9.]+", run.Output);
-        Assert.Contains($"are lost. Everything up to version {site.Final!.Value.Version} is kept; it ended at the primary at ", run.Output, StringComparison.Ordinal);
+        Assert.Matches("stages, ms: taken [0-9.]+, frozen [0-9.]+, decided [0-9.]+, brought there [0-9.]+, open [0-9.]+, serving [0-9.]+",
+            run.Output);
+        Assert.Contains($"are lost. Everything up to version {site.Final!.Value.Version} is kept; it ended at the primary at ", run.Output,
+            StringComparison.Ordinal);
         Assert.True((await _metadata.TakeoverTimesAsync("c")).Failover > TimeSpan.Zero);
         Assert.Contains("all shards are open", run.Output, StringComparison.Ordinal);
         Assert.Contains("has noted that its site is deposed", run.Output, StringComparison.Ordinal);
@@ -114,11 +123,14 @@ public sealed partial class BackupSiteTests
         silent.Start();
         int port = ((IPEndPoint)silent.LocalEndpoint).Port;
         if (!isSilent) { silent.Stop(); }
-        Run run = await SloggerAsync(["failover", Attest, "--primary-metadata", $"postgres:Host=127.0.0.1;Port={port};Username=u;Database=d;Timeout=30", .. Site]);
+        Run run = await SloggerAsync(
+            ["failover", Attest, "--primary-metadata", $"postgres:Host=127.0.0.1;Port={port};Username=u;Database=d;Timeout=30", .. Site]);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Matches("RPO: at least [0-9.]+ ms are lost\\. Everything up to version", run.Output);
-        Assert.Contains("What the primary did after that is not known: its database (--primary-metadata) could not be asked", run.Output, StringComparison.Ordinal);
-        Assert.Matches(isSilent ? "the primary's database does not answer: its site has yet to hear" : "the primary's database cannot note that its site is deposed", run.Output);
+        Assert.Contains("What the primary did after that is not known: its database (--primary-metadata) could not be asked", run.Output,
+            StringComparison.Ordinal);
+        Assert.Matches(isSilent ? "the primary's database does not answer: its site has yet to hear"
+            : "the primary's database cannot note that its site is deposed", run.Output);
     }
 
     [Fact]
@@ -128,7 +140,8 @@ public sealed partial class BackupSiteTests
         Run run = await SloggerAsync(["failover", Attest, .. Site]);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Matches("RPO: at least [0-9.]+ ms are lost\\. Everything up to version", run.Output);
-        Assert.Contains("What the primary did after that is not known: with --primary-metadata its database is asked", run.Output, StringComparison.Ordinal);
+        Assert.Contains("What the primary did after that is not known: with --primary-metadata its database is asked", run.Output,
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -161,7 +174,8 @@ public sealed partial class BackupSiteTests
         using var stop = new CancellationTokenSource();
         StringWriter text = new();
         TextWriter output = TextWriter.Synchronized(text);
-        Task<int> waiting = SloggerApp.RunAsync(["failover", .. Site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>(), Stop = stop.Token });
+        Task<int> waiting = SloggerApp.RunAsync(["failover", .. Site],
+            new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>(), Stop = stop.Token });
         await UntilAsync(() => waiting.IsCompleted || TextOf(text, output).Contains("may hold a site lease", StringComparison.Ordinal));
         Assert.False(waiting.IsCompleted, TextOf(text, output));
         await stop.CancelAsync();
@@ -209,7 +223,10 @@ public sealed partial class BackupSiteTests
         Assert.All(streams, s =>
         {
             Assert.Equal("Counts", s.GetProperty("phase").GetString());
-            foreach (string point in (string[])["held", "watermark", "applied"]) { Assert.Equal(_cuts.Recorded.Version.Number, s.GetProperty(point).GetProperty("version").GetInt64()); }
+            foreach (string point in (string[])["held", "watermark", "applied"])
+            {
+                Assert.Equal(_cuts.Recorded.Version.Number, s.GetProperty(point).GetProperty("version").GetInt64());
+            }
             Assert.True(s.GetProperty("silent_us").GetInt64() >= 0);
         });
         await _processes[1]!.DisposeAsync();
@@ -222,14 +239,17 @@ public sealed partial class BackupSiteTests
         Assert.Equal([true, true, false], rows.Select(r => r.Contains("follows", StringComparison.Ordinal)));
         Assert.Contains("unknown", rows[^1], StringComparison.Ordinal);
         using JsonDocument lost = JsonDocument.Parse((await SloggerAsync(["status", "--site", "--json", .. Site])).Output);
-        Assert.Equal(["Counts", "Counts", "Unknown"], lost.RootElement.GetProperty("streams").EnumerateArray().Select(s => s.GetProperty("phase").GetString()));
+        Assert.Equal(["Counts", "Counts", "Unknown"], lost.RootElement.GetProperty("streams").EnumerateArray()
+            .Select(s => s.GetProperty("phase").GetString()));
         Assert.Contains("shard 2", lost.RootElement.GetProperty("obstacle").GetString(), StringComparison.Ordinal);
         // And whoever waits for the streams is not told that all follow.
         using var stop = new CancellationTokenSource();
         StringWriter seeding = new();
         TextWriter shared = TextWriter.Synchronized(seeding);
-        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site], new AppHost { Output = shared, Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
-        await UntilAsync(() => waiting.IsCompleted || TextOf(seeding, shared).Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
+        Task<int> waiting = SloggerApp.RunAsync(["seed", .. Site],
+            new AppHost { Output = shared, Error = TextWriter.Null, Environment = new Dictionary<string, string>(), Stop = stop.Token });
+        await UntilAsync(() => waiting.IsCompleted || TextOf(seeding, shared)
+            .Contains("shard 2: its slogger backup does not answer", StringComparison.Ordinal));
         Assert.DoesNotContain("all streams follow", TextOf(seeding, shared), StringComparison.Ordinal);
         await stop.CancelAsync();
         await waiting.WaitAsync(Limit);
@@ -267,7 +287,8 @@ public sealed partial class BackupSiteTests
         Assert.Contains("shard 2 is not to be given up: its process answers, and it can take over", run.Error, StringComparison.Ordinal);
         string other = Path.Combine(_directory, "other");
         File.WriteAllText(other, "another-secret");
-        Run wrong = await SloggerAsync("failover", Attest, "--lose-shard", "2", "--metadata", Spec, "--cluster", "c", "--site-secret-file", other);
+        Run wrong = await SloggerAsync("failover", Attest, "--lose-shard", "2", "--metadata", Spec, "--cluster", "c", "--site-secret-file",
+            other);
         Assert.Equal(1, wrong.ExitCode);
         Assert.Contains("shard 2 is not to be given up", wrong.Error, StringComparison.Ordinal);
         Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
@@ -318,7 +339,8 @@ public sealed partial class BackupSiteTests
         Assert.False(running.IsCompleted, TextOf(text, output));
         await _metadata.NoteSiteAddressAsync("c", new(2), address);
         Assert.Equal(1, await running.WaitAsync(Limit));
-        Assert.Contains("shard 2 is not to be given up: its process answers, and it can take over", TextOf(text, output), StringComparison.Ordinal);
+        Assert.Contains("shard 2 is not to be given up: its process answers, and it can take over", TextOf(text, output),
+            StringComparison.Ordinal);
         Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
     }
 
@@ -361,20 +383,24 @@ public sealed partial class BackupSiteTests
         await WriteAsync(new Random(27), 50);
         using var listener = new TcpListener(IPAddress.Loopback, 0);
         await using var starting = new GrpcServer(new() { Listen = new(IPAddress.Loopback, 0), Secret = Secret });
-        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status, (_, _) => throw new Grpc.RpcException(StatusCode.Unavailable, "this process cannot read the site's metadata"));
+        starting.AddUnary(Grpc.Shipping.SiteControlMethods.Status,
+            (_, _) => throw new Grpc.RpcException(StatusCode.Unavailable, "this process cannot read the site's metadata"));
         await starting.StartAsync();
         if (how != "down") { listener.Start(); }
         int port = how == "starting" ? starting.EndPoint.Port : how == "silent" ? ((IPEndPoint)listener.LocalEndpoint).Port : FreePort();
         if (how != "secret") { await _metadata.NoteSiteAddressAsync("c", new(2), $"127.0.0.1:{port}"); }
         string other = Path.Combine(_directory, "other");
         File.WriteAllText(other, "another-secret");
-        Run run = await SloggerAsync("failover", Attest, "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
+        Run run = await SloggerAsync("failover", Attest, "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file",
+            how == "secret" ? other : SecretFile);
         Assert.Equal(1, run.ExitCode);
         Assert.Contains(said, run.Error, StringComparison.Ordinal);
         Assert.Equal(how == "down", run.Error.Contains("--lose-shard", StringComparison.Ordinal));
         Assert.Equal(SiteRole.Backup, (await _metadata.SiteAsync("c")).Role);
-        Run drill = await SloggerAsync("drill", "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file", how == "secret" ? other : SecretFile);
-        Assert.Contains(how is "secret" or "silent" ? "the drill itself has failed, and says nothing of the site" : "the site could not take over now", drill.Error, StringComparison.Ordinal);
+        Run drill = await SloggerAsync("drill", "--timeout", "1s", "--metadata", Spec, "--cluster", "c", "--site-secret-file",
+            how == "secret" ? other : SecretFile);
+        Assert.Contains(how is "secret" or "silent" ? "the drill itself has failed, and says nothing of the site"
+            : "the site could not take over now", drill.Error, StringComparison.Ordinal);
     }
 
     private static int FreePort()
@@ -400,7 +426,8 @@ public sealed partial class BackupSiteTests
         StringWriter text = new();
         TextWriter output = TextWriter.Synchronized(text);
         string[] site = command[0] == "switchover" ? Both : Site;
-        Task<int> running = SloggerApp.RunAsync([.. command, "--timeout", "2m", .. site], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() });
+        Task<int> running = SloggerApp.RunAsync([.. command, "--timeout", "2m", .. site],
+            new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() });
         await UntilAsync(() => running.IsCompleted || TextOf(text, output).Contains("Asking again, for ", StringComparison.Ordinal));
         Assert.False(running.IsCompleted, TextOf(text, output));
         await _metadata.NoteSiteAddressAsync("c", new(2), address);
@@ -448,7 +475,8 @@ public sealed partial class BackupSiteTests
     public async Task DrillCommand_ALogThatIsDamaged_FailsAndSaysWhich()
     {
         await WriteAsync(new Random(36), 300);
-        string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*", SearchOption.AllDirectories).Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
+        string file = Directory.GetFiles(Path.Combine(_directory, "backup2"), "*", SearchOption.AllDirectories)
+            .Where(f => new FileInfo(f).Length > 12_000).Order(StringComparer.Ordinal).First();
         byte[] bytes = File.ReadAllBytes(file);
         long end = _processes[1]!.Logs[0].Log.DurablePosition;
         using (FileStream log = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
@@ -488,7 +516,8 @@ public sealed partial class BackupSiteTests
         Assert.Contains("--primary-metadata", unsaid.Error, StringComparison.Ordinal);
         Run lower = await SloggerAsync("seed", "--metadata", PrimarySpec, "--cluster", "c", "--of-epoch", "0");
         Assert.Contains("only one of a later epoch", lower.Error, StringComparison.Ordinal);
-        Run run = await SloggerAsync("seed", "--no-wait", "--metadata", PrimarySpec, "--primary-metadata", Spec, "--cluster", "c", "--site-secret-file", SecretFile);
+        Run run = await SloggerAsync("seed", "--no-wait", "--metadata", PrimarySpec, "--primary-metadata", Spec, "--cluster", "c",
+            "--site-secret-file", SecretFile);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
         Assert.Contains("slogger backup --shard 2", run.Output, StringComparison.Ordinal);
         SiteState site = await old.SiteAsync("c");

@@ -82,7 +82,8 @@ public sealed partial class BackupSiteTests
             if (random.Next(3) > 0) { continue; }
             Run off = await SloggerAsync(["switchover", "--call-off", .. Both]);
             SiteState here = await primary.SiteAsync("c"), there = await _metadata.SiteAsync("c");
-            Assert.Equal(off.ExitCode == 0 ? (SiteRole.Primary, SiteRole.Backup) : (SiteRole.Deposed, SiteRole.Primary), (here.Role, there.Role));
+            Assert.Equal(off.ExitCode == 0 ? (SiteRole.Primary, SiteRole.Backup) : (SiteRole.Deposed, SiteRole.Primary),
+                (here.Role, there.Role));
         }
         Run run = await SloggerAsync(["switchover", .. Both]);
         Assert.True(run.ExitCode == 0, run.Error + run.Output);
@@ -99,12 +100,17 @@ public sealed partial class BackupSiteTests
         using var text = new StepWriter(line =>
         {
             if (line.Contains("the backup takes over", StringComparison.Ordinal)) { holder = HoldDatabase(); }
-            else if (line.Contains("cannot be used, and is tried again", StringComparison.Ordinal) || line.Contains("Asking again", StringComparison.Ordinal)) { holder?.StandardInput.Close(); }
+            else if (line.Contains("cannot be used, and is tried again", StringComparison.Ordinal)
+                || line.Contains("Asking again", StringComparison.Ordinal))
+            {
+                holder?.StandardInput.Close();
+            }
         });
         try
         {
             TextWriter output = TextWriter.Synchronized(text);
-            int code = await SloggerApp.RunAsync(["switchover", .. Both], new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() }).WaitAsync(Limit);
+            int code = await SloggerApp.RunAsync(["switchover", .. Both],
+                new AppHost { Output = output, Error = output, Environment = new Dictionary<string, string>() }).WaitAsync(Limit);
             Assert.True(code == 0, text.ToString());
         }
         finally
@@ -121,8 +127,11 @@ public sealed partial class BackupSiteTests
     // Another process that holds all locks of the file, until its input ends: nobody reads or writes.
     private Process HoldDatabase()
     {
-        const string script = "import fcntl, sys\nf = open(sys.argv[1], 'r+b')\nfcntl.lockf(f, fcntl.LOCK_EX, 8, 120)\nprint('held', flush=True)\nsys.stdin.read()";
-        var holder = Process.Start(new ProcessStartInfo("python3", ["-c", script, Spec["sqlite:".Length..] + "-shm"]) { RedirectStandardInput = true, RedirectStandardOutput = true })!;
+        const string script = "import fcntl, sys\nf = open(sys.argv[1], 'r+b')\nfcntl.lockf(f, fcntl.LOCK_EX, 8, 120)\nprint('held', "
+            + "flush=True)\nsys.stdin.read()";
+        var holder = Process.Start(
+            new ProcessStartInfo("python3", ["-c", script, Spec["sqlite:".Length..] + "-shm"]) { RedirectStandardInput = true,
+                RedirectStandardOutput = true })!;
         Assert.Equal("held", holder.StandardOutput.ReadLine());
         return holder;
     }
@@ -148,7 +157,8 @@ public sealed partial class BackupSiteTests
         await _metadata.ChangeSiteAsync("c", s => s.Reseed(new(1), 1));
         Run seeding = await SloggerAsync(["switchover", .. Both]);
         Assert.Contains("being seeded", seeding.Error, StringComparison.Ordinal);
-        Run swapped = await SloggerAsync("switchover", "--metadata", Spec, "--backup-metadata", PrimarySpec, "--cluster", "c", "--site-secret-file", SecretFile);
+        Run swapped = await SloggerAsync("switchover", "--metadata", Spec, "--backup-metadata", PrimarySpec, "--cluster", "c",
+            "--site-secret-file", SecretFile);
         Assert.Contains("is no primary", swapped.Error, StringComparison.Ordinal);
         Assert.Equal(0, (await primary.SiteAsync("c")).HandOver.Number);
     }
@@ -158,11 +168,14 @@ public sealed partial class BackupSiteTests
         SiteState here = await primary.SiteAsync("c"), there = await _metadata.SiteAsync("c");
         Assert.Equal((SiteRole.Deposed, SiteRole.Primary, there.Epoch), (here.Role, there.Role, here.Epoch));
         // Everything that the primaries have.
-        Assert.All(_primaries, p => Assert.True(p.Log.End.Closed <= there.Final!.Value.Version || p.Log.EndOffset == p.Log.BoundaryAtOrBelow(there.Final.Value.Version)!.Value.Offset));
+        Assert.All(_primaries, p =>
+            Assert.True(p.Log.End.Closed <= there.Final!.Value.Version
+                || p.Log.EndOffset == p.Log.BoundaryAtOrBelow(there.Final.Value.Version)!.Value.Offset));
         AssertTakenOver(there, default, _cuts.Recorded);
     }
 
-    // Clients are the tests' writers: while it is held none of them writes, since they wait for the command. What is under way is what was not closed.
+    // Clients are the tests' writers: while it is held none of them writes, since they wait for the command. What is under way is what was
+    // not closed.
     private sealed partial class Primary : IPrimaryShard
     {
         public bool IsBusy { get; set; }
@@ -189,7 +202,10 @@ public sealed partial class BackupSiteTests
             bool isHeld = site.Role == SiteRole.HandingOver && site.HandOver.Number == number;
             lock (_site._cuts)
             {
-                if (isHeld && !IsHeld) { Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0))); }
+                if (isHeld && !IsHeld)
+                {
+                    Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0)));
+                }
                 IsHeld = isHeld;
                 if (!IsHeld || IsBusy) { return null; }
                 // Versions go on at all shards alike, as the grid has it.

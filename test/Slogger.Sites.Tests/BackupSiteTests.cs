@@ -1,5 +1,6 @@
-// A whole backup site, but for its Redis servers: three streams in two processes, a watermark service, SQL and connections that break; primaries that write and record cuts all the
-// time. A failover at any moment finds all of them at one recorded cut, and nothing that was a watermark is missing.
+// A whole backup site, but for its Redis servers: three streams in two processes, a watermark service, SQL and connections that break;
+// primaries that write and record cuts all the time. A failover at any moment finds all of them at one recorded cut, and nothing that was a
+// watermark is missing.
 using System.Net;
 using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Logging.Abstractions;
@@ -102,14 +103,16 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         Assert.Equal(StatusCode.InvalidArgument, refused.Code);
         SiteState after = await _metadata.SiteAsync("c");
         Assert.Equal(before with { Streams = [] }, after with { Streams = [] });
-        Assert.Equal(before.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)), after.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)));
+        Assert.Equal(before.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)),
+            after.Streams.Select(s => (s.Phase, s.Owner, s.IsLost, s.IsOpen)));
         WorldPoint then = _processes.Max(p => p!.Watermark);
         await WriteAsync(new Random(32), 100);
         Assert.True(_processes.Max(p => p!.Watermark) > then);
 
         async Task<V1.FailoverEnd?> AskAsync(V1.FailoverRequest request)
         {
-            await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = channel.Open(SiteControlMethods.Failover, new CallOptions { Timeout = Limit });
+            await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call =
+                channel.Open(SiteControlMethods.Failover, new CallOptions { Timeout = Limit });
             if (await call.WriteAsync(request)) { await call.CompleteAsync(); }
             V1.FailoverEnd? end = null;
             while (await call.ReadAsync() is { } notice) { end = notice.End ?? end; }
@@ -159,7 +162,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     // Of shard 0 the process has yet to finish what it writes; of shard 2 there is none, or one that is slow, or that does not let us in.
     [Theory]
     [InlineData("down", "does not run, or its machine is not reached. Start it; only if its disk is gone for good, give it up: ")]
-    [InlineData("silent", "has not answered within 2 s: it is busy or stopped, or its machine is not reached. slogger status --site tells which")]
+    [InlineData("silent", "has not answered within 2 s: it is busy or stopped, or its machine is not reached. slogger status "
+        + "--site tells which")]
     [InlineData("secret", "does not let us in: ")]
     [InlineData("starting", "cannot say it yet: its database is down")]
     public async Task Failover_AProcessDoesNotSayWhatItHolds_NamesItsShardAndAdvisesALossOnlyWhereNobodyIs(string how, string said)
@@ -184,7 +188,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         string line = log.All.First(l => l.Contains("is asked again", StringComparison.Ordinal));
-        Assert.StartsWith($"shard 0, 1, 2 has not said what it holds, and is asked again: the process of shard 2 {said}", line, StringComparison.Ordinal);
+        Assert.StartsWith($"shard 0, 1, 2 has not said what it holds, and is asked again: the process of shard 2 {said}", line,
+            StringComparison.Ordinal);
         Assert.Equal(how == "down", line.EndsWith("slogger failover --lose-shard 2", StringComparison.Ordinal));
     }
 
@@ -212,9 +217,11 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
     {
         await WriteAsync(new Random(8), 100);
         using var channel = new GrpcChannel("127.0.0.1", _ports[0], s_channel);
-        await using (ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call = channel.Open(WatermarkMethods.Follow, new CallOptions { Timeout = Limit }))
+        await using (ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call =
+            channel.Open(WatermarkMethods.Follow, new CallOptions { Timeout = Limit }))
         {
-            await call.WriteAsync(new V1.WatermarkReport { Cluster = "another", Shard = 0, Generation = 1, Held = ShipWire.ToWire(new WorldPoint(new(9), new(9))) });
+            await call.WriteAsync(new V1.WatermarkReport { Cluster = "another", Shard = 0, Generation = 1,
+                Held = ShipWire.ToWire(new WorldPoint(new(9), new(9))) });
             RpcException refused = await Assert.ThrowsAsync<RpcException>(async () =>
             {
                 while (await call.ReadAsync() is not null) { }
@@ -245,7 +252,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             using var channel = new GrpcChannel("127.0.0.1", process!.Port, s_channel);
             foreach (long number in (long[])[site.Epoch.Number, site.Epoch.Number + 1])
             {
-                RpcException refused = await Assert.ThrowsAsync<RpcException>(() => channel.CallAsync(SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = number, Shards = { 0, 1, 2 } }));
+                RpcException refused = await Assert.ThrowsAsync<RpcException>(
+                    () => channel.CallAsync(SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = number, Shards = { 0, 1, 2 } }));
                 Assert.Equal(StatusCode.FailedPrecondition, refused.Code);
             }
         }
@@ -271,7 +279,9 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
 
     private string BackupDirectory(int stream) => Path.Combine(_directory, $"backup{stream}");
 
-    private VersionLog OpenBackup(int stream) => VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory(stream), "log"), Shard = new(stream), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+    private VersionLog OpenBackup(int stream) =>
+        VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory(stream), "log"), Shard = new(stream), SegmentBytes = 256 << 10,
+            BlockBytes = 4096, BufferBytes = 1 << 20 });
 
     // The first process has the watermark service. Its port stays when it is started again.
     private async Task StartAsync(int process)
@@ -300,7 +310,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         }
         foreach (Primary primary in _primaries) { primary.Log.Sync(); }
         RecordCut();
-        await UntilAsync(() => _processes.All(p => p!.Watermark > default(WorldPoint)) && _primaries.All(p => p.Shipper.Status.BackedUp == p.Log.End));
+        await UntilAsync(() => _processes.All(p => p!.Watermark > default(WorldPoint))
+            && _primaries.All(p => p.Shipper.Status.BackedUp == p.Log.End));
         // Each stream says in SQL that it counts when a watermark has come to it.
         while (!(await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == StreamPhase.Counts)) { await Task.Delay(2); }
     }
@@ -395,11 +406,13 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
         public Primary(BackupSiteTests site, int shard)
         {
             _site = site;
-            Log = VersionLog.Open(new() { Directory = Path.Combine(site._directory, $"primary{shard}"), Shard = new(shard), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
+            Log = VersionLog.Open(new() { Directory = Path.Combine(site._directory, $"primary{shard}"), Shard = new(shard),
+                SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
             Log.Begin(new(ReplicationId, 1000, 0), WorldLine.First, new(1));
             Relay = new(site._processes[shard == 2 ? 1 : 0]!.Port);
             _way = new("127.0.0.1", Relay.Port, s_channel, new("c", site._lease), isGzip: false);
-            Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1), new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NullLogger.Instance);
+            Shipper = new(Log, new(shard), new(SiteEpoch.First, 1, 1),
+                new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, this, NullLogger.Instance);
         }
 
         public VersionLog Log { get; }
@@ -415,7 +428,10 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             byte[] bytes = new byte[random.Next(400)];
             random.NextBytes(bytes);
             Log.Append(bytes);
-            if (random.Next(3) > 0) { Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(_time += 1000, 0))); }
+            if (random.Next(3) > 0)
+            {
+                Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(_time += 1000, 0)));
+            }
             if (random.Next(3) == 0) { Log.Sync(); }
             Shipper.Wake();
         }
@@ -477,8 +493,11 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             await process._metadata.InitializeAsync();
             SiteState state = await process._metadata.SiteAsync("c");
             process._server = new(new() { Listen = new(IPAddress.Loopback, port), Secret = Secret });
-            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, new("c", site._lease), () => null).AddTo(process._server);
-            new SiteControlService(process._metadata, "c", () => process._streams, serving: () => [.. process._streams.Zip(process.Stores, (stream, store) => (stream.Stream, store.Served))], lease: site._lease).AddTo(process._server);
+            new ShippingService(s => process._streams.Find(x => x.Stream == s)?.Receiver, new("c", site._lease), () => null).AddTo(
+                process._server);
+            new SiteControlService(process._metadata, "c", () => process._streams,
+                serving: () => [.. process._streams.Zip(process.Stores, (stream, store) => (stream.Stream, store.Served))],
+                    lease: site._lease).AddTo(process._server);
             if (number == 0)
             {
                 process._role = new(process._metadata, "c", state);
@@ -487,11 +506,13 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
             // Of the others a command is told that they do not perform it.
             if (streams.Contains(Streams - 1))
             {
-                process._failovers = new(process._metadata, "c", new(streams[0]), SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NullLogger.Instance);
+                process._failovers = new(process._metadata, "c", new(streams[0]),
+                    SiteCredentials.Load(site.SecretFile, null, null, null).Credentials!, NullLogger.Instance);
                 process._failovers.AddTo(process._server);
             }
             await process._server.StartAsync();
-            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark, NullLogger.Instance);
+            process._follower = new("127.0.0.1", watermarkPort == 0 ? process.Port : watermarkPort, s_channel, "c", process.OnWatermark,
+                NullLogger.Instance);
             foreach (int s in streams)
             {
                 VersionLog log = site.OpenBackup(s);
@@ -501,7 +522,8 @@ public sealed partial class BackupSiteTests : IAsyncLifetime
                 store.Log = log;
                 process.Logs.Add((s, log));
                 process.Stores.Add(store);
-                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c", process._follower.Report, NullLogger.Instance));
+                process._streams.Add(new(SeedKit.OpenDisk(site.BackupDirectory(s), log), new(s), store, state, process._metadata, "c",
+                    process._follower.Report, NullLogger.Instance));
             }
             return process;
         }

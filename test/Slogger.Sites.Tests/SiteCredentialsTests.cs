@@ -130,7 +130,9 @@ public sealed class SiteCredentialsTests : IDisposable
         names.AddIpAddress(IPAddress.Loopback);
         request.CertificateExtensions.Add(names.Build());
         request.CertificateExtensions.Add(new X509EnhancedKeyUsageExtension([new("1.3.6.1.5.5.7.3.1"), new("1.3.6.1.5.5.7.3.2")], false));
-        using X509Certificate2 issued = request.Create(authority, DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1), [1, 2, 3]);
-        return (Write(name + ".ca", authority.ExportCertificatePem()), Write(name + ".cert", issued.ExportCertificatePem()), Write(name + ".key", key.ExportPkcs8PrivateKeyPem()));
+        using X509Certificate2 issued = request.Create(authority, DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1),
+            [1, 2, 3]);
+        return (Write(name + ".ca", authority.ExportCertificatePem()), Write(name + ".cert", issued.ExportCertificatePem()),
+            Write(name + ".key", key.ExportPkcs8PrivateKeyPem()));
     }
 }

@@ -23,7 +23,8 @@ public sealed class StreamDiskTests
     private static int Seeds => Number("SLOGGER_TEST_SEEDS") ?? 400;
 
     private static int? Number(string name) =>
-        int.TryParse(Environment.GetEnvironmentVariable(name), NumberStyles.None, CultureInfo.InvariantCulture, out int number) ? number : null;
+        int.TryParse(Environment.GetEnvironmentVariable(name), NumberStyles.None, CultureInfo.InvariantCulture, out int number) ? number
+            : null;
 
     [Fact]
     public void Stream_WithCrashesAndARefusingDisk_HasWhatItSaid()
@@ -92,7 +93,8 @@ public sealed class StreamDiskTests
         Assert.Empty(looked);
         Assert.Empty(stream.Checkpoints.All);
         Assert.Equal((null, null, 0L, true), (stream.Life, stream.Seed, stream.DurableBytes, log.IsEmpty));
-        Assert.DoesNotContain(disk.Paths, p => p.Contains("/stream/", StringComparison.Ordinal) || p.EndsWith(".rdb", StringComparison.Ordinal));
+        Assert.DoesNotContain(disk.Paths, p => p.Contains("/stream/", StringComparison.Ordinal)
+            || p.EndsWith(".rdb", StringComparison.Ordinal));
         // The next one is.
         stream.Write(new(seed, 0, content.Length), new ReadOnlySequence<byte>(content));
         stream.Sync();

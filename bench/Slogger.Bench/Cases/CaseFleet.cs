@@ -47,14 +47,16 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
             return embedded;
         }
 
-        (ManagedProcess redis, int redisPort) = spec.NeedsOwnRedis ? StartRedis(spec) : _sharedRedis ??= StartRedis(new CaseSpec("raw", CaseKind.Raw));
+        (ManagedProcess redis, int redisPort) = spec.NeedsOwnRedis ? StartRedis(spec)
+            : _sharedRedis ??= StartRedis(new CaseSpec("raw", CaseKind.Raw));
         RunningCase started;
         switch (spec.Kind)
         {
             case CaseKind.HaProxy:
             {
                 int port = NextPort();
-                string file = PeerConfiguration.HaProxy(directory, spec.Name, int.Parse(spec.Argument, CultureInfo.InvariantCulture), port, redisPort);
+                string file = PeerConfiguration.HaProxy(directory, spec.Name, int.Parse(spec.Argument, CultureInfo.InvariantCulture), port,
+                    redisPort);
                 started = Launch(spec, port, redisPort, redis, ["haproxy", "-db", "-f", file], "PING\r\n");
                 break;
             }
@@ -72,7 +74,8 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
             {
                 int port = NextPort();
                 string data = Path.Combine(directory, spec.Name + "-data");
-                started = Launch(spec, port, redisPort, redis, SloggerCommand(spec.Argument, port, $"--redis 127.0.0.1:{redisPort}", data), "PING\r\n", data);
+                started = Launch(spec, port, redisPort, redis, SloggerCommand(spec.Argument, port, $"--redis 127.0.0.1:{redisPort}", data),
+                    "PING\r\n", data);
                 break;
             }
 
@@ -106,7 +109,8 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
         }
 
         string[] run = executable.EndsWith(".dll", StringComparison.Ordinal) ? ["dotnet", executable] : [executable];
-        return [.. run, "serve", "--listen", $"127.0.0.1:{port}", .. store.Split(' ', StringSplitOptions.RemoveEmptyEntries), "--data", data, .. words,
+        return [.. run, "serve", "--listen", $"127.0.0.1:{port}", .. store.Split(' ', StringSplitOptions.RemoveEmptyEntries), "--data",
+            data, .. words,
             .. options.ProxyArguments.Split(' ', StringSplitOptions.RemoveEmptyEntries)];
     }
 
@@ -115,7 +119,8 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
     {
         Directory.CreateDirectory(redisDirectory);
         // repl-timeout: a frozen contestant must not look dead when it goes on.
-        ManagedProcess redis = ManagedProcess.Start(name, ["redis-server", "--port", port.ToString(CultureInfo.InvariantCulture), "--bind", "127.0.0.1",
+        ManagedProcess redis = ManagedProcess.Start(name,
+            ["redis-server", "--port", port.ToString(CultureInfo.InvariantCulture), "--bind", "127.0.0.1",
             "--save", "", "--dir", redisDirectory, "--repl-timeout", "3600", "--maxclients", "9000", .. arguments], directory, ServerCore);
         return redis;
     }
@@ -297,7 +302,8 @@ internal sealed class CaseFleet(BenchOptions options, Layout layout, string dire
         client.Expect("CONFIG", "SET", "repl-backlog-size", backlogBytes.ToString(CultureInfo.InvariantCulture),
             "client-output-buffer-limit", "replica 0 0 0");
         ManagedProcess drain = ManagedProcess.Start(spec.Name.Replace(':', '-'),
-            ["dotnet", typeof(CaseFleet).Assembly.Location, "drain", redisPort.ToString(CultureInfo.InvariantCulture), sleepUs], directory, ServerCore);
+            ["dotnet", typeof(CaseFleet).Assembly.Location, "drain", redisPort.ToString(CultureInfo.InvariantCulture), sleepUs], directory,
+                ServerCore);
         DateTime end = DateTime.UtcNow + s_startLimit;
         while (!client.Text("INFO", "replication").Contains("state=online", StringComparison.Ordinal))
         {

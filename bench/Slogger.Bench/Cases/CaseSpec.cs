@@ -31,7 +31,8 @@ internal enum CaseKind
 internal sealed record CaseSpec(string Name, CaseKind Kind, string Argument = "")
 {
     /// <summary>Only a Redis with nothing attached can be shared; the others change what Redis has to do.</summary>
-    public bool NeedsOwnRedis => Kind is CaseKind.Drain or CaseKind.Aof || (Kind == CaseKind.Slogger && !Argument.Contains("--commit none", StringComparison.Ordinal));
+    public bool NeedsOwnRedis => Kind is CaseKind.Drain or CaseKind.Aof
+        || (Kind == CaseKind.Slogger && !Argument.Contains("--commit none", StringComparison.Ordinal));
 
     /// <summary>Understands HELLO, SELECT and AUTH with a user.</summary>
     public bool SpeaksAllOfRedis => Kind != CaseKind.Nutcracker;

@@ -1,5 +1,6 @@
-// Co-location (DPR, section 5): an application that hosts a shard, here the bench, by local sessions beside the bare store: of a shard alone, and of one among
-// others, whose keys have owners and whose versions end on time. Then sessions and another process's shard (CoLocationSweeps).
+// Co-location (DPR, section 5): an application that hosts a shard, here the bench, by local sessions beside the bare store: of a shard
+// alone, and of one among others, whose keys have owners and whose versions end on time. Then sessions and another process's shard
+// (CoLocationSweeps).
 using System.Diagnostics;
 using System.Globalization;
 using Microsoft.Extensions.DependencyInjection;
@@ -91,7 +92,8 @@ internal sealed class CoLocationSuite(BenchOptions options, Results results)
         return Process.Start(new ProcessStartInfo(isDll ? "dotnet" : options.ProxyPath,
         [
             .. isDll ? [options.ProxyPath] : Array.Empty<string>(),
-            "serve", "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{options.PortBase + 2}"), "--data", Path.Combine(_directory, "shard1"), "--metadata", metadata,
+            "serve", "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{options.PortBase + 2}"), "--data",
+                Path.Combine(_directory, "shard1"), "--metadata", metadata,
             "--shard", "1", "--shards", "2", "--log-level", "error",
         ])) ?? throw new BenchException("the other shard could not be started");
     }
@@ -99,13 +101,16 @@ internal sealed class CoLocationSuite(BenchOptions options, Results results)
     private void Throughput(ISloggerShard shard, string what)
     {
         byte[] tags = TagsOf(shard);
-        using FasterStore store = FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, "store " + what), MemoryBytes = 2L << 30, IndexBytes = 64 << 20 });
+        using FasterStore store =
+            FasterStore.OpenAt(new() { Directory = Path.Combine(_directory, "store " + what), MemoryBytes = 2L << 30,
+                IndexBytes = 64 << 20 });
         store.CommitAsync(WorldLine.First, store.Open.Next).GetAwaiter().GetResult();
         LocalWorker Bare() => new OwnKeys(new StoreWorker(store), tags);
         LocalWorker Session() => new OwnKeys(new SessionWorker(shard), tags);
         using (LocalWorker worker = Bare()) YcsbLoad.Fill(worker, _keys, 8);
         using (LocalWorker worker = Session()) YcsbLoad.Fill(worker, _keys, 8);
-        var lines = new List<string> { "| threads | law | store, M ops/s | local session, M ops/s | session of store | ns more for each |", "| ---: | --- | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| threads | law | store, M ops/s | local session, M ops/s | session of store | ns more for each |",
+            "| ---: | --- | ---: | ---: | ---: | ---: |" };
         foreach (int threads in (int[])[1, 2])
         {
             foreach (bool zipf in (bool[])[true, false])
@@ -121,7 +126,8 @@ internal sealed class CoLocationSuite(BenchOptions options, Results results)
                 }
 
                 string law = zipf ? "Zipf 0.99" : "uniform";
-                double ratio = Statistics.Median(pairs.Select(p => p.Session / p.Store)), more = Statistics.Median(pairs.Select(p => threads * 1e9 * ((1 / p.Session) - (1 / p.Store))));
+                double ratio = Statistics.Median(pairs.Select(p => p.Session / p.Store)), more =
+                    Statistics.Median(pairs.Select(p => threads * 1e9 * ((1 / p.Session) - (1 / p.Store))));
                 lines.Add(string.Create(CultureInfo.InvariantCulture,
                     $"| {threads} | {law} | {Statistics.Median(pairs.Select(p => p.Store)) / 1e6:0.00} | {Statistics.Median(pairs.Select(p => p.Session)) / 1e6:0.00} | {ratio:0.00} | {more:0} |"));
                 Console.WriteLine("  " + lines[^1]);
@@ -129,7 +135,8 @@ internal sealed class CoLocationSuite(BenchOptions options, Results results)
             }
         }
 
-        results.AddTable($"{Suite}: shard {what}, YCSB-A, 8 B, {_keys} keys, commits each {s_commitInterval.TotalMilliseconds:0} ms", lines);
+        results.AddTable($"{Suite}: shard {what}, YCSB-A, 8 B, {_keys} keys, commits each {s_commitInterval.TotalMilliseconds:0} ms",
+            lines);
     }
 
     private double Rate(int threads, bool zipf, Func<LocalWorker> newWorker)

@@ -1,5 +1,6 @@
-// A session and a shard in another process: how throughput and latency depend on the size of batches (the paper's figure 13), and what it costs that a share of
-// the operations is remote (figure 15). As there, a window of 16 batches is under way; half of the operations are reads.
+// A session and a shard in another process: how throughput and latency depend on the size of batches (the paper's figure 13), and what it
+// costs that a share of the operations is remote (figure 15). As there, a window of 16 batches is under way; half of the operations are
+// reads.
 using System.Diagnostics;
 using System.Globalization;
 using System.Text;
@@ -25,18 +26,21 @@ internal sealed class CoLocationSweeps(BenchOptions options, Results results, st
         foreach (int batch in s_batchSizes)
         {
             Outcome run = await RunAsync(batch, 1).ConfigureAwait(false);
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {batch} | {run.Rate / 1000:0.0} | {run.Latency(50):0.00} | {run.Latency(99):0.00} |"));
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {batch} | {run.Rate / 1000:0.0} | {run.Latency(50):0.00} | {run.Latency(99):0.00} |"));
             bars.Add((batch.ToString(CultureInfo.InvariantCulture), run.Rate));
             Console.WriteLine("  " + lines[^1]);
         }
 
-        results.AddTable($"{suite}: one session, all operations at a shard in another process, by the size of batches (figure 13), 8 B", [.. lines, "", .. TextPlot.Bars("batch", "ops/s", bars)]);
+        results.AddTable($"{suite}: one session, all operations at a shard in another process, by the size of batches (figure 13), 8 B",
+            [.. lines, "", .. TextPlot.Bars("batch", "ops/s", bars)]);
     }
 
     /// <summary>More and more of them.</summary>
     public async Task RemoteSharesAsync()
     {
-        var lines = new List<string> { "| remote, % | " + string.Join(" | ", s_shareBatches.Select(b => $"K ops/s, batches of {b}")) + " |", "| ---: |" + string.Concat(Enumerable.Repeat(" ---: |", s_shareBatches.Length)) };
+        var lines = new List<string> { "| remote, % | " + string.Join(" | ", s_shareBatches.Select(b => $"K ops/s, batches of {b}"))
+            + " |", "| ---: |" + string.Concat(Enumerable.Repeat(" ---: |", s_shareBatches.Length)) };
         var bars = new List<(string, double)>();
         foreach (double share in s_shares)
         {
@@ -47,11 +51,13 @@ internal sealed class CoLocationSweeps(BenchOptions options, Results results, st
                 bars.Add((string.Create(CultureInfo.InvariantCulture, $"{share * 100:0.0} %, {batch}"), rates[^1]));
             }
 
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {share * 100:0.0} | ") + string.Join(" | ", rates.Select(r => (r / 1000).ToString("0.0", CultureInfo.InvariantCulture))) + " |");
+            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {share * 100:0.0} | ")
+                + string.Join(" | ", rates.Select(r => (r / 1000).ToString("0.0", CultureInfo.InvariantCulture))) + " |");
             Console.WriteLine("  " + lines[^1]);
         }
 
-        results.AddTable($"{suite}: one session in the shard's process, a share of its operations at another shard (figure 15), 8 B", [.. lines, "", .. TextPlot.Bars("remote, batch", "ops/s", bars)]);
+        results.AddTable($"{suite}: one session in the shard's process, a share of its operations at another shard (figure 15), 8 B",
+            [.. lines, "", .. TextPlot.Bars("remote, batch", "ops/s", bars)]);
     }
 
     private async Task<Outcome> RunAsync(int batch, double share)
@@ -115,7 +121,9 @@ internal sealed class CoLocationSweeps(BenchOptions options, Results results, st
     }
 
     private static byte[][] Keys(LocalSession session, bool local) =>
-        [.. Enumerable.Range(0, 1_000_000).Select(i => Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"k{i:0000000}"))).Where(k => session.IsLocal(k) == local).Take(KeyCount)];
+        [.. Enumerable.Range(0, 1_000_000)
+            .Select(i => Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"k{i:0000000}")))
+                .Where(k => session.IsLocal(k) == local).Take(KeyCount)];
 
     private sealed record Outcome(double Rate, double[] LatenciesMs)
     {

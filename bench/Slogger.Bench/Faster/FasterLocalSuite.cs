@@ -27,7 +27,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
             foreach (bool zipf in (bool[])[true, false]) Throughput(size, zipf, rounds, seconds);
         }
 
-        var lines = new List<string> { "| commits each 50 ms | load, M ops/s | commits | p50 ms | p99 ms |", "| --- | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| commits each 50 ms | load, M ops/s | commits | p50 ms | p99 ms |",
+            "| --- | ---: | ---: | ---: | ---: |" };
         double full = Commits("full load", 0, seconds, 80, lines);
         Commits("half load", full / 2, seconds, 30, lines);
         results.AddTable($"{Suite}: commit latency, 8 B, Zipf 0.99, {_keys} keys", lines);
@@ -48,7 +49,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         for (int round = 0; round <= rounds; round++)
         {
             double[] now = [Rate(plain.NewWorker, size, zipf, seconds), Rate(() => new StoreWorker(store), size, zipf, seconds), 0];
-            using (new Committer(committing, TimeSpan.FromMilliseconds(100))) now[2] = Rate(() => new StoreWorker(committing), size, zipf, seconds);
+            using (new Committer(committing, TimeSpan.FromMilliseconds(100))) now[2] =
+                Rate(() => new StoreWorker(committing), size, zipf, seconds);
             // The store without commits gives its log back between the runs.
             using (new Committer(store, TimeSpan.FromMilliseconds(100))) Thread.Sleep(300);
             // The first is to warm up.
@@ -56,7 +58,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         }
 
         List<string> lines = ["| contestant | M ops/s | of plain FASTER | of the store without commits |", "| --- | ---: | ---: | ---: |"];
-        lines.AddRange(s_contestants.Select(c => $"| {c} | {Statistics.Median(rates[c]) / 1e6:0.00} | {Ratio(rates, c, s_contestants[0]):0.00} | {Ratio(rates, c, s_contestants[1]):0.00} |"));
+        lines.AddRange(s_contestants.Select(
+            c => $"| {c} | {Statistics.Median(rates[c]) / 1e6:0.00} | {Ratio(rates, c, s_contestants[0]):0.00} | {Ratio(rates, c, s_contestants[1]):0.00} |"));
         results.AddTable($"{Suite}: YCSB-A, {size} B, {law}, {Threads} threads, {_keys} keys, {rounds} rounds of {seconds} s", lines);
         foreach (string line in lines) Console.WriteLine("  " + line);
         double ratio = Ratio(rates, s_contestants[2], s_contestants[1]);
@@ -64,7 +67,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         results.Add(size == 8 ? Figure.AtLeast(Suite, name, ratio, "", 0.70) : Figure.Information(Suite, name, ratio, ""));
     }
 
-    private static double Ratio(Dictionary<string, List<double>> rates, string of, string to) => Statistics.Median(rates[of].Zip(rates[to], (a, b) => a / b));
+    private static double Ratio(Dictionary<string, List<double>> rates, string of, string to) =>
+        Statistics.Median(rates[of].Zip(rates[to], (a, b) => a / b));
 
     private double Rate(Func<LocalWorker> newWorker, int size, bool zipf, double seconds)
     {
@@ -136,7 +140,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         results.AddTable($"{Suite}: throughput each 250 ms around failures, 8 B, Zipf 0.99, commits each 100 ms", lines);
     }
 
-    // Single failures, each well after the one before: how soon operations flow as before. The rate moves by itself, so that one failure tells little.
+    // Single failures, each well after the one before: how soon operations flow as before. The rate moves by itself, so that one failure
+    // tells little.
     private void Recoveries(int count)
     {
         using FasterStore store = NewStore();
@@ -165,7 +170,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
 
             back.GetAwaiter().GetResult();
             double before = RateIn(timeline, failed - 1, failed);
-            timesMs.Add((timeline.Where(t => t.Second > failed).Select(t => t.Second).FirstOrDefault(s => RateIn(timeline, s, s + 0.05) >= 0.9 * before, double.PositiveInfinity) - failed) * 1000);
+            timesMs.Add((timeline.Where(t => t.Second > failed).Select(t => t.Second)
+                .FirstOrDefault(s => RateIn(timeline, s, s + 0.05) >= 0.9 * before, double.PositiveInfinity) - failed) * 1000);
         }
 
         timesMs.Sort();
@@ -210,7 +216,8 @@ internal sealed class FasterLocalSuite(BenchOptions options, Results results)
         return FasterStore.OpenAt(OptionsOf(directory));
     }
 
-    private static FasterOptions OptionsOf(string directory) => new() { Directory = directory, MemoryBytes = 2L << 30, IndexBytes = 64 << 20 };
+    private static FasterOptions OptionsOf(string directory) =>
+        new() { Directory = directory, MemoryBytes = 2L << 30, IndexBytes = 64 << 20 };
 }
 
 /// <summary>Commits at an interval, and keeps the newest few.</summary>

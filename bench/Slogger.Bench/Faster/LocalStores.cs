@@ -22,7 +22,8 @@ internal sealed class PlainFaster : IDisposable
     private readonly FasterKV<SpanByte, SpanByte> _kv;
 
     public PlainFaster(long indexBytes, int memoryBits) =>
-        _kv = new(indexBytes / 64, new LogSettings { LogDevice = _device, MemorySizeBits = memoryBits, PageSizeBits = 25 }, concurrencyControlMode: ConcurrencyControlMode.LockTable);
+        _kv = new(indexBytes / 64, new LogSettings { LogDevice = _device, MemorySizeBits = memoryBits, PageSizeBits = 25 },
+            concurrencyControlMode: ConcurrencyControlMode.LockTable);
 
     public LocalWorker NewWorker() => new Worker(_kv);
 

@@ -1,5 +1,5 @@
-// YCSB's workload A in this process: half reads, half writes, of keys of eight bytes, evenly or by Zipf's law with 0.99. Which key comes when is
-// worked out before, so that a store is measured and not a random number generator.
+// YCSB's workload A in this process: half reads, half writes, of keys of eight bytes, evenly or by Zipf's law with 0.99. Which key comes
+// when is worked out before, so that a store is measured and not a random number generator.
 using System.Buffers.Binary;
 
 namespace Slogger.Bench.Faster;
@@ -21,7 +21,8 @@ internal sealed class YcsbLoad : IDisposable
     public YcsbLoad(int threads, int keys, bool zipf, int valueBytes, double rate, Func<LocalWorker> newWorker)
     {
         _counts = [.. Enumerable.Range(0, threads).Select(_ => new Counter())];
-        _threads = [.. Enumerable.Range(0, threads).Select(t => new Thread(() => Run(t, Keys(keys, zipf, t), valueBytes, rate / threads, newWorker)) { IsBackground = true })];
+        _threads = [.. Enumerable.Range(0, threads)
+            .Select(t => new Thread(() => Run(t, Keys(keys, zipf, t), valueBytes, rate / threads, newWorker)) { IsBackground = true })];
         foreach (Thread thread in _threads) thread.Start();
         // They have their keys, and run.
         while (Operations < threads * 1000L && _failure is null) Thread.Sleep(1);
@@ -83,7 +84,8 @@ internal sealed class YcsbLoad : IDisposable
                 }
 
                 Volatile.Write(ref _counts[thread].Value, n);
-                if (rate > 0 && n / rate - System.Diagnostics.Stopwatch.GetElapsedTime(start).TotalSeconds is > 0.001 and var ahead) Thread.Sleep((int)(ahead * 1000));
+                if (rate > 0 && n / rate - System.Diagnostics.Stopwatch.GetElapsedTime(start).TotalSeconds is > 0.001 and var ahead)
+                    Thread.Sleep((int)(ahead * 1000));
             }
         }
         catch (Exception e)
@@ -93,7 +95,8 @@ internal sealed class YcsbLoad : IDisposable
     }
 }
 
-/// <summary>Numbers by Zipf's law, spread over the range. Source: Gray et al., Quickly Generating Billion-Record Synthetic Databases.</summary>
+/// <summary>Numbers by Zipf's law, spread over the range. Source: Gray et al., Quickly Generating Billion-Record Synthetic
+/// Databases.</summary>
 internal sealed class Zipf
 {
     private readonly int _count;

@@ -1,5 +1,5 @@
-// Stands between clients and a PostgreSQL and counts: statements executed (Execute and Query messages of the frontend protocol, version 3) and
-// bytes, in both directions.
+// Stands between clients and a PostgreSQL and counts: statements executed (Execute and Query messages of the frontend protocol, version 3)
+// and bytes, in both directions.
 using System.Buffers.Binary;
 using System.Net;
 using System.Net.Sockets;

@@ -53,21 +53,25 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
 
     private void Report(List<Outcome> found, double seconds)
     {
-        List<string> lines = ["| shards | finder | SQL statements/s | SQL KB/s | version's end to commit, p50 ms | p99 ms | versions durable and not in the cut |", "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"];
-        lines.AddRange(found.Select(o => $"| {o.Shards} | {o.Finder} | {o.Statements:0} | {o.Bytes / 1024:0} | {o.P50Ms:0.0} | {o.P99Ms:0.0} | {o.Behind:0.0} |"));
+        List<string> lines = ["| shards | finder | SQL statements/s | SQL KB/s | version's end to commit, p50 ms | p99 ms | versions "
+            + "durable and not in the cut |", "| ---: | --- | ---: | ---: | ---: | ---: | ---: |"];
+        lines.AddRange(found.Select(
+            o => $"| {o.Shards} | {o.Finder} | {o.Statements:0} | {o.Bytes / 1024:0} | {o.P50Ms:0.0} | {o.P99Ms:0.0} | {o.Behind:0.0} |"));
         results.AddTable($"{Suite} ({seconds} s each, versions of {Interval.TotalMilliseconds} ms, one shard of all {SlowUs / 1000} ms slow)", lines);
         foreach (IGrouping<int, Outcome> of in found.GroupBy(o => o.Shards))
         {
             Outcome? exact = of.FirstOrDefault(o => o.Finder == "exact"), hybrid = of.FirstOrDefault(o => o.Finder == "hybrid");
             if (exact is not null && hybrid is not null && exact.Behind > 0)
-                results.Add(Figure.AtMost(Suite, $"hybrid's cut behind exact's, {of.Key} shards", hybrid.Behind / exact.Behind, "", 1.1, "versions durable and not in the cut, ratio"));
+                results.Add(Figure.AtMost(Suite, $"hybrid's cut behind exact's, {of.Key} shards", hybrid.Behind / exact.Behind, "", 1.1,
+                    "versions durable and not in the cut, ratio"));
         }
 
         List<Outcome> approximate = [.. found.Where(o => o.Finder == "approximate").OrderBy(o => o.Shards)];
         if (approximate.Count < 2) return;
         Outcome few = approximate[0], many = approximate[^1];
         double growth = many.Statements / few.Statements / ((double)many.Shards / few.Shards);
-        results.Add(Figure.AtMost(Suite, $"approximate: growth of statements beside that of shards, {few.Shards} to {many.Shards}", growth, "", 1, "1 is linear"));
+        results.Add(Figure.AtMost(Suite, $"approximate: growth of statements beside that of shards, {few.Shards} to {many.Shards}", growth,
+            "", 1, "1 is linear"));
     }
 
     private async Task<Outcome> MeasureAsync(CountingRelay relay, int count, string finder, double seconds, string directory)
@@ -79,7 +83,9 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         List<SimulatedShard> shards = [];
         try
         {
-            for (int s = 0; s < count; s++) shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, Interval), NullLogger.Instance, stop.Token)));
+            for (int s = 0; s < count; s++)
+                shards.Add(new(await ClusterSeat.TakeAsync(OptionsOf(relay, door, cluster, s, count, finder, directory, Interval),
+                    NullLogger.Instance, stop.Token)));
             Task admitting = AdmitAsync(door, shards, stop.Token);
             Task[] running = [.. shards.Select(s => Task.Run(() => s.RunAsync(stop.Token)))];
             Thread driver = new(() => Drive(shards, finder, stop.Token)) { IsBackground = true };
@@ -101,7 +107,8 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             // The slow shard's own versions are late whatever finds the cut.
             double[] p50 = [.. shards.Skip(1).Select(s => s.Latency.QuantileNs(0.5) / 1e6)];
             double[] p99 = [.. shards.Skip(1).Select(s => s.Latency.QuantileNs(0.99) / 1e6)];
-            Outcome outcome = new(count, finder, (relay.Statements - statements) / took, (relay.Bytes - bytes) / took, Statistics.Median(p50), Statistics.Median(p99), behind.Average());
+            Outcome outcome = new(count, finder, (relay.Statements - statements) / took, (relay.Bytes - bytes) / took,
+                Statistics.Median(p50), Statistics.Median(p99), behind.Average());
             await stop.CancelAsync();
             await Task.WhenAll(running);
             driver.Join();
@@ -115,9 +122,11 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         }
     }
 
-    private static ServeOptions OptionsOf(CountingRelay relay, TcpListener door, string cluster, int shard, int count, string finder, string directory, TimeSpan interval)
+    private static ServeOptions OptionsOf(CountingRelay relay, TcpListener door, string cluster, int shard, int count, string finder,
+        string directory, TimeSpan interval)
     {
-        string spec = string.Create(CultureInfo.InvariantCulture, $"postgres:Host=127.0.0.1;Port={relay.Port};Username=postgres;Database=postgres;Pooling=false;SSL Mode=Disable");
+        string spec = string.Create(CultureInfo.InvariantCulture,
+            $"postgres:Host=127.0.0.1;Port={relay.Port};Username=postgres;Database=postgres;Pooling=false;SSL Mode=Disable");
         if (!OptionText.Metadata(spec, out MetadataSpec? metadata, out string problem)) throw new BenchException(problem);
         return new()
         {
@@ -165,7 +174,8 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
             string[] words = Encoding.ASCII.GetString(request, 0, length).Split("\r\n");
             byte[][] said = [.. words.Where((_, i) => i > 2 && i % 2 == 0).Take(6).Select(Encoding.ASCII.GetBytes)];
             if (shards.FirstOrDefault(s => s.Coordinator.IsActive) is not { } holder
-                || PeerIntroduction.Read(said, holder.Seat.Secret!, holder.Seat.Shard, holder.Seat.ShardCount, out _) is not { } introduction)
+                || PeerIntroduction.Read(said, holder.Seat.Secret!, holder.Seat.Shard, holder.Seat.ShardCount,
+                out _) is not { } introduction)
             {
                 socket.Dispose();
                 return;
@@ -199,13 +209,15 @@ internal sealed class FinderSuite(BenchOptions options, Results results)
         long began = Stopwatch.GetTimestamp();
         while (!shards.TrueForAll(s => s.IsLinked))
         {
-            if (Stopwatch.GetElapsedTime(began).TotalSeconds > 120 + shards.Count) throw new BenchException($"{shards.Count(s => !s.IsLinked)} of {shards.Count} shards do not come to the coordinator in {120 + shards.Count} s");
+            if (Stopwatch.GetElapsedTime(began).TotalSeconds > 120 + shards.Count)
+                throw new BenchException(
+                    $"{shards.Count(s => !s.IsLinked)} of {shards.Count} shards do not come to the coordinator in {120 + shards.Count} s");
             await Task.Delay(100);
         }
     }
 
-    // Every version is durable 1 to 3 ms after its end, the slow shard's much later. Half of them follow what sessions have seen at two other
-    // shards: mostly neighbours, so that not everything depends on the slow one.
+    // Every version is durable 1 to 3 ms after its end, the slow shard's much later. Half of them follow what sessions have seen at two
+    // other shards: mostly neighbours, so that not everything depends on the slow one.
     private static void Drive(List<SimulatedShard> shards, string finder, CancellationToken stop)
     {
         Random random = new(1);

@@ -12,7 +12,8 @@ internal sealed class PrivatePostgres : IDisposable
     public PrivatePostgres(string directory, int port)
     {
         string programs = Directory.Exists("/usr/lib/postgresql")
-            ? Directory.GetDirectories("/usr/lib/postgresql").Select(d => Path.Combine(d, "bin")).Where(d => File.Exists(Path.Combine(d, "initdb"))).Order().LastOrDefault() ?? ""
+            ? Directory.GetDirectories("/usr/lib/postgresql").Select(d => Path.Combine(d, "bin"))
+            .Where(d => File.Exists(Path.Combine(d, "initdb"))).Order().LastOrDefault() ?? ""
             : "";
         if (programs.Length == 0) throw new BenchException("PostgreSQL is not installed (/usr/lib/postgresql/*/bin/initdb)");
         Port = port;
@@ -26,9 +27,11 @@ internal sealed class PrivatePostgres : IDisposable
 
         Run(AsPostgres(Path.Combine(programs, "initdb"), "-D", _data, "-A", "trust", "-U", "postgres"));
         _server = ManagedProcess.Start("postgres", AsPostgres(Path.Combine(programs, "postgres"),
-            "-D", _data, "-k", _data, "-p", port.ToString(), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=600"), directory, null);
+            "-D", _data, "-k", _data, "-p", port.ToString(), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=600"), directory,
+                null);
         DateTime end = DateTime.UtcNow.AddSeconds(60);
-        while (ManagedProcess.Run([Path.Combine(programs, "pg_isready"), "-h", "127.0.0.1", "-p", port.ToString()], null, TimeSpan.FromSeconds(10)).ExitCode != 0)
+        while (ManagedProcess.Run([Path.Combine(programs, "pg_isready"), "-h", "127.0.0.1", "-p", port.ToString()], null,
+            TimeSpan.FromSeconds(10)).ExitCode != 0)
         {
             if (DateTime.UtcNow > end || _server.HasExited) throw new BenchException("PostgreSQL does not start\n" + _server.LogTail());
             Thread.Sleep(100);
@@ -44,7 +47,8 @@ internal sealed class PrivatePostgres : IDisposable
         _server.Stop(TimeSpan.FromSeconds(20));
     }
 
-    private static string[] AsPostgres(params string[] command) => Environment.IsPrivilegedProcess ? ["runuser", "-u", "postgres", "--", .. command] : command;
+    private static string[] AsPostgres(params string[] command) =>
+        Environment.IsPrivilegedProcess ? ["runuser", "-u", "postgres", "--", .. command] : command;
 
     private static void Run(params string[] command)
     {

@@ -106,7 +106,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
         {
             if (version <= _committed) return;
             long now = NowUs();
-            for (Version v = _committed.Next; _measures && v <= version; v = v.Next) _latency.Record(Math.Max(0, now - _seat.Grid.StartOf(v.Next)) * 1000);
+            for (Version v = _committed.Next; _measures && v <= version; v = v.Next)
+                _latency.Record(Math.Max(0, now - _seat.Grid.StartOf(v.Next)) * 1000);
             _committed = version;
             _trail?.Committed(new(WorldLine.First, version));
         }
@@ -148,7 +149,8 @@ internal sealed class SimulatedShard : ICutListener, ICoordinatorListener, IPuls
 
     bool ICutListener.IsJoining => false;
 
-    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => Task.FromResult<DurableClaim?>(null);
+    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) =>
+        Task.FromResult<DurableClaim?>(null);
 
     long IPulseListener.NowUs => NowUs();
 

@@ -17,7 +17,8 @@ internal static class DrainReplica
         using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true };
         socket.Connect(IPAddress.Loopback, port);
         byte[] buffer = new byte[BufferBytes];
-        foreach (string line in (string[])["PING", "REPLCONF listening-port 1", "REPLCONF capa eof capa psync2", "REPLCONF rdb-filter-only \"\""])
+        foreach (string line in (string[])["PING", "REPLCONF listening-port 1", "REPLCONF capa eof capa psync2", "REPLCONF "
+            + "rdb-filter-only \"\""])
         {
             socket.Send(Encoding.ASCII.GetBytes(line + "\r\n"));
             string reply = ReadLine(socket);

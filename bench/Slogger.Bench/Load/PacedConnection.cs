@@ -141,7 +141,8 @@ internal sealed unsafe class PacedConnection : IDisposable
                 return (int)n;
             }
 
-            return Marshal.GetLastPInvokeError() == Native.Again ? 0 : throw new BenchException("the server closed a connection during the paced load");
+            return Marshal.GetLastPInvokeError() == Native.Again ? 0
+                : throw new BenchException("the server closed a connection during the paced load");
         }
     }
 }

@@ -35,7 +35,8 @@ internal sealed unsafe class PacedLoad
     {
         _options = options;
         _random = new Random(options.Seed);
-        _connections = [.. Enumerable.Range(0, options.RatePerSecond > 0 ? options.Connections : 0).Select(_ => new PacedConnection(options.Port))];
+        _connections = [.. Enumerable.Range(0, options.RatePerSecond > 0 ? options.Connections : 0)
+            .Select(_ => new PacedConnection(options.Port))];
         _probes = [.. Enumerable.Range(0, options.ProbeConnections).Select(_ => new PacedConnection(options.Port))];
         (_request, _keyOffsets) = BuildRequest(options);
         (byte[] set, _probeKeyOffsets) = BuildRequest(options with { Pipeline = 1, Operation = "SET" });
@@ -194,7 +195,8 @@ internal sealed unsafe class PacedLoad
 
     private static (byte[] Bytes, int[] KeyOffsets) BuildRequest(PacedOptions o)
     {
-        byte[] one = o.Operation == "SET" ? Encode("SET", o.Key + "key:000000000000", new string('x', o.SizeBytes)) : Encode(o.Operation, o.Key + "key:000000000000");
+        byte[] one = o.Operation == "SET" ? Encode("SET", o.Key + "key:000000000000", new string('x', o.SizeBytes))
+            : Encode(o.Operation, o.Key + "key:000000000000");
         int keyOffset = one.AsSpan().IndexOf("key:"u8) + 4;
         var all = new List<byte>();
         var offsets = new int[o.Pipeline];

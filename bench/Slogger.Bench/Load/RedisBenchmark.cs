@@ -19,7 +19,8 @@ internal static class RedisBenchmark
     public static BenchmarkLine Run(Cell cell, int port, long operations, int keySpace, IReadOnlyList<string> variantArguments, int? core)
     {
         string N(long n) => n.ToString(CultureInfo.InvariantCulture);
-        string[] command = ["redis-benchmark", "-h", "127.0.0.1", "-p", N(port), "-t", cell.Operation.ToLowerInvariant(), "-n", N(operations),
+        string[] command = ["redis-benchmark", "-h", "127.0.0.1", "-p", N(port), "-t", cell.Operation.ToLowerInvariant(), "-n",
+            N(operations),
             "-c", N(cell.Clients), "-P", N(cell.Pipeline), "-d", N(cell.SizeBytes), "-r", N(keySpace), "--csv", .. variantArguments];
         (string output, string errors, int exitCode) = ManagedProcess.Run(command, core, TimeSpan.FromMinutes(2));
         return ParseCsv(output, cell.Operation)

@@ -61,5 +61,6 @@ internal static class ReplyScanner
     }
 
     private static long Number(ReadOnlySpan<byte> line) =>
-        System.Buffers.Text.Utf8Parser.TryParse(line, out long value, out _) ? value : throw new BenchException("not a reply: a length is not a number");
+        System.Buffers.Text.Utf8Parser.TryParse(line, out long value, out _) ? value
+            : throw new BenchException("not a reply: a length is not a number");
 }

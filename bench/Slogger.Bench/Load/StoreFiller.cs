@@ -12,7 +12,8 @@ internal static class StoreFiller
     /// <exception cref="BenchException">A SET was refused.</exception>
     public static void Fill(int port, int database, int keys, int sizeBytes)
     {
-        using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 60_000 };
+        using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+            ReceiveTimeout = 60_000 };
         socket.Connect(IPAddress.Loopback, port);
         if (database != 0)
         {

@@ -13,8 +13,8 @@ internal static class MarkdownReport
         text.AppendLine($"- versions: {string.Join("; ", results.Machine.Versions.Select(v => $"{v.Key}: {v.Value}"))}");
         if (results.Samples.Count > 0)
         {
-            text.AppendLine($"- noise: {results.NoisyShare:P0} of {results.Samples.Count} runs stayed noisy after repetition; median of foreign work "
-                + $"{Statistics.Median(results.Samples.Select(s => s.NoiseCores)):0.00} cores");
+            text.AppendLine($"- noise: {results.NoisyShare:P0} of {results.Samples.Count} runs stayed noisy after repetition; median "
+                + $"of foreign work {Statistics.Median(results.Samples.Select(s => s.NoiseCores)):0.00} cores");
         }
 
         text.AppendLine();
@@ -45,7 +45,8 @@ internal static class MarkdownReport
     }
 
     /// <summary>One figure on one line of the console.</summary>
-    public static string Line(Figure f) => $"{f.Name}: {Value(f)}{(f.Goal.Length > 0 ? $"  (goal {f.Goal}: {Mark(f)})" : "")}  {f.Note}".TrimEnd();
+    public static string Line(Figure f) =>
+        $"{f.Name}: {Value(f)}{(f.Goal.Length > 0 ? $"  (goal {f.Goal}: {Mark(f)})" : "")}  {f.Note}".TrimEnd();
 
     private static string Mark(Figure f) =>
         f.Pass switch { true => "pass", false => "**MISS**", null => "" } + (f.Disturbed ? " (disturbed)" : "");

@@ -16,7 +16,8 @@ internal static class TextPlot
         double[] logarithms = [.. values.Select(v => Math.Log10(Math.Max(v.Value, 1e-9)))];
         double from = Math.Floor(logarithms.Min()), to = Math.Max(Math.Ceiling(logarithms.Max()), from + 1);
         int names = Math.Max(x.Length, values.Max(v => v.Name.Length));
-        var lines = new List<string> { "```", $"{x.PadLeft(names)} | {y}, logarithmic, from {Number(Math.Pow(10, from))} to {Number(Math.Pow(10, to))}" };
+        var lines = new List<string> { "```",
+            $"{x.PadLeft(names)} | {y}, logarithmic, from {Number(Math.Pow(10, from))} to {Number(Math.Pow(10, to))}" };
         for (int i = 0; i < values.Count; i++)
         {
             int length = Math.Max(1, (int)Math.Round((logarithms[i] - from) / (to - from) * Width));

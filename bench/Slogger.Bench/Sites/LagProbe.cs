@@ -1,6 +1,7 @@
-// Measures the backup's lag from a client, as the paper does (section 7.2.2): a write, then the wait for its commit, what is committed then, and the wait for the backup, pipelined on one
-// connection. From the answer of the one wait to that of the other is the time from the commit until the primary hears that the backup holds it: less the way there and back, an upper bound of
-// the lag. When the watermark itself came to what was committed is heard at the backup (WatermarkWatch).
+// Measures the backup's lag from a client, as the paper does (section 7.2.2): a write, then the wait for its commit, what is committed
+// then, and the wait for the backup, pipelined on one connection. From the answer of the one wait to that of the other is the time from the
+// commit until the primary hears that the backup holds it: less the way there and back, an upper bound of the lag. When the watermark
+// itself came to what was committed is heard at the backup (WatermarkWatch).
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
@@ -33,7 +34,8 @@ internal static class LagProbe
     {
         var samples = new List<LagSample>();
         var random = new Random(port);
-        byte[] request = Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*1\r\n$13\r\nDPR.COMMITTED\r\n*4\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
+        byte[] request = Encoding.ASCII.GetBytes(
+            $"*3\r\n$3\r\nSET\r\n${key.Length}\r\n{key}\r\n$1\r\n1\r\n*3\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n*1\r\n$13\r\nDPR.COMMITTED\r\n*4\r\n$8\r\nDPR.WAIT\r\n$1\r\n*\r\n$5\r\n20000\r\n$6\r\nBACKUP\r\n");
         long began = Stopwatch.GetTimestamp();
         Socket? socket = null;
         try
@@ -44,7 +46,8 @@ internal static class LagProbe
                 {
                     if (socket is null)
                     {
-                        socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 30_000 };
+                        socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+                            ReceiveTimeout = 30_000 };
                         socket.Connect(IPAddress.Loopback, port);
                     }
                     socket.Send(request);
@@ -60,9 +63,12 @@ internal static class LagProbe
                         if (before < 5 && lines >= 5) { committed = now; }
                         if (lines >= 14) { held = now; }
                     }
-                    samples.Add(new(Stopwatch.GetElapsedTime(began, replied).TotalMilliseconds, Stopwatch.GetElapsedTime(replied, held).TotalMilliseconds, Stopwatch.GetElapsedTime(committed, held).TotalMilliseconds)
+                    samples.Add(new(Stopwatch.GetElapsedTime(began, replied).TotalMilliseconds,
+                        Stopwatch.GetElapsedTime(replied, held).TotalMilliseconds,
+                            Stopwatch.GetElapsedTime(committed, held).TotalMilliseconds)
                     {
-                        Clock = (replied, committed), Version = long.Parse(text.ToString().Split("\r\n")[9][1..], System.Globalization.CultureInfo.InvariantCulture),
+                        Clock = (replied, committed),
+                            Version = long.Parse(text.ToString().Split("\r\n")[9][1..], System.Globalization.CultureInfo.InvariantCulture),
                     });
                 }
                 catch (SocketException)

@@ -1,4 +1,5 @@
-// Two sites of the suites: primaries that ship over links with a delay, and their backups, each over a Redis that it runs, each site with a PostgreSQL of its own.
+// Two sites of the suites: primaries that ship over links with a delay, and their backups, each over a Redis that it runs, each site with a
+// PostgreSQL of its own.
 using System.Globalization;
 using System.Net;
 using Slogger.Bench.Cases;
@@ -18,7 +19,8 @@ internal sealed class SitePair : IDisposable
     private readonly BenchOptions _options;
     private readonly CaseFleet _fleet;
     private readonly string _directory;
-    private readonly string _cluster = string.Create(CultureInfo.InvariantCulture, $"pair{Environment.ProcessId}-{Interlocked.Increment(ref s_pairs)}");
+    private readonly string _cluster = string.Create(CultureInfo.InvariantCulture,
+        $"pair{Environment.ProcessId}-{Interlocked.Increment(ref s_pairs)}");
     private readonly (string Primary, string Backup) _metadata;
     private readonly string _arguments, _shipping;
     private readonly int[] _primaryPorts, _backupPorts, _primarySitePorts, _sitePorts;
@@ -35,7 +37,8 @@ internal sealed class SitePair : IDisposable
     /// <param name="oneWay">What the links take.</param>
     /// <param name="arguments">Further options of all processes.</param>
     /// <param name="shipping">And of the primary's.</param>
-    public SitePair(BenchOptions options, CaseFleet fleet, string directory, (string Primary, string Backup) metadata, int shards, TimeSpan oneWay, string arguments, string shipping = "")
+    public SitePair(BenchOptions options, CaseFleet fleet, string directory, (string Primary, string Backup) metadata, int shards,
+        TimeSpan oneWay, string arguments, string shipping = "")
     {
         (_options, _fleet, _metadata, _arguments, _shipping) = (options, fleet, metadata, arguments, shipping);
         _directory = Path.Combine(directory, _cluster);
@@ -77,10 +80,13 @@ internal sealed class SitePair : IDisposable
     }
 
     public void LaunchPrimary(int shard) =>
-        _primaries[shard] = _fleet.LaunchProcess($"{_cluster}-primary{shard}", Command("serve", shard, _primaryPorts[shard], _metadata.Primary, "primary", _primarySitePorts[shard], $"--backup 127.0.0.1:{_links[shard].Port} {_shipping}"));
+        _primaries[shard] = _fleet.LaunchProcess($"{_cluster}-primary{shard}",
+            Command("serve", shard, _primaryPorts[shard], _metadata.Primary, "primary", _primarySitePorts[shard],
+                $"--backup 127.0.0.1:{_links[shard].Port} {_shipping}"));
 
     public void LaunchBackup(int shard) =>
-        _backups[shard] = _fleet.LaunchProcess($"{_cluster}-backup{shard}", Command("backup", shard, _backupPorts[shard], _metadata.Backup, "backup", _sitePorts[shard], ""));
+        _backups[shard] = _fleet.LaunchProcess($"{_cluster}-backup{shard}",
+            Command("backup", shard, _backupPorts[shard], _metadata.Backup, "backup", _sitePorts[shard], ""));
 
     public void WaitForPrimary(int shard) => CaseFleet.WaitUntilUp(Primary(shard), _primaryPorts[shard], "PING\r\n", s_limit);
 
@@ -97,7 +103,10 @@ internal sealed class SitePair : IDisposable
             client.Expect("SET", Key(s, "following"), "1");
             while (client.Call("DPR.WAIT", "*", "1000", "BACKUP") is not object?[] { Length: 3 } held || held[2] is not 1L)
             {
-                if (DateTime.UtcNow > end || Backup(s).HasExited || Primary(s).HasExited) { throw new BenchException($"the backup of shard {s} does not follow:\n{Backup(s).LogTail()}\n{Primary(s).LogTail()}"); }
+                if (DateTime.UtcNow > end || Backup(s).HasExited || Primary(s).HasExited)
+                {
+                    throw new BenchException($"the backup of shard {s} does not follow:\n{Backup(s).LogTail()}\n{Primary(s).LogTail()}");
+                }
             }
             _stores.Add(ServerOf(_primaryPorts[s]));
             _stores.Add(ServerOf(_backupPorts[s]));
@@ -111,9 +120,15 @@ internal sealed class SitePair : IDisposable
         {
             DateTime end = DateTime.UtcNow + s_limit;
             using var client = new RespClient(_backupPorts[s], s_limit);
-            while (client.Text("DPR.INFO") is var info && (info.Contains("failover_rehearsal:due", StringComparison.Ordinal) || info.Contains("failover_rehearsal:under way", StringComparison.Ordinal)))
+            while (client.Text("DPR.INFO") is var info
+                && (info.Contains("failover_rehearsal:due", StringComparison.Ordinal)
+                || info.Contains("failover_rehearsal:under way", StringComparison.Ordinal)))
             {
-                if (DateTime.UtcNow > end) { throw new BenchException($"the backup's process of shard {s} does not come to rehearsing a failover:\n{Backup(s).LogTail()}"); }
+                if (DateTime.UtcNow > end)
+                {
+                    throw new BenchException(
+                        $"the backup's process of shard {s} does not come to rehearsing a failover:\n{Backup(s).LogTail()}");
+                }
                 Thread.Sleep(100);
             }
         }
@@ -128,7 +143,9 @@ internal sealed class SitePair : IDisposable
     /// <summary>Runs slogger failover, to its end; what it says.</summary>
     public string FailOver()
     {
-        (string output, string errors, int exit) = ManagedProcess.Run([.. Program(), "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--i-attest-the-primary-is-down"], null, s_limit);
+        (string output, string errors, int exit) = ManagedProcess.Run(
+            [.. Program(), "failover", "--metadata", _metadata.Backup, "--cluster", _cluster, "--i-attest-the-primary-is-down"], null,
+                s_limit);
         return exit == 0 ? output + errors : throw new BenchException($"slogger failover ended with {exit}:\n{output}{errors}");
     }
 
@@ -146,7 +163,8 @@ internal sealed class SitePair : IDisposable
     private static int ServerOf(int port)
     {
         using var client = new RespClient(port, s_limit);
-        int pid = int.Parse(client.Text("INFO", "server").Split("\r\n").First(l => l.StartsWith("process_id:", StringComparison.Ordinal))["process_id:".Length..], CultureInfo.InvariantCulture);
+        int pid = int.Parse(client.Text("INFO", "server").Split("\r\n")
+            .First(l => l.StartsWith("process_id:", StringComparison.Ordinal))["process_id:".Length..], CultureInfo.InvariantCulture);
         ProcessRegistry.Adopt(pid);
         return pid;
     }
@@ -159,8 +177,10 @@ internal sealed class SitePair : IDisposable
 
     private string[] Command(string command, int shard, int port, string metadata, string name, int sitePort, string more) =>
     [
-        .. Program(), command, "--listen", $"127.0.0.1:{port}", "--redis-server", "redis-server", "--data", Path.Combine(_directory, $"{name}{shard}"), "--metadata", metadata, "--cluster", _cluster,
-        "--shards", Shards.ToString(CultureInfo.InvariantCulture), "--shard", shard.ToString(CultureInfo.InvariantCulture), "--site-listen", $"127.0.0.1:{sitePort}",
+        .. Program(), command, "--listen", $"127.0.0.1:{port}", "--redis-server", "redis-server", "--data",
+            Path.Combine(_directory, $"{name}{shard}"), "--metadata", metadata, "--cluster", _cluster,
+        "--shards", Shards.ToString(CultureInfo.InvariantCulture), "--shard", shard.ToString(CultureInfo.InvariantCulture),
+            "--site-listen", $"127.0.0.1:{sitePort}",
         .. more.Split(' ', StringSplitOptions.RemoveEmptyEntries), .. _arguments.Split(' ', StringSplitOptions.RemoveEmptyEntries),
         .. _options.ProxyArguments.Split(' ', StringSplitOptions.RemoveEmptyEntries),
     ];

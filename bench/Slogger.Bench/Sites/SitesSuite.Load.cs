@@ -25,12 +25,15 @@ internal sealed partial class SitesSuite
         // Of the second pair nothing is shipped: its backup is stopped, and what it keeps for it is bounded by the run.
         int redisPort = fleet.NextPort(), followedPort = fleet.NextPort(), replicaPort = fleet.NextPort();
         ManagedProcess raw = fleet.LaunchRedis("raw", redisPort, Path.Combine(directory, "raw"));
-        ManagedProcess followed = fleet.LaunchRedis("followed", followedPort, Path.Combine(directory, "followed"), "--repl-diskless-sync-delay", "0", "--client-output-buffer-limit", "replica", "0", "0", "0");
+        ManagedProcess followed = fleet.LaunchRedis("followed", followedPort, Path.Combine(directory, "followed"),
+            "--repl-diskless-sync-delay", "0", "--client-output-buffer-limit", "replica", "0", "0", "0");
         using var link = new WideLink(new IPEndPoint(IPAddress.Loopback, followedPort), TimeSpan.FromMilliseconds(OneWayMs));
-        ManagedProcess replica = fleet.LaunchRedis("replica", replicaPort, Path.Combine(directory, "replica"), "--replicaof", "127.0.0.1", link.Port.ToString(CultureInfo.InvariantCulture));
+        ManagedProcess replica = fleet.LaunchRedis("replica", replicaPort, Path.Combine(directory, "replica"), "--replicaof", "127.0.0.1",
+            link.Port.ToString(CultureInfo.InvariantCulture));
         try
         {
-            foreach ((ManagedProcess redis, int port) in ((ManagedProcess, int)[])[(raw, redisPort), (followed, followedPort), (replica, replicaPort)]) { CaseFleet.WaitUntilUp(redis, port, "PING\r\n"); }
+            foreach ((ManagedProcess redis, int port) in ((ManagedProcess, int)[])[(raw, redisPort), (followed, followedPort),
+                (replica, replicaPort)]) { CaseFleet.WaitUntilUp(redis, port, "PING\r\n"); }
             Measure(pair, alone, redisPort, followedPort);
         }
         finally
@@ -62,9 +65,12 @@ internal sealed partial class SitesSuite
             Note(full, "ships", Full(pair.PrimaryPort(0), key));
             Note(full, "raw Redis", Full(redisPort, key));
             Note(full, "raw Redis with its replica", Full(followedPort, key));
-            foreach ((string name, int port, string k) in ((string, int, string)[])[("alone", alone.PrimaryPort(0), other), ("ships", pair.PrimaryPort(0), key)])
+            foreach ((string name, int port, string k) in ((string, int, string)[])[("alone", alone.PrimaryPort(0), other),
+                ("ships", pair.PrimaryPort(0), key)])
             {
-                Note(half, name, PacedRunner.Run(new PacedOptions { Port = port, Connections = 50, RatePerSecond = rate, Seconds = Seconds, KeySpace = options.KeySpace, Key = k }, null));
+                Note(half, name, PacedRunner.Run(
+                    new PacedOptions { Port = port, Connections = 50, RatePerSecond = rate, Seconds = Seconds, KeySpace = options.KeySpace,
+                        Key = k }, null));
             }
         }
 
@@ -72,10 +78,14 @@ internal sealed partial class SitesSuite
         double atHalf = Statistics.Median(half["ships"].Zip(half["alone"], (x, y) => x.AchievedPerSecond / y.AchievedPerSecond));
         double redis = Ratio("raw Redis with its replica", "raw Redis"), own = Ratio("ships", "alone");
         results.Add(Figure.AtLeast(Suite, $"throughput with shipping / without, at half load ({rate / 1e3:0} k SET/s)", atHalf, "", 0.97));
-        results.Add(Figure.AtLeast(Suite, "throughput with shipping / without, at saturation (goal: what Redis keeps with its own replica on the same link)", own, "", redis));
+        results.Add(Figure.AtLeast(Suite, "throughput with shipping / without, at saturation (goal: what Redis keeps with its own replica "
+            + "on the same link)", own, "", redis));
         var lines = new List<string> { "| 50 clients, SET of 64 B, one of two shards | SET/s, median |", "| --- | ---: |" };
-        lines.AddRange(full.Select(f => string.Create(CultureInfo.InvariantCulture, $"| {f.Key}, full load | {Statistics.Median(f.Value):0} |")));
-        lines.AddRange(half.Select(h => string.Create(CultureInfo.InvariantCulture, $"| {h.Key}, paced at {rate:0} | {Statistics.Median(h.Value.Select(r => r.AchievedPerSecond)):0} (p50 {Statistics.Median(h.Value.Select(r => r.Requests.P50Us)):0} us, p99 {Statistics.Median(h.Value.Select(r => r.Requests.P99Us)):0} us) |")));
+        lines.AddRange(full.Select(
+            f => string.Create(CultureInfo.InvariantCulture, $"| {f.Key}, full load | {Statistics.Median(f.Value):0} |")));
+        lines.AddRange(half.Select(
+            h => string.Create(CultureInfo.InvariantCulture,
+                $"| {h.Key}, paced at {rate:0} | {Statistics.Median(h.Value.Select(r => r.AchievedPerSecond)):0} (p50 {Statistics.Median(h.Value.Select(r => r.Requests.P50Us)):0} us, p99 {Statistics.Median(h.Value.Select(r => r.Requests.P99Us)):0} us) |")));
         results.AddTable($"{Suite}: what shipping costs the primary, {Rounds} rounds of {Seconds} s; all on {Environment.ProcessorCount} cores", lines);
     }
 
@@ -103,7 +113,10 @@ internal sealed partial class SitesSuite
                 foreach (Socket socket in ready)
                 {
                     int count = socket.Receive(buffer);
-                    if (count == 0 || buffer[0] != '+') { throw new BenchException($"a SET was answered by {Encoding.ASCII.GetString(buffer, 0, count)}"); }
+                    if (count == 0 || buffer[0] != '+')
+                    {
+                        throw new BenchException($"a SET was answered by {Encoding.ASCII.GetString(buffer, 0, count)}");
+                    }
                     answers++;
                     socket.Send(requests[random.Next(requests.Length)]);
                 }
@@ -123,37 +136,47 @@ internal sealed partial class SitesSuite
 
     private void Pipeline(string directory, (string, string) metadata)
     {
-        string[] head = ["| pieces on their way | window | log budget | compression | SET of 1 KB/s | share of the time without an answer | bytes over the link for each SET |", "| ---: | ---: | ---: | --- | ---: | ---: | ---: |"];
+        string[] head = ["| pieces on their way | window | log budget | compression | SET of 1 KB/s | share of the time without an answer "
+            + "| bytes over the link for each SET |", "| ---: | ---: | ---: | --- | ---: | ---: | ---: |"];
         var lines = new List<string>(head);
         foreach ((int pieces, string window, string budget, string compression) in ((int, string, string, string)[])
-            [(1, "8mb", "4gb", "none"), (4, "8mb", "4gb", "none"), (30, "8mb", "4gb", "none"), (30, "8mb", "4gb", "gzip"), (64, "8mb", "4gb", "none"), (30, "256kb", "1mb", "none"), (30, "2mb", "4mb", "none")])
+            [(1, "8mb", "4gb", "none"), (4, "8mb", "4gb", "none"), (30, "8mb", "4gb", "none"), (30, "8mb", "4gb", "gzip"),
+                (64, "8mb", "4gb", "none"), (30, "256kb", "1mb", "none"), (30, "2mb", "4mb", "none")])
         {
             using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
-            using var pair = new SitePair(options, fleet, directory, metadata, 1, TimeSpan.FromMilliseconds(OneWayMs), Interval, $"--backup-pieces {pieces} --backup-window {window} --backup-budget {budget} --backup-compression {compression}");
+            using var pair = new SitePair(options, fleet, directory, metadata, 1, TimeSpan.FromMilliseconds(OneWayMs), Interval,
+                $"--backup-pieces {pieces} --backup-window {window} --backup-budget {budget} --backup-compression {compression}");
             long carried = pair.Links[0].Bytes;
-            (double perSecond, double silent, IReadOnlyList<(string, double)> course) = Stream(pair.PrimaryPort(0), pair.Key(0, "stream"), Seconds);
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {pieces} | {window} | {budget} | {compression} | {perSecond:0} | {silent:P0} | {(pair.Links[0].Bytes - carried) / (perSecond * Seconds):0} |"));
+            (double perSecond, double silent, IReadOnlyList<(string, double)> course) =
+                Stream(pair.PrimaryPort(0), pair.Key(0, "stream"), Seconds);
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {pieces} | {window} | {budget} | {compression} | {perSecond:0} | {silent:P0} | {(pair.Links[0].Bytes - carried) / (perSecond * Seconds):0} |"));
             Console.WriteLine("  " + lines[^1]);
             if (pieces == 30 && budget != "4gb")
             {
-                lines.AddRange(["", $"Answers in each 5 ms of 150 ms, budget {budget}:", .. TextPlot.Bars("ms", "answers", course), "", .. head]);
+                lines.AddRange(["", $"Answers in each 5 ms of 150 ms, budget {budget}:", .. TextPlot.Bars("ms", "answers", course), "",
+                    .. head]);
             }
         }
 
-        results.AddTable($"{Suite}: pipeline, pieces and log budget (the paper's figure 14), one shard, {OneWayMs} ms one way, sixteen clients that each wait for their answer", lines[..^2]);
+        results.AddTable($"{Suite}: pipeline, pieces and log budget (the paper's figure 14), one shard, {OneWayMs} ms one way, sixteen "
+            + "clients that each wait for their answer", lines[..^2]);
     }
 
     private static (double PerSecond, double Silent, IReadOnlyList<(string, double)> Course) Stream(int port, string tag, double seconds)
     {
         // Of five bits in eight; a compressor that remembers 32 KB finds none of them again.
         var random = new Random(1);
-        byte[][] requests = [.. Enumerable.Range(0, 256).Select(_ => Encoding.ASCII.GetBytes($"*3\r\n$3\r\nSET\r\n${tag.Length}\r\n{tag}\r\n$1024\r\n{new string(random.GetItems<char>("abcdefghijklmnopqrstuvwxyz012345", 1024))}\r\n"))];
+        byte[][] requests = [.. Enumerable.Range(0, 256)
+            .Select(_ => Encoding.ASCII.GetBytes(
+                $"*3\r\n$3\r\nSET\r\n${tag.Length}\r\n{tag}\r\n$1024\r\n{new string(random.GetItems<char>("abcdefghijklmnopqrstuvwxyz012345", 1024))}\r\n"))];
         var answered = new System.Collections.Concurrent.ConcurrentBag<double>();
         long began = Stopwatch.GetTimestamp();
         Task[] clients = [.. Enumerable.Range(0, 16).Select(c => Task.Factory.StartNew(() =>
         {
             int sent = c * 16;
-            using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 30_000 };
+            using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+                ReceiveTimeout = 30_000 };
             socket.Connect(IPAddress.Loopback, port);
             byte[] answer = new byte[64];
             while (Stopwatch.GetElapsedTime(began).TotalSeconds < seconds)
@@ -168,8 +191,11 @@ internal sealed partial class SitesSuite
         int[] buckets = new int[(int)(seconds * 200) + 1];
         foreach (double t in times.Where(t => t < seconds * 1000)) { buckets[(int)(t / 5)]++; }
         int from = buckets.Length / 2;
-        return (times.Length / seconds, buckets[(buckets.Length / 4)..^1].Count(b => b == 0) / (double)buckets[(buckets.Length / 4)..^1].Length,
-            [.. Enumerable.Range(from, 30).Select(i => (((i - from) * 5).ToString(CultureInfo.InvariantCulture), Math.Max(0.1, (double)buckets[Math.Min(i, buckets.Length - 1)])))]);
+        return (times.Length / seconds, buckets[(buckets.Length / 4)..^1].Count(
+            b => b == 0) / (double)buckets[(buckets.Length / 4)..^1].Length,
+            [.. Enumerable.Range(from, 30)
+                .Select(i => (((i - from) * 5).ToString(CultureInfo.InvariantCulture),
+                    Math.Max(0.1, (double)buckets[Math.Min(i, buckets.Length - 1)])))]);
     }
 
     // ---- 7.2.3: snapshots instead ----
@@ -199,7 +225,10 @@ internal sealed partial class SitesSuite
                 using (var client = new RespClient(port, TimeSpan.FromSeconds(60)))
                 {
                     client.Expect("BGSAVE");
-                    while (client.Text("INFO", "persistence").Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal)) { Thread.Sleep(2); }
+                    while (client.Text("INFO", "persistence").Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal))
+                    {
+                        Thread.Sleep(2);
+                    }
                 }
 
                 byte[] dump = File.ReadAllBytes(Path.Combine(directory, "snapshots", "dump.rdb"));
@@ -224,7 +253,8 @@ internal sealed partial class SitesSuite
             }
 
             Sorted lag = new(arrived.Zip(arrived.Skip(1), (a, b) => b - a));
-            results.Add(Figure.Information(Suite, $"lag by a snapshot each 500 ms ({bytes >> 20} MB), mean", lag.Mean, "ms", $"the paper: 29 at best, with snapshots of 32 KB; throughput {load.Result / before:0.00} of that without"));
+            results.Add(Figure.Information(Suite, $"lag by a snapshot each 500 ms ({bytes >> 20} MB), mean", lag.Mean, "ms", $"the paper: "
+                + $"29 at best, with snapshots of 32 KB; throughput {load.Result / before:0.00} of that without"));
         }
         finally
         {

@@ -1,5 +1,6 @@
-// What single steps cost, each by itself and in earnest: a disk's sync, a cut in SQL, messages between processes, Redis. With these figures the simulator says how the lag grows with the number
-// of shards, each on machines of its own, of which there are not enough here (`--lag`; the paper's figure 13).
+// What single steps cost, each by itself and in earnest: a disk's sync, a cut in SQL, messages between processes, Redis. With these figures
+// the simulator says how the lag grows with the number of shards, each on machines of its own, of which there are not enough here (`--lag`;
+// the paper's figure 13).
 using System.Diagnostics;
 using System.Globalization;
 using System.Net;
@@ -31,18 +32,24 @@ internal sealed partial class SitesSuite
         _ = _noise.WaitForQuiet();
         Sorted marker = Marker(directory), sync = Sync(directory), record = Record(metadata.Primary).GetAwaiter().GetResult();
         (Sorted way, double report, double tell) = Messages().GetAwaiter().GetResult();
-        string Both(string name, Sorted of) => string.Create(CultureInfo.InvariantCulture, $"{name}={of.At(0.05):0},{name}-tail={of.Mean - of.At(0.05):0}");
+        string Both(string name, Sorted of) =>
+            string.Create(CultureInfo.InvariantCulture, $"{name}={of.At(0.05):0},{name}-tail={of.Mean - of.At(0.05):0}");
         string costs = string.Create(
-            CultureInfo.InvariantCulture, $"{Both("marker", marker)},{Both("sync", sync)},{Both("record", record)},message={way.Mean / 4:0},local={way.Mean / 2:0},report={report:0.0},tell={tell:0.0}");
+            CultureInfo.InvariantCulture,
+                $"{Both("marker", marker)},{Both("sync", sync)},{Both("record", record)},message={way.Mean / 4:0},local={way.Mean / 2:0},report={report:0.0},tell={tell:0.0}");
         var lines = new List<string> { "| step | mean us | p5 | p50 | p99 |", "| --- | ---: | ---: | ---: | ---: |" };
-        foreach ((string name, Sorted of) in ((string, Sorted)[])[("marker: SPUBLISH to Redis and its answer", marker), ("sync of the version log", sync), ("cut recorded in PostgreSQL", record), ("message to another process and its answer", way)])
+        foreach ((string name, Sorted of) in ((string, Sorted)[])[("marker: SPUBLISH to Redis and its answer", marker),
+            ("sync of the version log", sync), ("cut recorded in PostgreSQL", record), ("message to another process and its answer", way)])
         {
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {name} | {of.Mean:0} | {of.At(0.05):0} | {of.At(0.5):0} | {of.At(0.99):0} |"));
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {name} | {of.Mean:0} | {of.At(0.05):0} | {of.At(0.5):0} | {of.At(0.99):0} |"));
             Console.WriteLine("  " + lines[^1]);
         }
-        lines.Add(string.Create(CultureInfo.InvariantCulture, $"| one of many messages that come in, each by itself | {report:0.0} | | | |"));
+        lines.Add(string.Create(CultureInfo.InvariantCulture,
+            $"| one of many messages that come in, each by itself | {report:0.0} | | | |"));
         lines.Add(string.Create(CultureInfo.InvariantCulture, $"| one of many that go out, each by itself | {tell:0.0} | | | |"));
-        lines.AddRange(["", $"For the simulator: `dotnet run -c Release --project test/Slogger.Simulation -- --lag 2,4,8,16,32 --lag-costs {costs}`"]);
+        lines.AddRange(["", $"For the simulator: `dotnet run -c Release --project test/Slogger.Simulation -- --lag "
+            + $"2,4,8,16,32 --lag-costs {costs}`"]);
         Console.WriteLine("  " + lines[^1]);
         results.AddTable($"{Suite}: what steps cost on this machine", lines);
     }
@@ -96,13 +103,16 @@ internal sealed partial class SitesSuite
         const string Cluster = "steps";
         await using IMetadataStore store = MetadataStoreFactory.Create(spec);
         await store.InitializeAsync().ConfigureAwait(false);
-        await store.GetOrCreateClusterAsync(Cluster, new() { ShardCount = 2, Grid = [new(new(1), 1_700_000_000_000_000, 1000)] }).ConfigureAwait(false);
+        await store.GetOrCreateClusterAsync(
+            Cluster, new() { ShardCount = 2, Grid = [new(new(1), 1_700_000_000_000_000, 1000)] }).ConfigureAwait(false);
         for (int s = 0; s < 2; s++) { await store.TakeShardEpochAsync(Cluster, new(s), "here").ConfigureAwait(false); }
-        long role = (await store.TakeCoordinatorAsync(Cluster, default, "here:1").ConfigureAwait(false))!.Value, owners = (await store.CoordinatorViewAsync(Cluster).ConfigureAwait(false)).Owners;
+        long role = (await store.TakeCoordinatorAsync(Cluster, default, "here:1").ConfigureAwait(false))!.Value, owners =
+            (await store.CoordinatorViewAsync(Cluster).ConfigureAwait(false)).Owners;
         long version = 0;
         return Timed(StepSamples, _ =>
         {
-            CutOutcome outcome = store.RecordCutAsync(Cluster, Cut.Uniform(WorldLine.First, 2, new(++version)), role, owners).GetAwaiter().GetResult();
+            CutOutcome outcome = store.RecordCutAsync(Cluster, Cut.Uniform(WorldLine.First, 2, new(++version)), role, owners).GetAwaiter()
+                .GetResult();
             if (outcome != CutOutcome.Recorded) { throw new BenchException($"a cut was not recorded: {outcome}"); }
         });
     }
@@ -126,10 +136,15 @@ internal sealed partial class SitesSuite
         await server.StartAsync(CancellationToken.None).ConfigureAwait(false);
         using var channel = new GrpcChannel("127.0.0.1", server.EndPoint.Port, new GrpcChannelOptions());
         await using ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call = channel.Open(WatermarkMethods.Follow, default);
-        V1.WatermarkReport Of(int shard) => new() { Shard = shard, Cluster = "steps", Generation = 1, Held = new() { WorldLine = 1, Version = 1 }, Floor = new() { WorldLine = 1, Version = 1 } };
+        V1.WatermarkReport Of(int shard) =>
+            new() { Shard = shard, Cluster = "steps", Generation = 1, Held = new() { WorldLine = 1, Version = 1 },
+                Floor = new() { WorldLine = 1, Version = 1 } };
         async Task AnsweredAsync(int answers)
         {
-            for (int i = 0; i < answers; i++) { _ = await call.ReadAsync().ConfigureAwait(false) ?? throw new BenchException("the call has ended"); }
+            for (int i = 0; i < answers; i++)
+            {
+                _ = await call.ReadAsync().ConfigureAwait(false) ?? throw new BenchException("the call has ended");
+            }
         }
 
         V1.WatermarkReport asks = Of(0), says = Of(1), wants = Of(2);

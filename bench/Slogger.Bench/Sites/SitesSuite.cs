@@ -1,5 +1,6 @@
-// Two sites, measured as the paper measures (sections 7.1 to 7.6): how far the backup lags, what shipping costs the primary, what failures do to the lag, how soon the backup takes over, how
-// pipeline, pieces and log budget play together, and what snapshots every 500 ms would do instead.
+// Two sites, measured as the paper measures (sections 7.1 to 7.6): how far the backup lags, what shipping costs the primary, what failures
+// do to the lag, how soon the backup takes over, how pipeline, pieces and log budget play together, and what snapshots every 500 ms would
+// do instead.
 using System.Diagnostics;
 using System.Globalization;
 using System.Text.RegularExpressions;
@@ -36,7 +37,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
         Part("snapshots", Snapshots);
         Part("steps", d => Steps(d, metadata));
 
-        static string Of(PrivatePostgres server) => string.Create(CultureInfo.InvariantCulture, $"postgres:Host=127.0.0.1;Port={server.Port};Username=postgres;Database=postgres");
+        static string Of(PrivatePostgres server) =>
+            string.Create(CultureInfo.InvariantCulture, $"postgres:Host=127.0.0.1;Port={server.Port};Username=postgres;Database=postgres");
 
         void Part(string name, Action<string> run)
         {
@@ -54,12 +56,14 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
 
     private string Interval => string.Create(CultureInfo.InvariantCulture, $"--version-interval {IntervalMs}ms");
 
-    // ---- 7.2: the lag, of two shards, and of four; with the delay and without. What is heard has gone there and come back: the paper subtracts the way back, and to compare with other distances
-    // the way there is subtracted, too. ----
+    // ---- 7.2: the lag, of two shards, and of four; with the delay and without. What is heard has gone there and come back: the paper
+    // subtracts the way back, and to compare with other distances the way there is subtracted, too. ----
 
     private void Lag(string directory, (string, string) metadata)
     {
-        var lines = new List<string> { "| shards, one way | samples | from the commit: mean ms | p50 | p99 | max | from the reply: mean ms | p99 | reply to commit: p50 | p99 | from the commit, until the primary hears of it: mean |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| shards, one way | samples | from the commit: mean ms | p50 | p99 | max | from the reply: mean "
+            + "ms | p99 | reply to commit: p50 | p99 | from the commit, until the primary hears of it: mean |",
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |" };
         foreach (double oneWay in (double[])[OneWayMs, 0])
         {
             foreach (int shards in options.Clients ?? [2, 4])
@@ -76,19 +80,25 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
                     all.AddRange(LagProbe.Run(pair.PrimaryPort(0), pair.Key(0, "probe"), TimeSpan.FromSeconds(Seconds), 3));
                 }
 
-                Sorted commit = new(all.SelectMany(s => Lag(s, s.Clock.Committed))), reply = new(all.SelectMany(s => Lag(s, s.Clock.Replied)));
-                Sorted answer = new(all.Select(s => s.FromReplyMs - s.FromCommitMs)), heard = new(all.Select(s => s.FromCommitMs - (2 * oneWay)));
-                double[] Lag(LagSample sample, long since) => watch.CameTo(sample.Version) is { } at ? [((at - since) * 1000.0 / Stopwatch.Frequency) - oneWay] : [];
-                lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {shards}, {oneWay} ms | {all.Count} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} | {commit.At(1):0.00} | {reply.Mean:0.00} | {reply.At(0.99):0.00} | {answer.At(0.5):0.00} | {answer.At(0.99):0.00} | {heard.Mean:0.00} |"));
+                Sorted commit = new(all.SelectMany(s => Lag(s, s.Clock.Committed))), reply =
+                    new(all.SelectMany(s => Lag(s, s.Clock.Replied)));
+                Sorted answer = new(all.Select(s => s.FromReplyMs - s.FromCommitMs)), heard =
+                    new(all.Select(s => s.FromCommitMs - (2 * oneWay)));
+                double[] Lag(LagSample sample, long since) => watch.CameTo(sample.Version) is { } at
+                    ? [((at - since) * 1000.0 / Stopwatch.Frequency) - oneWay] : [];
+                lines.Add(string.Create(CultureInfo.InvariantCulture,
+                    $"| {shards}, {oneWay} ms | {all.Count} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} | {commit.At(1):0.00} | {reply.Mean:0.00} | {reply.At(0.99):0.00} | {answer.At(0.5):0.00} | {answer.At(0.99):0.00} | {heard.Mean:0.00} |"));
                 Console.WriteLine("  " + lines[^1]);
                 string what = string.Create(CultureInfo.InvariantCulture, $"{shards} shards, {oneWay} ms one way");
-                results.Add(Figure.AtMost(Suite, $"lag from the commit, mean, {what}", commit.Mean, "ms", 1.0, $"the paper: {PaperLagMs:0.0} (32 shards)"));
+                results.Add(Figure.AtMost(Suite, $"lag from the commit, mean, {what}", commit.Mean, "ms", 1.0,
+                    $"the paper: {PaperLagMs:0.0} (32 shards)"));
                 results.Add(Figure.AtMost(Suite, $"lag from the commit, p99, {what}", commit.At(0.99), "ms", 3));
                 results.Add(Figure.AtMost(Suite, $"lag from the reply, mean, {what}", reply.Mean, "ms", 3));
             }
         }
 
-        results.AddTable($"{Suite}: lag less half the round trip, versions of {IntervalMs} ms, {Rounds} rounds of {Seconds} s, light load", lines);
+        results.AddTable($"{Suite}: lag less half the round trip, versions of {IntervalMs} ms, {Rounds} rounds of {Seconds} s, light load",
+            lines);
     }
 
     // ---- 7.2: at rising load ----
@@ -97,19 +107,22 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
     {
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         using var pair = new SitePair(options, fleet, directory, metadata, 2, TimeSpan.FromMilliseconds(OneWayMs), Interval);
-        var lines = new List<string> { "| SET/s asked for | reached | lag from the commit: mean ms | p50 | p99 |", "| ---: | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| SET/s asked for | reached | lag from the commit: mean ms | p50 | p99 |",
+            "| ---: | ---: | ---: | ---: | ---: |" };
         var plot = new List<(string, double)>();
         string key = pair.Key(0, "probe");
         _ = LagProbe.Run(pair.PrimaryPort(0), key, s_warmUp, 3);
         foreach (int rate in (int[])[0, 1000, 2000, 5000, 10_000, 20_000, 30_000, 40_000, 60_000])
         {
             Task<PacedResult?> load = Task.Run(() => rate == 0 ? null : PacedRunner.Run(
-                new PacedOptions { Port = pair.PrimaryPort(0), Connections = 20, RatePerSecond = rate, Seconds = Seconds + 1, KeySpace = options.KeySpace, Key = key }, null));
+                new PacedOptions { Port = pair.PrimaryPort(0), Connections = 20, RatePerSecond = rate, Seconds = Seconds + 1,
+                    KeySpace = options.KeySpace, Key = key }, null));
             Thread.Sleep(1500);
             List<LagSample> samples = LagProbe.Run(pair.PrimaryPort(0), key, TimeSpan.FromSeconds(Seconds - 1), 3);
             PacedResult? result = load.Result;
             Sorted commit = new(samples.Select(s => s.FromCommitMs - (2 * OneWayMs)));
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {rate} | {result?.AchievedPerSecond ?? 0:0} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} |"));
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {rate} | {result?.AchievedPerSecond ?? 0:0} | {commit.Mean:0.00} | {commit.At(0.5):0.00} | {commit.At(0.99):0.00} |"));
             plot.Add((rate.ToString(CultureInfo.InvariantCulture), Math.Max(0.01, commit.Mean)));
             Console.WriteLine("  " + lines[^1]);
             if (result is { } r && r.AchievedPerSecond < rate * 0.9) { break; }
@@ -124,7 +137,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
     {
         int shards = options.Clients?[0] ?? 4;
         List<double> open = [], serving = [], whole = [];
-        var lines = new List<string> { "| round | open in SQL ms | open for clients ms | the command, from its start to its end ms | |", "| ---: | ---: | ---: | ---: | --- |" };
+        var lines = new List<string> { "| round | open in SQL ms | open for clients ms | the command, from its start to its end ms | |",
+            "| ---: | ---: | ---: | ---: | --- |" };
         for (int round = 0; round < (options.Rounds ?? 7); round++)
         {
             using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
@@ -143,19 +157,24 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
             whole.Add(Stopwatch.GetElapsedTime(began).TotalMilliseconds);
             open.Add(Said(OpenExpression()));
             serving.Add(Said(TookExpression()));
-            double Said(Regex what) => what.Match(said) is { Success: true } m ? double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture) : throw new BenchException($"slogger failover does not say how long it took:\n{said}");
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {round + 1} | {open[^1]:0.0} | {serving[^1]:0.0} | {whole[^1]:0} | {said.Split('\n').FirstOrDefault(l => l.Contains("stages", StringComparison.Ordinal))?.Trim()} |"));
+            double Said(Regex what) => what.Match(said) is { Success: true } m
+                ? double.Parse(m.Groups[1].Value, CultureInfo.InvariantCulture)
+                : throw new BenchException($"slogger failover does not say how long it took:\n{said}");
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {round + 1} | {open[^1]:0.0} | {serving[^1]:0.0} | {whole[^1]:0} | {said.Split('\n').FirstOrDefault(l => l.Contains("stages", StringComparison.Ordinal))?.Trim()} |"));
             Console.WriteLine("  " + lines[^1]);
         }
 
         Add("from the command's arrival to all open for clients", serving, shards > 4 ? 20 : 7, "the paper: 7");
         Add("from the command's arrival to all open in SQL", open, null, "the site is the primary");
-        Add("from the start of slogger failover to its end", whole, null, "the command's own start, and its looking for obstacles, included");
+        Add("from the start of slogger failover to its end", whole, null,
+            "the command's own start, and its looking for obstacles, included");
         void Add(string what, List<double> times, double? goal, string note)
         {
             string all = $"lowest {times.Min():0.0}, highest {times.Max():0.0}{(note.Length > 0 ? "; " : "")}{note}";
             string name = $"failover of {shards} shards, {what}, median";
-            results.Add(goal is { } most ? Figure.AtMost(Suite, name, Statistics.Median(times), "ms", most, all) : Figure.Information(Suite, name, Statistics.Median(times), "ms", all));
+            results.Add(goal is { } most ? Figure.AtMost(Suite, name, Statistics.Median(times), "ms", most, all)
+                : Figure.Information(Suite, name, Statistics.Median(times), "ms", all));
         }
         results.AddTable($"{Suite}: failover of {shards} shards", lines);
     }
@@ -172,14 +191,18 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
     {
         using var fleet = new CaseFleet(options, options.Layout ?? Layout.Unpinned, directory);
         using var pair = new SitePair(options, fleet, directory, metadata, 2, TimeSpan.FromMilliseconds(OneWayMs), Interval);
-        var lines = new List<string> { "| what was killed, for half a second | rounds | back to normal after it serves again, ms: median | lowest | highest |", "| --- | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| what was killed, for half a second | rounds | back to normal after it serves again, ms: median "
+            + "| lowest | highest |", "| --- | ---: | ---: | ---: | ---: |" };
         foreach (int shard in (int[])[0, 1]) { _ = LagProbe.Run(pair.PrimaryPort(shard), pair.Key(shard, "probe"), s_warmUp / 2, 3); }
         // The role is in the backup's process of shard 0; the probed shard is the other one where that is possible.
         foreach ((string what, int probed, Action kill, Action start, Func<bool> serves) in ((string, int, Action, Action, Func<bool>)[])
         [
-            ("shipper (the primary's process of shard 1)", 0, () => pair.Primary(1).Kill(), () => pair.LaunchPrimary(1), () => Answers(pair.PrimaryPort(1))),
-            ("receiver (the backup's process of shard 1)", 0, () => pair.Backup(1).Kill(), () => pair.LaunchBackup(1), () => Answers(pair.BackupPort(1))),
-            ("watermark and receiver (the backup's process of shard 0)", 1, () => pair.Backup(0).Kill(), () => pair.LaunchBackup(0), () => Answers(pair.BackupPort(0))),
+            ("shipper (the primary's process of shard 1)", 0, () => pair.Primary(1)
+                .Kill(), () => pair.LaunchPrimary(1), () => Answers(pair.PrimaryPort(1))),
+            ("receiver (the backup's process of shard 1)", 0, () => pair.Backup(1)
+                .Kill(), () => pair.LaunchBackup(1), () => Answers(pair.BackupPort(1))),
+            ("watermark and receiver (the backup's process of shard 0)", 1, () => pair.Backup(0)
+                .Kill(), () => pair.LaunchBackup(0), () => Answers(pair.BackupPort(0))),
         ])
         {
             var back = new List<double>();
@@ -189,7 +212,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
                 using var stop = new CancellationTokenSource();
                 long began = Stopwatch.GetTimestamp();
                 Task<List<LagSample>>[] probes = [.. Enumerable.Range(0, 8).Select(i => Task.Factory.StartNew(
-                    () => LagProbe.Run(pair.PrimaryPort(probed), pair.Key(probed, "probe"), TimeSpan.FromMinutes(2), 16, stop.Token), TaskCreationOptions.LongRunning))];
+                    () => LagProbe.Run(pair.PrimaryPort(probed), pair.Key(probed, "probe"), TimeSpan.FromMinutes(2), 16, stop.Token),
+                        TaskCreationOptions.LongRunning))];
                 Thread.Sleep(1500);
                 kill();
                 Thread.Sleep(500);
@@ -199,19 +223,26 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
                 Thread.Sleep(2000);
                 stop.Cancel();
                 last = [.. probes.SelectMany(p => p.Result).OrderBy(s => s.AtMs)];
-                // Normal is what nine in ten came to before. Written after this moment, all but one in ten of a fifth of a second do so again.
+                // Normal is what nine in ten came to before. Written after this moment, all but one in ten of a fifth of a second do so
+                // again.
                 double normal = new Sorted(last.Where(s => s.AtMs + s.FromReplyMs < 1500).Select(s => s.FromReplyMs)).At(0.9);
-                double[] late = [.. last.Where(s => s.AtMs + s.FromReplyMs > 1500).Where(s => s.FromReplyMs > normal * 1.5).Select(s => s.AtMs + s.FromReplyMs)];
-                double[] lasting = [.. late.Where(end => last.Count(s => Math.Abs(s.AtMs + s.FromReplyMs - end) < 100 && s.FromReplyMs > normal * 1.5) > 0.1 * last.Count(s => Math.Abs(s.AtMs + s.FromReplyMs - end) < 100))];
+                double[] late = [.. last.Where(s => s.AtMs + s.FromReplyMs > 1500).Where(s => s.FromReplyMs > normal * 1.5)
+                    .Select(s => s.AtMs + s.FromReplyMs)];
+                double[] lasting = [.. late.Where(
+                    end => last.Count(s => Math.Abs(s.AtMs + s.FromReplyMs - end) < 100 && s.FromReplyMs > normal * 1.5) > 0.1 * last.Count(
+                        s => Math.Abs(s.AtMs + s.FromReplyMs - end) < 100))];
                 back.Add(Math.Max(0, lasting.DefaultIfEmpty(served).Max() - served));
                 pair.Following();
             }
 
-            lines.Add(string.Create(CultureInfo.InvariantCulture, $"| {what} | {back.Count} | {Statistics.Median(back):0} | {back.Min():0} | {back.Max():0} |"));
+            lines.Add(string.Create(CultureInfo.InvariantCulture,
+                $"| {what} | {back.Count} | {Statistics.Median(back):0} | {back.Min():0} | {back.Max():0} |"));
             Console.WriteLine("  " + lines[^1]);
-            results.Add(Figure.AtMost(Suite, $"lag back to normal after the restart of the {what}, median", Statistics.Median(back), "ms", 300, "the paper: 300"));
+            results.Add(Figure.AtMost(Suite, $"lag back to normal after the restart of the {what}, median", Statistics.Median(back), "ms",
+                300, "the paper: 300"));
             lines.AddRange(["", .. Course(last), ""]);
-            lines.AddRange(["| what was killed | rounds | back to normal after it serves again, ms: median | lowest | highest |", "| --- | ---: | ---: | ---: | ---: |"]);
+            lines.AddRange(["| what was killed | rounds | back to normal after it serves again, ms: median | lowest | highest |",
+                "| --- | ---: | ---: | ---: | ---: |"]);
         }
 
         results.AddTable($"{Suite}: failures (the paper's figure 12)", lines[..^2]);
@@ -219,7 +250,8 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
 
     // The lag over time, by when it was known.
     private static IReadOnlyList<string> Course(List<LagSample> samples) => TextPlot.Bars("s", "longest lag from the reply, ms",
-        [.. samples.GroupBy(s => (int)((s.AtMs + s.FromReplyMs) / 200)).OrderBy(g => g.Key).Select(g => ((g.Key * 0.2).ToString("0.0", CultureInfo.InvariantCulture), g.Max(s => s.FromReplyMs)))]);
+        [.. samples.GroupBy(s => (int)((s.AtMs + s.FromReplyMs) / 200)).OrderBy(g => g.Key)
+            .Select(g => ((g.Key * 0.2).ToString("0.0", CultureInfo.InvariantCulture), g.Max(s => s.FromReplyMs)))]);
 
     private static bool Answers(int port)
     {
@@ -240,6 +272,7 @@ internal sealed partial class SitesSuite(BenchOptions options, Results results)
 
         public double Mean => _values.Length == 0 ? double.NaN : _values.Average();
 
-        public double At(double share) => _values.Length == 0 ? double.NaN : _values[(int)Math.Min(_values.Length - 1, share * _values.Length)];
+        public double At(double share) => _values.Length == 0 ? double.NaN
+            : _values[(int)Math.Min(_values.Length - 1, share * _values.Length)];
     }
 }

@@ -1,4 +1,5 @@
-// Hears the watermark where it is made, at the backup: when it has come to a version is then known by one clock with what the primary's clients hear.
+// Hears the watermark where it is made, at the backup: when it has come to a version is then known by one clock with what the primary's
+// clients hear.
 using System.Diagnostics;
 using Slogger.Grpc;
 using Slogger.Grpc.Client;
@@ -47,7 +48,8 @@ internal sealed class WatermarkWatch : IDisposable
 
     private async Task RunAsync()
     {
-        await using ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call = _channel.Open(WatermarkMethods.Follow, new CallOptions { Cancellation = _stop.Token });
+        await using ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call =
+            _channel.Open(WatermarkMethods.Follow, new CallOptions { Cancellation = _stop.Token });
         await call.HeadersAsync().ConfigureAwait(false);
         while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
         {

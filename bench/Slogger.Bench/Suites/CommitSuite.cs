@@ -24,7 +24,8 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
         var lines = new List<string>
         {
             $"The disk, 4 KB appended and fdatasync'ed 300 times: {DiskText(directory)}", "",
-            "| SET to committed, ms | load/s | waits | p50 | p90 | p99 | p99.9 | max | SET p99 |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+            "| SET to committed, ms | load/s | waits | p50 | p90 | p99 | p99.9 | max | SET p99 |",
+                "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
         };
         Console.WriteLine("  " + lines[0]);
         foreach (string name in options.Cases ?? ["log5", "log1", .. options.Extra.Select(e => e.Label)])
@@ -41,7 +42,8 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
                 double full = PacedRunner.FullRate("SET", Clients, started.Port, options.KeySpace, fleet.LoadCore);
                 Measure(fleet, started, Math.Floor(full / 2), "DPR.WAIT * 5000", "half load", rounds, seconds, lines, withGoals: true);
                 Measure(fleet, started, 0, "DPR.WAIT * 5000", "idle otherwise", Math.Min(rounds, 2), seconds, lines, withGoals: false);
-                Measure(fleet, started, Math.Floor(full / 2), "WAITAOF 1 0 5000", "half load, by WAITAOF", 1, seconds, lines, withGoals: false);
+                Measure(fleet, started, Math.Floor(full / 2), "WAITAOF 1 0 5000", "half load, by WAITAOF", 1, seconds, lines,
+                    withGoals: false);
             }
             catch (BenchException e)
             {
@@ -54,7 +56,8 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
     }
 
     private void Measure(
-        CaseFleet fleet, RunningCase on, double rate, string wait, string title, int rounds, double seconds, List<string> lines, bool withGoals)
+        CaseFleet fleet, RunningCase on, double rate, string wait, string title, int rounds, double seconds, List<string> lines,
+            bool withGoals)
     {
         var runs = new List<PacedResult>();
         int noisyRuns = 0;
@@ -74,7 +77,8 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
 
             runs.Add(result);
             noisyRuns += noisy ? 1 : 0;
-            results.Samples.Add(new Sample(Suite, $"{on.Name} {title}", new Cell("SET+" + wait.Split(' ')[0], Clients, 1, 64), round, result.AchievedPerSecond,
+            results.Samples.Add(new Sample(Suite, $"{on.Name} {title}", new Cell("SET+" + wait.Split(' ')[0], Clients, 1, 64), round,
+                result.AchievedPerSecond,
                 result.Commits.MeanUs / 1e3, result.Commits.P50Us / 1e3, result.Commits.P99Us / 1e3, 0, 0, cost.NoiseCores, noisy));
         }
 
@@ -96,7 +100,8 @@ internal sealed class CommitSuite(BenchOptions options, Results results)
 
     private void AddFigure(string name, double value, double? goal, string note, bool disturbed)
     {
-        Figure figure = goal is { } g ? Figure.AtMost(Suite, name, value, "ms", g, note) : Figure.Information(Suite, name, value, "ms", note);
+        Figure figure = goal is { } g ? Figure.AtMost(Suite, name, value, "ms", g, note)
+            : Figure.Information(Suite, name, value, "ms", note);
         results.Add(figure with { Disturbed = disturbed });
     }
 

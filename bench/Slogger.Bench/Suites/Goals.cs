@@ -22,7 +22,8 @@ internal static class Goals
             if (cell is { Clients: 50, SizeBytes: 64 } && CpuGoal(cell.Pipeline) is { } cpuGoal)
             {
                 double cpu = q.Median(Proxy, cell, s => s.ProxyCpuUs);
-                results.Add(Figure.AtMost(suite, $"proxy CPU per operation, {cell}", cpu, "us", cpuGoal) with { Disturbed = q.IsNoisy(Proxy, cell) });
+                results.Add(Figure.AtMost(suite, $"proxy CPU per operation, {cell}", cpu, "us",
+                    cpuGoal) with { Disturbed = q.IsNoisy(Proxy, cell) });
             }
         }
     }
@@ -48,7 +49,8 @@ internal static class Goals
         }
     }
 
-    /// <summary>GET 0.98 of `none`; SET 0.90 at depth 1, deeper 0.95 of what Redis keeps with a bare replica; 1 ms costs at most 3 %.</summary>
+    /// <summary>GET 0.98 of `none`; SET 0.90 at depth 1, deeper 0.95 of what Redis keeps with a bare replica; 1 ms costs at most 3
+    /// %.</summary>
     public static void Log(SampleQuery q, Results results, string suite)
     {
         foreach (Cell cell in q.Cells)
@@ -64,7 +66,8 @@ internal static class Goals
             else if (q.Compare("log5", Proxy, cell) is { } ours && q.Compare("drain", "raw", cell) is { } bare)
             {
                 results.Add(Figure.AtLeast(suite, $"log5 / none over drain / raw, {cell}", ours.Median / bare.Median, "", 0.95,
-                    $"{ours.Median:0.00} over {bare.Median:0.00}") with { Disturbed = q.IsNoisy("log5", cell) || q.IsNoisy("drain", cell) });
+                    $"{ours.Median:0.00} over {bare.Median:0.00}") with { Disturbed = q.IsNoisy("log5", cell)
+                        || q.IsNoisy("drain", cell) });
             }
 
             AddRatio(q, results, suite, cell, "drain", "raw", null);
@@ -108,7 +111,8 @@ internal static class Goals
                 if (q.Compare(Proxy, peer, cell, s => s.MeanMs) is { } toPeer)
                 {
                     results.Add(Figure.AtMost(suite, $"mean latency none / {peer}, {cell}", toPeer.Median, "", 1.0,
-                        $"{q.Median(peer, cell, s => s.MeanMs) * 1e3:0} us there") with { Disturbed = q.IsNoisy(Proxy, cell) || q.IsNoisy(peer, cell) });
+                        $"{q.Median(peer, cell, s => s.MeanMs) * 1e3:0} us there") with { Disturbed = q.IsNoisy(Proxy, cell)
+                            || q.IsNoisy(peer, cell) });
                 }
             }
         }
@@ -133,7 +137,8 @@ internal static class Goals
         }
 
         string name = $"{label} / {againstName ?? against}, {cell}";
-        Figure figure = goal is { } g ? Figure.AtLeast(suite, name, ratio.Median, "", g, ratio.Spread) : Figure.Information(suite, name, ratio.Median, "", ratio.Spread);
+        Figure figure = goal is { } g ? Figure.AtLeast(suite, name, ratio.Median, "", g, ratio.Spread)
+            : Figure.Information(suite, name, ratio.Median, "", ratio.Spread);
         results.Add(figure with { Disturbed = q.IsNoisy(label, cell) || q.IsNoisy(against, cell) });
     }
 }

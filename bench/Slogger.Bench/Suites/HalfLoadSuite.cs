@@ -24,7 +24,8 @@ internal sealed class HalfLoadSuite(BenchOptions options, Results results)
         }
 
         fleet.Fill(64, secondDatabaseToo: false);
-        var lines = new List<string> { "| 50 clients, 64 B, at half of raw's rate | requests/s | mean us | p50 | p99 | p99.9 | sent late, p99 |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| 50 clients, 64 B, at half of raw's rate | requests/s | mean us | p50 | p99 | p99.9 | "
+            + "sent late, p99 |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: |" };
         foreach (string operation in options.Operations ?? ["SET", "GET"])
         {
             RunOperation(fleet, operation, rounds, seconds, lines);
@@ -45,7 +46,8 @@ internal sealed class HalfLoadSuite(BenchOptions options, Results results)
             foreach (RunningCase c in fleet.Cases)
             {
                 fleet.Focus(c);
-                var paced = new PacedOptions { Port = c.Port, Connections = Clients, RatePerSecond = rate, Operation = operation, Seconds = seconds, KeySpace = options.KeySpace, Seed = round + 1 };
+                var paced = new PacedOptions { Port = c.Port, Connections = Clients, RatePerSecond = rate, Operation = operation,
+                    Seconds = seconds, KeySpace = options.KeySpace, Seed = round + 1 };
                 try
                 {
                     (PacedResult result, RunCost cost, bool noisy) = _meter.Measure(c, () => PacedRunner.Run(paced, fleet.LoadCore));
@@ -77,7 +79,8 @@ internal sealed class HalfLoadSuite(BenchOptions options, Results results)
             {
                 string name = $"p99 {label} / raw, {operation}, {Clients} clients at {rate / 1e3:0} k/s";
                 string note = ratio.Spread + PacedRunner.Shortfall(query.Median(label, cell, s => s.OperationsPerSecond), rate);
-                Figure figure = label == "none" ? Figure.AtMost(Suite, name, ratio.Median, "", 1.2, note) : Figure.Information(Suite, name, ratio.Median, "", note);
+                Figure figure = label == "none" ? Figure.AtMost(Suite, name, ratio.Median, "", 1.2, note)
+                    : Figure.Information(Suite, name, ratio.Median, "", note);
                 results.Add(figure with { Disturbed = query.IsNoisy(label, cell) || query.IsNoisy("raw", cell) });
             }
         }

@@ -18,7 +18,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
     {
         Console.WriteLine($"\n== {Suite}: {options.IdleConnections} idle connections; full load for {options.Duration.TotalMinutes:0.#} min");
         string[] proxies = [.. options.Cases ?? ["haproxy", "nutcracker", "none", "log5", .. options.Extra.Select(e => e.Label)]];
-        var lines = new List<string> { "| idle connections | proxy, MB before | after | KB per connection | Redis, KB per connection | CPU of the idle proxy, cores |", "| --- | ---: | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { "| idle connections | proxy, MB before | after | KB per connection | Redis, KB per connection | "
+            + "CPU of the idle proxy, cores |", "| --- | ---: | ---: | ---: | ---: | ---: |" };
         foreach (string name in proxies)
         {
             OnOne(name, "idle", fleetCase => Idle(fleetCase, lines));
@@ -27,7 +28,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
         results.AddTable($"{Suite}: {options.IdleConnections} idle connections", lines);
         if (options.Duration > TimeSpan.Zero)
         {
-            var loadLines = new List<string> { "| full load | operations/s | MB at 1/5 | 2/5 | 3/5 | 4/5 | end | highest |", "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |" };
+            var loadLines = new List<string> { "| full load | operations/s | MB at 1/5 | 2/5 | 3/5 | 4/5 | end | highest |",
+                "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |" };
             foreach (string name in proxies.Where(n => CaseSpec.ByName(n, options).Kind == CaseKind.Slogger))
             {
                 OnOne(name, "load", fleetCase => FullLoad(fleetCase, loadLines));
@@ -75,7 +77,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
             byte[] answer = new byte[64];
             for (int i = 0; i < options.IdleConnections; i++)
             {
-                var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 10_000 };
+                var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+                    ReceiveTimeout = 10_000 };
                 connections.Add(socket);
                 socket.Connect(IPAddress.Loopback, on.Port);
                 // Each has been used once, or buffers made on first use would be missed.
@@ -93,7 +96,8 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
             lines.Add($"| {on.Name} | {proxyBefore / 1048576.0:0.0} | {proxyAfter / 1048576.0:0.0} | {perConnectionKb:0.0} | {redisKb:0.0} | {idleCores:0.000} |");
             Console.WriteLine("  " + lines[^1]);
             string figure = $"memory per idle connection, {on.Name}";
-            results.Add(on.Spec.Kind == CaseKind.Slogger ? Figure.AtMost(Suite, figure, perConnectionKb, "KB", 16) : Figure.Information(Suite, figure, perConnectionKb, "KB"));
+            results.Add(on.Spec.Kind == CaseKind.Slogger ? Figure.AtMost(Suite, figure, perConnectionKb, "KB", 16)
+                : Figure.Information(Suite, figure, perConnectionKb, "KB"));
         }
         finally
         {
@@ -149,9 +153,11 @@ internal sealed class MemorySuite(BenchOptions options, Results results)
         }
 
         double seconds = Stopwatch.GetElapsedTime(start).TotalSeconds;
-        double Mean(int fifth) => sizes.Where(s => (int)(s.Seconds / seconds * 5) == fifth).Select(s => s.Mb).DefaultIfEmpty(double.NaN).Average();
+        double Mean(int fifth) => sizes.Where(s => (int)(s.Seconds / seconds * 5) == fifth).Select(s => s.Mb).DefaultIfEmpty(double.NaN)
+            .Average();
         lines.Add($"| {on.Name}, SET and GET in turn, 50 clients, P={pipeline} | {operations / seconds:0} | {string.Join(" | ", Enumerable.Range(0, 5).Select(i => $"{Mean(i):0.0}"))} | {sizes.Max(s => s.Mb):0.0} |");
         Console.WriteLine("  " + lines[^1]);
-        results.Add(Figure.AtMost(Suite, $"resident size, last fifth over second fifth of {seconds / 60:0.#} min, {on.Name}", Mean(4) / Mean(1), "", 1.05, note));
+        results.Add(Figure.AtMost(Suite, $"resident size, last fifth over second fifth of {seconds / 60:0.#} min, {on.Name}",
+            Mean(4) / Mean(1), "", 1.05, note));
     }
 }

@@ -11,13 +11,15 @@ internal static class PacedRunner
     public static PacedResult Run(PacedOptions paced, int? core)
     {
         (string output, string errors, int exitCode) = ManagedProcess.Run(
-            ["dotnet", typeof(PacedRunner).Assembly.Location, "paced", paced.ToJson()], core, TimeSpan.FromSeconds(paced.WarmUpSeconds + paced.Seconds + 60));
+            ["dotnet", typeof(PacedRunner).Assembly.Location, "paced", paced.ToJson()], core,
+                TimeSpan.FromSeconds(paced.WarmUpSeconds + paced.Seconds + 60));
         return exitCode == 0 && JsonSerializer.Deserialize<PacedResult>(output) is { } result
             ? result : throw new BenchException($"paced load: {errors.Trim()} {output.Trim()}");
     }
 
     /// <summary>A word for a note when a paced load did not reach its rate: then its latencies are of a backlog.</summary>
-    public static string Shortfall(double achieved, double rate) => achieved < rate * 0.97 ? $"; only {achieved / rate:P0} of the rate was reached" : "";
+    public static string Shortfall(double achieved, double rate) =>
+        achieved < rate * 0.97 ? $"; only {achieved / rate:P0} of the rate was reached" : "";
 
     /// <summary>Operations per second that a contestant reaches when nothing limits the load: the best of three short runs.</summary>
     public static double FullRate(string operation, int clients, int port, int keySpace, int? core) => Enumerable.Range(0, 3)

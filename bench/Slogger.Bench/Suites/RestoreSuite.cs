@@ -38,7 +38,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
         }
 
         foreach ((string what, Func<CaseFleet, string, string, Action<string, double>, int, bool> part) in
-            ((string, Func<CaseFleet, string, string, Action<string, double>, int, bool>)[])[("attached", Attached), ("supervised", Supervised)])
+            ((string, Func<CaseFleet, string, string, Action<string, double>, int, bool>)[])[("attached", Attached),
+                ("supervised", Supervised)])
         {
             try
             {
@@ -59,7 +60,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
     private void Report(Dictionary<string, List<double>> seconds, int rounds)
     {
         double reference = Statistics.Median(seconds["redis from its RDB"]);
-        var lines = new List<string> { $"| {options.RestoreKeys} keys of {ValueBytes} B | median s | lowest | highest | of Redis's own |", "| --- | ---: | ---: | ---: | ---: |" };
+        var lines = new List<string> { $"| {options.RestoreKeys} keys of {ValueBytes} B | median s | lowest | highest | of Redis's own |",
+            "| --- | ---: | ---: | ---: | ---: |" };
         foreach ((string what, List<double> s) in seconds)
         {
             double median = Statistics.Median(s);
@@ -68,7 +70,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
             {
                 bool goal = !what.Contains("as the load ended", StringComparison.Ordinal);
                 string name = $"{what} / Redis loading the same RDB";
-                results.Add(goal ? Figure.AtMost(Suite, name, median / reference, "", 1.2) : Figure.Information(Suite, name, median / reference, ""));
+                results.Add(goal ? Figure.AtMost(Suite, name, median / reference, "", 1.2)
+                    : Figure.Information(Suite, name, median / reference, ""));
             }
         }
 
@@ -116,7 +119,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
         WaitForKeys(redisPort);
         File.Delete(Path.Combine(redisDirectory, "dump.rdb"));
         ManagedProcess proxy = fleet.LaunchProcess("attached-proxy", fleet.SloggerCommand(
-            "--commit log --version-interval 5ms --seed from-redis", port, $"--redis 127.0.0.1:{redisPort}", Path.Combine(directory, "attached-data")));
+            "--commit log --version-interval 5ms --seed from-redis", port, $"--redis 127.0.0.1:{redisPort}",
+                Path.Combine(directory, "attached-data")));
         try
         {
             CaseFleet.WaitUntilUp(proxy, port, "PING\r\n", s_limit);
@@ -169,7 +173,8 @@ internal sealed class RestoreSuite(BenchOptions options, Results results)
                 _ = Native.Kill(redisPid, Native.SigKill);
                 ProcessRegistry.Disown(redisPid);
                 WaitForKeys(port, otherThanPid: redisPid);
-                note(round == 0 ? "slogger, supervised Redis killed as the load ended" : "slogger, supervised Redis killed later", Stopwatch.GetElapsedTime(start).TotalSeconds);
+                note(round == 0 ? "slogger, supervised Redis killed as the load ended" : "slogger, supervised Redis killed later",
+                    Stopwatch.GetElapsedTime(start).TotalSeconds);
                 CommitOneWrite(port);
             }
 

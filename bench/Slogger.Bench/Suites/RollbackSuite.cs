@@ -36,7 +36,8 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         {
             double median = Statistics.Median(ms);
             lines.Add($"| {what} | {median:0} | {ms.Min():0} | {ms.Max():0} |");
-            bool isGoal = what is "in-place: learned of the world-line to serving" or "in-place: the other shard's first answer to the first commit";
+            bool isGoal = what is "in-place: learned of the world-line to serving"
+                or "in-place: the other shard's first answer to the first commit";
             results.Add(isGoal ? Figure.AtMost(Suite, what, median, "ms", 100) : Figure.Information(Suite, what, median, "ms"));
         }
 
@@ -191,7 +192,8 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
 
     private static Socket Connect(int port)
     {
-        var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true, ReceiveTimeout = 120_000 };
+        var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { NoDelay = true,
+            ReceiveTimeout = 120_000 };
         socket.Connect(System.Net.IPAddress.Loopback, port);
         return socket;
     }
@@ -242,7 +244,8 @@ internal sealed class RollbackSuite(BenchOptions options, Results results)
         {
             Dictionary<string, string> info = client.Text("DPR.INFO").Split("\r\n").Where(l => l.Contains(':', StringComparison.Ordinal))
                 .ToDictionary(l => l[..l.IndexOf(':', StringComparison.Ordinal)], l => l[(l.IndexOf(':', StringComparison.Ordinal) + 1)..]);
-            long tail = long.Parse(info["log_tail_bytes"], CultureInfo.InvariantCulture), checkpoint = long.Parse(info["checkpoint_last_bytes"], CultureInfo.InvariantCulture);
+            long tail = long.Parse(info["log_tail_bytes"], CultureInfo.InvariantCulture), checkpoint =
+                long.Parse(info["checkpoint_last_bytes"], CultureInfo.InvariantCulture);
             if (tail < Math.Max(8L << 20, checkpoint) && (!isInPlace || info["rollback_ready"] == "1")) { return; }
             Thread.Sleep(100);
         }

@@ -24,7 +24,8 @@ internal sealed class RunMeter(BenchOptions options)
             if (!_noise.WaitForQuiet() && !_saidNeverQuiet)
             {
                 _saidNeverQuiet = true;
-                Console.WriteLine($"  (the machine does not become quiet within {options.QuietPatience.TotalSeconds:0} s: going on, figures are marked)");
+                Console.WriteLine($"  (the machine does not become quiet within {options.QuietPatience.TotalSeconds:0} s: going on, "
+                    + "figures are marked)");
             }
 
             (T result, RunCost cost) = Once(on, work);

@@ -28,7 +28,8 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
     private sealed record Contestant(string Name, Kind Servers, string Client);
 
     /// <summary>What the load printed.</summary>
-    private sealed record Measurement(double OperationsPerSecond, double P50Us, double P99Us, double AllocatedBytesPerOperation, double CpuSeconds);
+    private sealed record Measurement(double OperationsPerSecond, double P50Us, double P99Us, double AllocatedBytesPerOperation,
+        double CpuSeconds);
 
     /// <summary>The shards of one kind.</summary>
     private sealed record Shards(string Endpoints, IReadOnlyList<ManagedProcess> Redis, IReadOnlyList<ManagedProcess> Proxies)
@@ -38,7 +39,10 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
 
     public void Run()
     {
-        if (!File.Exists(LoadPath)) { throw new BenchException($"{LoadPath} does not exist: dotnet build -c Release bench/Slogger.Bench.Sessions"); }
+        if (!File.Exists(LoadPath))
+        {
+            throw new BenchException($"{LoadPath} does not exist: dotnet build -c Release bench/Slogger.Bench.Sessions");
+        }
         string directory = SuiteDirectory.Create(options, Suite + "-sql");
         using PrivatePostgres? postgres = options.Metadata is null ? new(directory, options.PortBase + 900) : null;
         string metadata = options.Metadata ?? $"postgres:Host=127.0.0.1;Port={postgres!.Port};Username=postgres;Database=postgres";
@@ -61,11 +65,23 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
             bool Wants(string what) => options.Cases is null || options.Cases.Contains(what);
             foreach (int batch in (int[])[64, 1024])
             {
-                if (Wants("throughput")) { Measure(fleet, servers, s_contestants, "throughput", batch, count, rounds, seconds, $"Sessions: operations per second, batches of {batch} ({title})"); }
+                if (Wants("throughput"))
+                {
+                    Measure(fleet, servers, s_contestants, "throughput", batch, count, rounds, seconds,
+                        $"Sessions: operations per second, batches of {batch} ({title})");
+                }
             }
 
-            if (Wants("latency")) { Measure(fleet, servers, s_contestants, "latency", 1, count, rounds, seconds, $"Sessions: completion, one operation at a time ({title})"); }
-            if (Wants("commit")) { Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds, $"Sessions: an operation and its commit, one at a time ({title}; metadata in {metadata.Split(':')[0]})"); }
+            if (Wants("latency"))
+            {
+                Measure(fleet, servers, s_contestants, "latency", 1, count, rounds, seconds,
+                    $"Sessions: completion, one operation at a time ({title})");
+            }
+            if (Wants("commit"))
+            {
+                Measure(fleet, servers, [s_contestants[^1]], "commit", 1, count, rounds, seconds,
+                    $"Sessions: an operation and its commit, one at a time ({title}; metadata in {metadata.Split(':')[0]})");
+            }
         }
         finally
         {
@@ -90,7 +106,8 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
             if (kind == Kind.Raw) { continue; }
             string data = Path.Combine(directory, name + "-data");
             // Without versions there is nothing that shards share: each proxy stands alone.
-            string arguments = kind == Kind.None ? "--commit none" : $"--commit log --shard {i} --shards {count} --cluster bench-{Environment.ProcessId}-{count}";
+            string arguments = kind == Kind.None ? "--commit none"
+                : $"--commit log --shard {i} --shards {count} --cluster bench-{Environment.ProcessId}-{count}";
             List<string> command = [.. fleet.SloggerCommand(arguments, port, $"--redis 127.0.0.1:{redisPort}", data)];
             // One word, whatever is in it.
             if (kind == Kind.Log) { command.AddRange(["--metadata", metadata]); }
@@ -101,7 +118,8 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         return new(string.Join(',', endpoints), redis, proxies);
     }
 
-    private void Measure(CaseFleet fleet, Dictionary<Kind, Shards> servers, Contestant[] contestants, string what, int batch, int shards, int rounds, double seconds, string title)
+    private void Measure(CaseFleet fleet, Dictionary<Kind, Shards> servers, Contestant[] contestants, string what, int batch, int shards,
+        int rounds, double seconds, string title)
     {
         var runs = contestants.ToDictionary(c => c, _ => new List<Measurement>());
         for (int round = 0; round < rounds; round++)
@@ -111,7 +129,8 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
                 Focus(servers, contestant.Servers);
                 (Measurement found, double noise) = Once(fleet, servers[contestant.Servers], contestant, what, batch, seconds);
                 runs[contestant].Add(found);
-                results.Samples.Add(new Sample(Suite, $"{contestant.Name}, {shards} shards", new Cell(what, 1, batch, 64), round, found.OperationsPerSecond,
+                results.Samples.Add(new Sample(Suite, $"{contestant.Name}, {shards} shards", new Cell(what, 1, batch, 64), round,
+                    found.OperationsPerSecond,
                     0, found.P50Us / 1e3, found.P99Us / 1e3, 0, 0, noise, noise > options.NoiseCores));
             }
         }
@@ -123,8 +142,10 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         foreach (Contestant contestant in contestants)
         {
             List<Measurement> all = runs[contestant];
-            double[] ratios = [.. all.Zip(runs[contestants[0]], (a, raw) => isThroughput ? a.OperationsPerSecond / raw.OperationsPerSecond : a.P50Us / raw.P50Us)];
-            string ratio = contestants.Length == 1 ? " | " : $"{Statistics.Median(ratios):0.00} | {ratios.Min():0.00} to {ratios.Max():0.00}";
+            double[] ratios = [.. all.Zip(runs[contestants[0]], (a, raw) => isThroughput ? a.OperationsPerSecond / raw.OperationsPerSecond
+                : a.P50Us / raw.P50Us)];
+            string ratio = contestants.Length == 1 ? " | "
+                : $"{Statistics.Median(ratios):0.00} | {ratios.Min():0.00} to {ratios.Max():0.00}";
             lines.Add(isThroughput
                 ? $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.OperationsPerSecond)) / 1e3:0} | {ratio} | {Statistics.Median(all.Select(m => m.AllocatedBytesPerOperation)):0} |"
                 : $"| {contestant.Name} | {Statistics.Median(all.Select(m => m.P50Us)):0} | {Statistics.Median(all.Select(m => m.P99Us)):0} | {ratio} |");
@@ -142,31 +163,40 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
         {
             case "throughput":
                 // What sessions cost beside what the log costs.
-                results.Add(Figure.AtLeast(Suite, $"{shards} shards, batches of {batch}: headers to none", Ratio(Of("log headers"), Of("log"), m => m.OperationsPerSecond), "x", 0.95, "log with headers to log without"));
-                results.Add(Figure.Information(Suite, $"{shards} shards, batches of {batch}: Slogger.Client to the client by hand", Ratio(Of("log session"), Of("log headers"), m => m.OperationsPerSecond), "x", ""));
+                results.Add(Figure.AtLeast(Suite, $"{shards} shards, batches of {batch}: headers to none",
+                    Ratio(Of("log headers"), Of("log"), m => m.OperationsPerSecond), "x", 0.95, "log with headers to log without"));
+                results.Add(Figure.Information(Suite, $"{shards} shards, batches of {batch}: Slogger.Client to the client by hand",
+                    Ratio(Of("log session"), Of("log headers"), m => m.OperationsPerSecond), "x", ""));
                 break;
             case "latency":
-                results.Add(Figure.AtMost(Suite, $"{shards} shards: completion with headers to the pass-through proxy", Ratio(Of("log headers"), Of("none"), m => m.P50Us), "x", 1.05, "p50"));
+                results.Add(Figure.AtMost(Suite, $"{shards} shards: completion with headers to the pass-through proxy",
+                    Ratio(Of("log headers"), Of("none"), m => m.P50Us), "x", 1.05, "p50"));
                 break;
             default:
-                results.Add(Figure.AtMost(Suite, $"{shards} shards: commit latency p50", Statistics.Median(Of("log session").Select(m => m.P50Us)) / 1e3, "ms", 15, "from the call to the end of the wait"));
-                results.Add(Figure.Information(Suite, $"{shards} shards: commit latency p99", Statistics.Median(Of("log session").Select(m => m.P99Us)) / 1e3, "ms", ""));
+                results.Add(Figure.AtMost(Suite, $"{shards} shards: commit latency p50",
+                    Statistics.Median(Of("log session").Select(m => m.P50Us)) / 1e3, "ms", 15, "from the call to the end of the wait"));
+                results.Add(Figure.Information(Suite, $"{shards} shards: commit latency p99",
+                    Statistics.Median(Of("log session").Select(m => m.P99Us)) / 1e3, "ms", ""));
                 break;
         }
     }
 
-    private static double Ratio(List<Measurement> a, List<Measurement> b, Func<Measurement, double> of) => Statistics.Median(a.Zip(b, (x, y) => of(x) / of(y)));
+    private static double Ratio(List<Measurement> a, List<Measurement> b, Func<Measurement, double> of) =>
+        Statistics.Median(a.Zip(b, (x, y) => of(x) / of(y)));
 
-    private (Measurement Found, double NoiseCores) Once(CaseFleet fleet, Shards on, Contestant contestant, string what, int batch, double seconds)
+    private (Measurement Found, double NoiseCores) Once(CaseFleet fleet, Shards on, Contestant contestant, string what, int batch,
+        double seconds)
     {
         double before = Foreign(on);
         long start = System.Diagnostics.Stopwatch.GetTimestamp();
         string[] command =
         [
-            "dotnet", LoadPath, contestant.Client, what, on.Endpoints, batch.ToString(CultureInfo.InvariantCulture), seconds.ToString(CultureInfo.InvariantCulture),
+            "dotnet", LoadPath, contestant.Client, what, on.Endpoints, batch.ToString(CultureInfo.InvariantCulture),
+                seconds.ToString(CultureInfo.InvariantCulture),
             options.KeySpace.ToString(CultureInfo.InvariantCulture),
         ];
-        (string output, string errors, int exitCode) = ManagedProcess.Run(command, fleet.LoadCore, TimeSpan.FromSeconds((seconds * 3) + 60));
+        (string output, string errors, int exitCode) = ManagedProcess.Run(
+            command, fleet.LoadCore, TimeSpan.FromSeconds((seconds * 3) + 60));
         if (exitCode != 0) { throw new BenchException($"{contestant.Name}: {errors}"); }
         double noise = Math.Max(0, Foreign(on) - before) / System.Diagnostics.Stopwatch.GetElapsedTime(start).TotalSeconds;
         return (JsonSerializer.Deserialize<Measurement>(output)!, noise);
@@ -176,7 +206,8 @@ internal sealed class SessionsSuite(BenchOptions options, Results results)
     private static double Foreign(Shards on)
     {
         MachineCpu machine = ProcFs.Machine();
-        return machine.BusySeconds + machine.StolenSeconds - ProcFs.SelfAndReapedChildrenCpuSeconds() - on.All.Sum(p => ProcFs.CpuSeconds(p.Pid));
+        return machine.BusySeconds
+            + machine.StolenSeconds - ProcFs.SelfAndReapedChildrenCpuSeconds() - on.All.Sum(p => ProcFs.CpuSeconds(p.Pid));
     }
 
     // Only these run: the proxies of the others are stopped first, so that they do not see their stores go silent.

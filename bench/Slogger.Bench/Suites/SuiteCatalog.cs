@@ -6,7 +6,8 @@ namespace Slogger.Bench.Suites;
 internal static class SuiteCatalog
 {
     private static readonly string[] s_all =
-        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "rollback", "sessions", "faster", "faster-local"];
+        ["none-pinned", "none-unpinned", "typical", "latency", "log", "aof", "commit", "memory", "restore", "rollback", "sessions",
+            "faster", "faster-local"];
 
     /// <exception cref="BenchException">No suite has this name, or it cannot run.</exception>
     public static void Run(BenchOptions options, Results results)

@@ -20,8 +20,8 @@ internal static class SuiteDirectory
         return directory;
     }
 
-    /// <summary>At the end of the run, when its own processes have ended. Nothing works there any more: a redis-server outlives the proxy that
-    /// has started it, and the bench may have been stopped before it knew of that one.</summary>
+    /// <summary>At the end of the run, when its own processes have ended. Nothing works there any more: a redis-server outlives the proxy
+    /// that has started it, and the bench may have been stopped before it knew of that one.</summary>
     public static void EndWhatWorksThere()
     {
         string[] made;
@@ -30,7 +30,8 @@ internal static class SuiteDirectory
         {
             try
             {
-                if (new DirectoryInfo(Path.Combine(process, "cwd")).LinkTarget is { } place && made.Any(d => place == d || place.StartsWith(d + "/", StringComparison.Ordinal)))
+                if (new DirectoryInfo(Path.Combine(process, "cwd")).LinkTarget is { } place
+                    && made.Any(d => place == d || place.StartsWith(d + "/", StringComparison.Ordinal)))
                 {
                     _ = Native.Kill(int.Parse(Path.GetFileName(process)), Native.SigKill);
                 }

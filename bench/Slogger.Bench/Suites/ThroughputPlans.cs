@@ -46,12 +46,14 @@ internal static class ThroughputPlans
     /// <summary>Which of backlog size and wake-ups of the reader makes a replica dear: backlog bytes, sleep in us.</summary>
     public static ThroughputPlan DrainStudy(BenchOptions o) => Plan(
         o, "drain-study", Layout.Pinned,
-        ["raw", "drain:1048576:0", "drain:16777216:0", "drain:268435456:0", "drain:1048576:200", "drain:1048576:1000", "drain:268435456:1000"],
+        ["raw", "drain:1048576:0", "drain:16777216:0", "drain:268435456:0", "drain:1048576:200", "drain:1048576:1000",
+            "drain:268435456:1000"],
         [LoadVariant.Plain], [.. Matrix(o, [50], s_depths, [64]).Where(c => c.Operation == "SET")], static (_, _, _) => { });
 
     /// <summary>One client, one command at a time; in both layouts.</summary>
     public static ThroughputPlan OneClient(BenchOptions o, Layout layout) => Plan(
-        o with { Layout = layout }, $"latency-1-client-{layout.ToString().ToLowerInvariant()}", layout, ["raw", "haproxy", "nutcracker", "none"],
+        o with { Layout = layout }, $"latency-1-client-{layout.ToString().ToLowerInvariant()}", layout,
+            ["raw", "haproxy", "nutcracker", "none"],
         [LoadVariant.Plain], [.. (o.Operations ?? s_both).Select(op => new Cell(op, 1, 1, 64))], Goals.OneClient);
 
     private static ThroughputPlan Plan(

@@ -67,7 +67,8 @@ internal sealed class ThroughputSuite(BenchOptions options, Results results)
         foreach ((RunningCase c, LoadVariant v, _) in contestants)
         {
             fleet.Focus(c);
-            foreach ((string operation, int pipeline, long n) in ((string, int, long)[])[("SET", 1, 60_000), ("GET", 16, 200_000), ("SET", 16, 200_000), ("GET", 1, 60_000)])
+            foreach ((string operation, int pipeline, long n) in ((string, int, long)[])[("SET", 1, 60_000), ("GET", 16, 200_000),
+                ("SET", 16, 200_000), ("GET", 1, 60_000)])
             {
                 _ = RedisBenchmark.Run(new Cell(operation, 50, pipeline, 64), c.Port, n, options.KeySpace, v.Arguments, fleet.LoadCore);
             }
@@ -110,7 +111,8 @@ internal sealed class ThroughputSuite(BenchOptions options, Results results)
                 {
                     (BenchmarkLine line, RunCost cost, bool noisy) = _meter.Measure(
                         c, () => RedisBenchmark.Run(cell, c.Port, n, options.KeySpace, v.Arguments, fleet.LoadCore));
-                    results.Samples.Add(new Sample(plan.Name, label, cell, round, line.OperationsPerSecond, line.MeanMs, line.P50Ms, line.P99Ms,
+                    results.Samples.Add(new Sample(plan.Name, label, cell, round, line.OperationsPerSecond, line.MeanMs, line.P50Ms,
+                        line.P99Ms,
                         cost.ProxyCpuSeconds / n * 1e6, cost.RedisCpuSeconds / n * 1e6, cost.NoiseCores, noisy));
                 }
                 catch (BenchException e)

@@ -1,4 +1,5 @@
-// slogger drill: shows what a failover would come to, and that it would succeed, while everything goes on. What is measured and what is estimated of it is said.
+// slogger drill: shows what a failover would come to, and that it would succeed, while everything goes on. What is measured and what is
+// estimated of it is said.
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Cli.Terminal;
@@ -20,7 +21,8 @@ internal static class DrillCommand
     private const int Samples = 20;
 
     // A failure is one or the other: the site's means that a failover would not succeed, the drill's that it is not known.
-    private const string SiteFails = "the site could not take over now", DrillFails = "the drill itself has failed, and says nothing of the site";
+    private const string SiteFails = "the site could not take over now", DrillFails =
+        "the drill itself has failed, and says nothing of the site";
 
     // The grid, the shard's row, the cut, the world-lines, the site, the other shards, and who owns which slots.
     private const int ReadsToServe = 7;
@@ -30,7 +32,9 @@ internal static class DrillCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new(Restore, "How much is tried", "", "Each process also starts a redis-server of its own, restores its newest checkpoint and log into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
+        new(Restore, "How much is tried", "", "Each process also starts a redis-server of its own, restores its newest checkpoint and log "
+            + "into that, and compares it with the store that follows, key by key. Takes as long as a restore, and the memory and disk of "
+            + "one more store; readers and the primary do not wait for it.", "", "") { Shape = OptionShape.Flag },
         Patience.Option("How much is tried"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
@@ -51,14 +55,16 @@ internal static class DrillCommand
             return await patience.WithDatabasesAsync(
                 async () =>
                 {
-                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
+                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(
+                        false);
                     return await RunAsync(site, arguments.Flag(Restore), host, patience, signals.Token).ConfigureAwait(false);
                 },
                 signals.Token).ConfigureAwait(false);
         }
         catch (MetadataException e)
         {
-            return CommandResult.Failed($"{(e is MetadataUnavailableException ? SiteFails : DrillFails)}: {e.Message}", "check --metadata and --cluster: a failover needs this database, too");
+            return CommandResult.Failed($"{(e is MetadataUnavailableException ? SiteFails : DrillFails)}: {e.Message}",
+                "check --metadata and --cluster: a failover needs this database, too");
         }
         catch (OperationCanceledException)
         {
@@ -66,12 +72,22 @@ internal static class DrillCommand
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, Patience patience, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, bool restores, AppHost host, Patience patience,
+        CancellationToken stop)
     {
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
-        if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup", "give the backup's --metadata"); }
-        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(site, a => FailoverCommand.Obstacle(state, [], a), stop).ConfigureAwait(false);
-        if (obstacle is not null) { return CommandResult.Failed($"{(IsOfSite(state, answers) ? SiteFails : DrillFails)}: {obstacle.Errors[0].What}", obstacle.Errors[0].Remedy); }
+        if (state.Role != SiteRole.Backup)
+        {
+            return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)}: a failover is drilled at a backup",
+                "give the backup's --metadata");
+        }
+        (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) =
+            await patience.AskAsync(site, a => FailoverCommand.Obstacle(state, [], a), stop).ConfigureAwait(false);
+        if (obstacle is not null)
+        {
+            return CommandResult.Failed($"{(IsOfSite(state, answers) ? SiteFails : DrillFails)}: {obstacle.Errors[0].What}",
+                obstacle.Errors[0].Remedy);
+        }
         // As a failover would: what it takes until then is measured, and only the takeover itself is estimated.
         TimeSpan looked = Stopwatch.GetElapsedTime(host.Began);
         long rehearses = Stopwatch.GetTimestamp();
@@ -80,10 +96,12 @@ internal static class DrillCommand
         // All that is asked of the database, before anything is shown: while it fails all is asked again.
         TimeSpan sql = await MedianAsync(() => site.ChangeAsync(s => new(s, null), stop)).ConfigureAwait(false);
         SiteProcess[] all = [.. answers.Select(a => a.Process)];
-        TimeSpan rpc = await MedianAsync(() => SiteAccess.AskAllAsync(all, SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
+        TimeSpan rpc = await MedianAsync(
+            () => SiteAccess.AskAllAsync(all, SiteControlMethods.Status, new V1.StatusRequest(), stop)).ConfigureAwait(false);
         TimeSpan read = await MedianAsync(() => site.StateAsync(stop)).ConfigureAwait(false);
         TakeoverTimes known = await site.Metadata.TakeoverTimesAsync(site.Cluster, stop).ConfigureAwait(false);
-        V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length).Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
+        V1.StreamStatus?[] streams = [.. Enumerable.Range(0, state.Streams.Length)
+            .Select(s => SiteStatus.StreamOf(state, answers, s).Status)];
 
         // ---- What it would keep ----
         V1.StreamStatus least = streams.MinBy(s => SiteText.Of(s!.Held))!;
@@ -102,9 +120,11 @@ internal static class DrillCommand
         }
 
         // ---- How long it would take ----
-        TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease = TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
+        TimeSpan apply = TimeSpan.FromMicroseconds(streams.Max(s => s!.ApplyUs)), lease =
+            TimeSpan.FromMicroseconds(answers.Max(a => a.Reply?.LeaseUs ?? 0));
         host.Output.WriteLine($"measured: {string.Create(CultureInfo.InvariantCulture, $"{sql.TotalMilliseconds:0.00} ms")} for a transaction of the site's database that is rolled back, {SiteText.Ms(rpc)} to ask all {answers.Count} processes at once, {SiteText.Ms(apply)} for the slowest store's last version (medians of {Samples}, but for the last)");
-        // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard recovers, by what it reads of the database.
+        // Taking, deciding and opening; before each of the last two, and after them, all processes are asked at once; and each shard
+        // recovers, by what it reads of the database.
         TimeSpan takeover = (sql * 3) + (rpc * 3) + (read * ReadsToServe) + apply;
         string taken = SiteText.Ms(known.Failover), lacks = "without the promotion of each Redis and without syncs of disks";
         string basis = known.Failover == TimeSpan.Zero
@@ -133,7 +153,8 @@ internal static class DrillCommand
         string? drillFlaw = null, wrongShards = null;
         bool isWhole = true;
         Answered<V1.VerifyReply>[] proofs = await Task.WhenAll(Enumerable.Range(0, streams.Length).Select(stream =>
-            SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.Verify, new V1.VerifyRequest { Shard = stream, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
+            SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.Verify,
+                new V1.VerifyRequest { Shard = stream, To = least.Held }, stop, VerifyLimit))).ConfigureAwait(false);
         for (int stream = 0; stream < proofs.Length; stream++)
         {
             string shard = state.NameOf(stream);
@@ -144,28 +165,40 @@ internal static class DrillCommand
                 continue;
             }
             isWhole &= proof.Flaw.Length == 0;
-            host.Output.WriteLine(proof.Flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {proof.Flaw}" : Whole(shard, proof, final));
+            host.Output.WriteLine(proof.Flaw.Length > 0 ? $"shard {shard}: cannot be brought to {final}: {proof.Flaw}"
+                : Whole(shard, proof, final));
         }
         if (isWhole && drillFlaw is null && restores)
         {
-            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(Enumerable.Range(0, state.Shards).Select(shard => state.StreamsOf(new(shard))[0]).Select(stream =>
-                SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.TryRestore, new V1.TryRestoreRequest { Shard = stream }, stop, RestoreLimit))).ConfigureAwait(false);
+            Answered<V1.TryRestoreReply>[] trials = await Task.WhenAll(
+                Enumerable.Range(0, state.Shards).Select(shard => state.StreamsOf(new(shard))[0]).Select(stream =>
+                SiteAccess.AskAsync(SiteStatus.StreamOf(state, answers, stream).Of!.Value.Process, SiteControlMethods.TryRestore,
+                    new V1.TryRestoreRequest { Shard = stream }, stop, RestoreLimit))).ConfigureAwait(false);
             for (int shard = 0; shard < trials.Length; shard++)
             {
                 string flaw = trials[shard].Reply?.Flaw ?? trials[shard].Problem;
-                host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: the drill of a restore failed: {flaw}" : Restored(shard, trials[shard].Reply!));
+                host.Output.WriteLine(flaw.Length > 0 ? $"shard {shard}: the drill of a restore failed: {flaw}"
+                    : Restored(shard, trials[shard].Reply!));
                 if (flaw.Length == 0) { continue; }
                 // Whoever was compared says at which version.
-                if (SiteText.Of(trials[shard].Reply?.At) != default) { wrongShards = wrongShards is null ? $"{shard}" : $"{wrongShards}, {shard}"; }
+                if (SiteText.Of(trials[shard].Reply?.At) != default)
+                {
+                    wrongShards = wrongShards is null ? $"{shard}" : $"{wrongShards}, {shard}";
+                }
                 else { drillFlaw ??= $"shard {shard}: a restore could not be tried: {flaw}"; }
             }
         }
         if (!isWhole) { return CommandResult.Failed(SiteFails, "slogger seed --shard N has a shard seeded anew while the primary lives"); }
         if (wrongShards is not null)
         {
-            return CommandResult.Failed($"the site is not right: a restore of shard {wrongShards} does not give what its store holds", "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives");
+            return CommandResult.Failed($"the site is not right: a restore of shard {wrongShards} does not give what its store holds",
+                "a shard whose store differs is seeded anew by slogger seed --shard N, while the primary lives");
         }
-        if (drillFlaw is not null) { return CommandResult.Failed($"{DrillFails}: {drillFlaw}", "give the command again when that is over; slogger drill without --restore, and slogger status --site, show whether the site can take over"); }
+        if (drillFlaw is not null)
+        {
+            return CommandResult.Failed($"{DrillFails}: {drillFlaw}", "give the command again when that is over; slogger drill without "
+                + "--restore, and slogger status --site, show whether the site can take over");
+        }
         host.Output.WriteLine("a failover would succeed; nothing was changed");
         return CommandResult.Done;
     }
@@ -173,11 +206,12 @@ internal static class DrillCommand
     // Not of the site is what this command is not let in by, or not answered in time: a failover may well be.
     private static bool IsOfSite(SiteState state, IReadOnlyList<Answered<V1.StatusReply>> answers) =>
         state.Take([]).Error is not null || answers.Any(a => a.Reply?.Streams.Any(s => s.Failure.Length > 0) ?? false)
-        || answers.All(a => a.Silence is not (Silence.Slow or Silence.LocksOut or Silence.Refuses)) || answers.Any(a => a.Silence is Silence.NotRunning);
+        || answers.All(a => a.Silence is not (Silence.Slow or Silence.LocksOut or Silence.Refuses))
+        || answers.Any(a => a.Silence is Silence.NotRunning);
 
     private static string Whole(string shard, V1.VerifyReply reply, WorldPoint final) => string.Create(CultureInfo.InvariantCulture,
-        $"shard {shard}: whole up to {final}: {ConsoleText.Bytes(reply.Bytes)} of log behind offset {reply.FromOffset}, and the checkpoint there, "
-        + $"read with every checksum right in {reply.TookUs / 1000.0:0} ms");
+        $"shard {shard}: whole up to {final}: {ConsoleText.Bytes(reply.Bytes)} of log behind offset {reply.FromOffset}, and the "
+        + $"checkpoint there, read with every checksum right in {reply.TookUs / 1000.0:0} ms");
 
     private static string Restored(int shard, V1.TryRestoreReply reply) => string.Create(CultureInfo.InvariantCulture,
         $"shard {shard}: restored to {SiteText.Of(reply.At)} in {reply.RestoreUs / 1000.0:0} ms, from a checkpoint of {ConsoleText.Bytes(reply.BaseBytes)} "

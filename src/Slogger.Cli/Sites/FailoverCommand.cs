@@ -1,5 +1,6 @@
-// slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the epoch, since from then on there is no way back; then a
-// process of the backup performs it (FailoverRole), or, if none does, this command itself. Given again after an interruption it goes on.
+// slogger failover: makes the backup site the primary. What can be known beforehand to stand in its way is looked for before SQL takes the
+// epoch, since from then on there is no way back; then a process of the backup performs it (FailoverRole), or, if none does, this command
+// itself. Given again after an interruption it goes on.
 using System.Diagnostics;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
@@ -31,19 +32,24 @@ internal static class FailoverCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "", "") { Shape = OptionShape.Flag },
+        new(Attest, What, "", "You know that no process of the primary serves clients any more, or can before its site has heard of this. "
+            + "Needed without a site lease: a primary that is only cut off would go on committing what is then lost.", "",
+            "") { Shape = OptionShape.Flag },
         new("lose-shard", What, "N",
             "Give up what this shard held, since its backup's disk is gone or it was being seeded, and the primary is gone for good; "
-            + "may be repeated. Its process is asked for the whole --timeout. Refused while that is there.", "none", "") { Shape = OptionShape.List },
+            + "may be repeated. Its process is asked for the whole --timeout. Refused while that is there.", "none",
+            "") { Shape = OptionShape.List },
         Patience.Option("How"),
-        .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so that its processes end. The failover does not wait for it"),
+        .. SiteArguments.Database("primary-metadata", "The primary's database, if it can be reached: it is told that it is deposed, so "
+            + "that its processes end. The failover does not wait for it"),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
     ];
 
     public static async Task<CommandResult> RunAsync(OptionLayer texts, AppHost host)
     {
         var arguments = new SiteArguments(texts, host);
-        MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup"), primary = arguments.Metadata("primary-metadata", null);
+        MetadataSpec? spec = arguments.Metadata("metadata", "the backup's, as for slogger backup"), primary =
+            arguments.Metadata("primary-metadata", null);
         int[] losing = arguments.Shards("lose-shard");
         TimeSpan timeout = Patience.LimitIn(arguments);
         SiteCredentials credentials = arguments.Known();
@@ -58,8 +64,10 @@ internal static class FailoverCommand
             return await patience.WithDatabasesAsync(
                 async () =>
                 {
-                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience, signals.Token).ConfigureAwait(false);
+                    await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(
+                        false);
+                    return await RunAsync(site, losing, arguments.Flag(Attest), primary, host, log, patience, signals.Token).ConfigureAwait(
+                        false);
                 },
                 signals.Token).ConfigureAwait(false);
         }
@@ -69,26 +77,40 @@ internal static class FailoverCommand
         }
         catch (OperationCanceledException)
         {
-            return CommandResult.Failed("interrupted", "slogger status --site shows how far it came; if the site is taking over, nothing of the primary is received any more: give the command again, and it goes on");
+            return CommandResult.Failed("interrupted", "slogger status --site shows how far it came; if the site is taking over, nothing "
+                + "of the primary is received any more: give the command again, and it goes on");
         }
     }
 
-    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host, StepLog log, Patience patience, CancellationToken stop)
+    private static async Task<CommandResult> RunAsync(SiteAccess site, int[] losing, bool isAttested, MetadataSpec? primary, AppHost host,
+        StepLog log, Patience patience, CancellationToken stop)
     {
         var parts = new Parts(host.Began);
         SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
         parts.Passed("to start and to reach the database");
-        if (state is { Role: SiteRole.Primary, Final: { } taken }) { return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})"); }
+        if (state is { Role: SiteRole.Primary, Final: { } taken })
+        {
+            return Over(host, $"the site is the primary already, since it has taken over at {taken} (site epoch {state.Epoch})");
+        }
         if (state.Role is not (SiteRole.Backup or SiteRole.FailingOver))
         {
             return CommandResult.Failed(
-                state.Role == SiteRole.Deposed ? $"this site was deposed by site epoch {state.Epoch}: it has nothing that could be taken over" : "this site is a primary, and no backup",
-                state.Role == SiteRole.Deposed ? "the other site serves; make this one its backup with slogger seed" : "give the backup's --metadata");
+                state.Role == SiteRole.Deposed ? $"this site was deposed by site epoch {state.Epoch}: it has nothing that "
+                    + "could be taken over" : "this site is a primary, and no backup",
+                state.Role == SiteRole.Deposed ? "the other site serves; make this one its backup with slogger seed"
+                    : "give the backup's --metadata");
         }
-        if (losing.FirstOrDefault(s => s >= state.Shards, -1) is >= 0 and var unknown) { return CommandResult.Failed($"there is no shard {unknown}: this site has {state.Shards}", "correct --lose-shard"); }
+        if (losing.FirstOrDefault(s => s >= state.Shards, -1) is >= 0 and var unknown)
+        {
+            return CommandResult.Failed($"there is no shard {unknown}: this site has {state.Shards}", "correct --lose-shard");
+        }
         bool isUnderWay = state.Role == SiteRole.FailingOver;
         // A failover of which every stream is lost has nothing to go to.
-        if (losing.Length == state.Shards) { return CommandResult.Failed("all shards are given up: nothing would be left", "name fewer with --lose-shard, or start a new cluster with slogger serve"); }
+        if (losing.Length == state.Shards)
+        {
+            return CommandResult.Failed("all shards are given up: nothing would be left",
+                "name fewer with --lose-shard, or start a new cluster with slogger serve");
+        }
 
         // What is given up is lost for good: a process that is silent now is asked to the end of the time.
         (IReadOnlyList<Answered<V1.StatusReply>> answers, CommandResult? obstacle) = await patience.AskAsync(
@@ -98,17 +120,23 @@ internal static class FailoverCommand
         if (obstacle is not null) { return obstacle; }
         parts.Passed("to see whether anything stands in the way");
         V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
-        foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null)) { log.Warn($"{silent.Process} does not answer: {silent.Problem}"); }
+        foreach (Answered<V1.StatusReply> silent in answers.Where(a => a.Reply is null))
+        {
+            log.Warn($"{silent.Process} does not answer: {silent.Problem}");
+        }
         long leaseUs = answers.Max(a => a.Reply?.LeaseUs ?? 0);
         if (leaseUs == 0 && !isAttested && !(isUnderWay && state.Final is not null))
         {
             return CommandResult.Failed(
                 "no site lease is configured here, so a primary that is only cut off would go on committing what is then lost",
-                $"if you know that it is down, and stays down, give --{Attest}; if it lives, use slogger switchover, which loses nothing. With --site-lease at both sites a failover waits for the lease instead");
+                $"if you know that it is down, and stays down, give --{Attest}; if it lives, use slogger switchover, which loses nothing. "
+                    + "With --site-lease at both sites a failover waits for the lease instead");
         }
-        if (isAttested && streams.Where(s => s.SilentUs >= 0).Select(s => s.SilentUs).DefaultIfEmpty(long.MaxValue).Min() is < 2_000_000 and var recent)
+        if (isAttested && streams.Where(s => s.SilentUs >= 0).Select(s => s.SilentUs).DefaultIfEmpty(long.MaxValue)
+            .Min() is < 2_000_000 and var recent)
         {
-            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now on is lost. It ends when it hears of this");
+            log.Warn($"the primary was heard {SiteText.Age(TimeSpan.FromMicroseconds(recent))} ago: if it lives, what it commits from now "
+                + "on is lost. It ends when it hears of this");
         }
 
         Task<Noted>? noting = null;
@@ -135,8 +163,10 @@ internal static class FailoverCommand
         }
         if (done.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site and its streams"); }
         Noted? noted = noting is null ? null : await noting.WaitAsync(NoteLimit, stop).ContinueWith(
-            t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
-        string? unasked = primary is null ? "with --primary-metadata its database is asked" : noted is { HasAnswered: true } ? null : "its database (--primary-metadata) could not be asked";
+            t => t.IsCompletedSuccessfully ? t.Result : new("the primary's database does not answer: its site has yet to hear that "
+                + "it is deposed", null), TaskScheduler.Default).ConfigureAwait(false);
+        string? unasked = primary is null ? "with --primary-metadata its database is asked"
+            : noted is { HasAnswered: true } ? null : "its database (--primary-metadata) could not be asked";
         // It is done: what a database does from here on must not have it begun anew, and found done already.
         SiteState after = await patience.WithDatabasesAsync(() => site.StateAsync(stop), stop).ConfigureAwait(false);
         Tell(host, state, after, done, streams, noted?.Known, unasked, losing, parts);
@@ -146,7 +176,8 @@ internal static class FailoverCommand
         {
             try
             {
-                await site.Metadata.NoteFailoverAsync(site.Cluster, Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false);
+                await site.Metadata.NoteFailoverAsync(site.Cluster,
+                    Longer(done.Took - TimeSpan.FromMicroseconds(leaseWaitUs), TimeSpan.Zero), stop).ConfigureAwait(false);
             }
             catch (MetadataException e)
             {
@@ -191,7 +222,8 @@ internal static class FailoverCommand
         string silent = $"{known.Process} does not answer: {known.Problem}";
         string? mayComeBack = known.Silence is Silence.LocksOut or Silence.Refuses ? null : silent;
         if (!known.IsThere) { return (null, mayComeBack); }
-        return (CommandResult.Failed($"{refused}{known.Process} is there. {Sentence(known.Problem)}", $"{without}; {known.Remedy}{end}"), mayComeBack);
+        return (CommandResult.Failed($"{refused}{known.Process} is there. {Sentence(known.Problem)}", $"{without}; {known.Remedy}{end}"),
+            mayComeBack);
     }
 
     private static string Sentence(string text) => text.Length == 0 ? text : char.ToUpperInvariant(text[0]) + text[1..];
@@ -200,20 +232,32 @@ internal static class FailoverCommand
     public static CommandResult? Obstacle(SiteState state, int[] losing, IReadOnlyList<Answered<V1.StatusReply>> answers)
     {
         V1.StreamStatus[] streams = [.. answers.Where(a => a.Reply is not null).SelectMany(a => a.Reply!.Streams)];
-        if (state.Take([.. losing]).Error is { } refused) { return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is"); }
+        if (state.Take([.. losing]).Error is { } refused)
+        {
+            return CommandResult.Failed(refused, "slogger status --site shows how far the seeding is");
+        }
         foreach (int number in Enumerable.Range(0, state.Streams.Length).Where(s => !losing.Contains(state.ShardOf(s))))
         {
             int shard = state.ShardOf(number);
             string loses = $"only if its disk is gone for good, give it up: slogger failover --lose-shard {shard}";
             if (streams.FirstOrDefault(s => s.Shard == number) is { } stream)
             {
-                if (stream.Failure.Length > 0) { return CommandResult.Failed($"the stream of shard {state.NameOf(number)} has failed: {stream.Failure}", $"start its slogger backup again; {loses}"); }
+                if (stream.Failure.Length > 0)
+                {
+                    return CommandResult.Failed($"the stream of shard {state.NameOf(number)} has failed: {stream.Failure}",
+                        $"start its slogger backup again; {loses}");
+                }
                 continue;
             }
-            Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard)).Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
-            return its is not { } known ? CommandResult.Failed($"no process has ever said that it receives shard {shard}", $"start its slogger backup; {loses}")
-                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}", known.Silence is Silence.NotRunning or Silence.NotReached ? $"start its slogger backup, or let it be reached, and give the command again; {loses}" : known.Remedy)
-                : CommandResult.Failed($"{known.Process} answers, and does not receive shard {shard}: it starts, or another process has taken the shard", $"start the slogger backup of shard {shard}, or wait until its log says that it receives its stream");
+            Answered<V1.StatusReply>? its = answers.Where(a => a.Process.Shards.Any(s => s.Number == shard))
+                .Select(a => (Answered<V1.StatusReply>?)a).FirstOrDefault();
+            return its is not { } known
+                ? CommandResult.Failed($"no process has ever said that it receives shard {shard}", $"start its slogger backup; {loses}")
+                : known.Reply is null ? CommandResult.Failed($"{known.Process} does not answer: {known.Problem}",
+                known.Silence is Silence.NotRunning or Silence.NotReached
+                    ? $"start its slogger backup, or let it be reached, and give the command again; {loses}" : known.Remedy)
+                : CommandResult.Failed($"{known.Process} answers, and does not receive shard {shard}: it starts, or another process has "
+                + $"taken the shard", $"start the slogger backup of shard {shard}, or wait until its log says that it receives its stream");
         }
         return null;
     }
@@ -222,7 +266,8 @@ internal static class FailoverCommand
 
     private readonly record struct Performed(string? Error, TimeSpan Took, ulong FinalTime, IReadOnlyList<int> Silent, string Stages);
 
-    // What the primary's database says: whether it has noted that its site is deposed, and when the last version ended that it had recorded as committed.
+    // What the primary's database says: whether it has noted that its site is deposed, and when the last version ended that it had recorded
+    // as committed.
     private readonly record struct Noted(string Text, DateTimeOffset? Known, bool HasAnswered = false);
 
     /// <summary>What the time since the command's start went into.</summary>
@@ -245,7 +290,8 @@ internal static class FailoverCommand
 
     // By the first process that does it to the end; whatever one has begun the next goes on with. Null: by none.
     private static async Task<Performed?> PerformedAsync(
-        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, Parts parts, CancellationToken stop)
+        IReadOnlyList<Answered<V1.StatusReply>> answers, int[] losing, long leaseWaitUs, StepLog log, Action<SiteEpoch> taken, Parts parts,
+            CancellationToken stop)
     {
         var request = new V1.FailoverRequest { LeaseWaitUs = leaseWaitUs };
         request.Losing.AddRange(losing);
@@ -295,7 +341,8 @@ internal static class FailoverCommand
         }
     }
 
-    private static async Task<V1.FailoverEnd?> AskAsync(SiteProcess process, V1.FailoverRequest request, CallOptions options, Action<V1.FailoverNotice> heard)
+    private static async Task<V1.FailoverEnd?> AskAsync(SiteProcess process, V1.FailoverRequest request, CallOptions options,
+        Action<V1.FailoverNotice> heard)
     {
         await using ClientCall<V1.FailoverRequest, V1.FailoverNotice> call = process.Channel.Open(SiteControlMethods.Failover, options);
         if (await call.WriteAsync(request).ConfigureAwait(false)) { await call.CompleteAsync().ConfigureAwait(false); }
@@ -307,11 +354,16 @@ internal static class FailoverCommand
         return null;
     }
 
-    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams, DateTimeOffset? recorded, string? unasked, int[] losing, Parts parts)
+    private static void Tell(AppHost host, SiteState before, SiteState after, Performed done, V1.StreamStatus[] streams,
+        DateTimeOffset? recorded, string? unasked, int[] losing, Parts parts)
     {
         WorldPoint final = after.Final!.Value;
         host.Output.WriteLine($"the site is the primary: site epoch {after.Epoch}, world-line {after.Epoch.FirstWorldLine}, {after.Shards - losing.Length} of {after.Shards} shards");
-        if (done.Silent.Count > 0) { host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process says; it recovers by itself, or when it is started again"); }
+        if (done.Silent.Count > 0)
+        {
+            host.Output.WriteLine($"warning: shard {string.Join(", ", done.Silent)} is open, and does not serve yet: see what its process "
+                + "says; it recovers by itself, or when it is started again");
+        }
         host.Output.WriteLine($"RTO: {SiteText.Ms(parts.Total)}, from the command's start until {(done.Silent.Count > 0 ? "this was given up" : "every shard served clients")}{(before.Role == SiteRole.FailingOver ? " (of this run: the failover was under way before)" : "")}");
         host.Output.WriteLine($"of these: {parts}");
         host.Output.WriteLine($"stages, ms: {done.Stages}");
@@ -320,7 +372,8 @@ internal static class FailoverCommand
             host.Output.WriteLine($"RPO: not known, since another run has decided: everything up to version {final.Version} is kept");
             return;
         }
-        DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value : came;
+        DateTimeOffset came = streams.Select(s => SiteText.TimeOf(s.DurableTime)).Max() ?? time, known = recorded > came ? recorded.Value
+            : came;
         // What it had recorded is an end: without it there may have been any more.
         string atLeast = unasked is null ? "" : "at least ";
         string kept = $"Everything up to version {final.Version} is kept; it ended at the primary at {SiteText.Time(time)}.";
@@ -341,16 +394,21 @@ internal static class FailoverCommand
     {
         try
         {
-            await using SiteAccess site = await SiteAccess.OpenAsync(primary, cluster, SiteCredentials.None, CancellationToken.None).ConfigureAwait(false);
+            await using SiteAccess site = await SiteAccess.OpenAsync(
+                primary, cluster, SiteCredentials.None, CancellationToken.None).ConfigureAwait(false);
             await site.ChangeAsync(s => new(s.DeposedBy(number), null), CancellationToken.None).ConfigureAwait(false);
             ClusterSettings settings = (await site.Metadata.FindClusterAsync(cluster).ConfigureAwait(false))!;
             WorldPoint cut = (await site.Metadata.WatchAsync(cluster).ConfigureAwait(false)).Cut.Cut;
-            DateTimeOffset? end = cut.Version.Number == 0 ? null : DateTimeOffset.UnixEpoch.AddTicks(new VersionGrid(settings.Grid).StartOf(cut.Version.Next) * TimeSpan.TicksPerMicrosecond);
-            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end, HasAnswered: true);
+            DateTimeOffset? end = cut.Version.Number == 0 ? null
+                : DateTimeOffset.UnixEpoch.AddTicks(
+                new VersionGrid(settings.Grid).StartOf(cut.Version.Next) * TimeSpan.TicksPerMicrosecond);
+            return new("the primary's database has noted that its site is deposed: what runs there ends, and nothing is served", end,
+                HasAnswered: true);
         }
         catch (MetadataException e)
         {
-            return new($"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site when they reach it", null);
+            return new($"the primary's database cannot note that its site is deposed ({e.Message}): its processes hear it from this site "
+                + "when they reach it", null);
         }
     }
 }

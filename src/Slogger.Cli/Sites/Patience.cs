@@ -26,9 +26,11 @@ internal sealed class Patience(TimeSpan limit, ILogger log)
         new(Name, group, "DURATION", "How long a database or process that is starting or busy is asked again: 1s to 10m.", "30s", "");
 
     /// <summary>As the option says.</summary>
-    public static TimeSpan LimitIn(SiteArguments arguments) => arguments.Value(Name, OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
+    public static TimeSpan LimitIn(SiteArguments arguments) =>
+        arguments.Value(Name, OptionText.Duration(TimeSpan.FromSeconds(1), TimeSpan.FromMinutes(10)), LimitDefault);
 
-    /// <summary>Does something with databases, again from its beginning while they cannot be used: only what changes nothing, or may be done twice.</summary>
+    /// <summary>Does something with databases, again from its beginning while they cannot be used: only what changes nothing, or may be
+    /// done twice.</summary>
     public async Task<T> WithDatabasesAsync<T>(Func<Task<T>> run, CancellationToken stop)
     {
         while (true)

@@ -1,5 +1,5 @@
-// slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how far that is. The processes do it: this command may end, or be
-// given again, at any time.
+// slogger seed: makes a site that was deposed the backup of the one that took over, or has streams of a backup seeded anew; and shows how
+// far that is. The processes do it: this command may end, or be given again, at any time.
 using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Identities;
@@ -24,11 +24,16 @@ internal static class SeedCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("shard", What, "N", "At a backup, have this shard's stream seeded anew; may be repeated. Until it has been the site cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
-        new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "", "") { Shape = OptionShape.Flag },
-        .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
-        new("of-epoch", Of, "N", "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
-        new("shards", Of, "N", "With --of-epoch: how many shards it has; with another number than this site's the streams are divided by hash slots.", "as many as this site", ""),
+        new("shard", What, "N", "At a backup, have this shard's stream seeded anew; may be repeated. Until it has been the site "
+            + "cannot take over.", "none: those that are not seeded yet", "") { Shape = OptionShape.List },
+        new("no-wait", What, "", "Return when it is decided; it goes on by itself. slogger status --site shows how far it is.", "",
+            "") { Shape = OptionShape.Flag },
+        .. SiteArguments.Database("primary-metadata", "The database of the site that serves: its epoch and its number of shards are asked "
+            + "there, and a primary that had given this backup up is told to ship again").Select(o => o with { Group = Of }),
+        new("of-epoch", Of, "N",
+            "Without --primary-metadata: the site epoch of the site that serves, as its slogger status --site shows it.", "none", ""),
+        new("shards", Of, "N", "With --of-epoch: how many shards it has; with another number than this site's the streams are divided "
+            + "by hash slots.", "as many as this site", ""),
         .. SiteArguments.Common("This site's database, as given to its processes"),
     ];
 
@@ -37,29 +42,45 @@ internal static class SeedCommand
         var arguments = new SiteArguments(texts, host);
         MetadataSpec? spec = arguments.Metadata("metadata", "this site's"), primarySpec = arguments.Metadata("primary-metadata", null);
         int[] shards = arguments.Shards("shard");
-        int ofEpoch = arguments.Value("of-epoch", OptionText.Number(0, int.MaxValue), -1), count = arguments.Value("shards", OptionText.Number(1, ClusterSettings.ShardCountMax), 0);
+        int ofEpoch = arguments.Value("of-epoch", OptionText.Number(0, int.MaxValue), -1), count =
+            arguments.Value("shards", OptionText.Number(1, ClusterSettings.ShardCountMax), 0);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
-        if (spec is not null && spec.Text == primarySpec?.Text) { arguments.Fail("--metadata and --primary-metadata are the same database", "each site has one of its own"); }
-        if (ofEpoch >= 0 && primarySpec is not null) { arguments.Fail("--of-epoch and --primary-metadata are both given", "remove --of-epoch: the primary's database says it"); }
+        if (spec is not null && spec.Text == primarySpec?.Text)
+        {
+            arguments.Fail("--metadata and --primary-metadata are the same database", "each site has one of its own");
+        }
+        if (ofEpoch >= 0 && primarySpec is not null)
+        {
+            arguments.Fail("--of-epoch and --primary-metadata are both given", "remove --of-epoch: the primary's database says it");
+        }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
         using LineLog log = new(host.Error, LogLevel.Information);
         using StopSignals signals = new(log, host.HandlesSignals, host.Stop);
         try
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
-            await using SiteAccess? primary = primarySpec is null ? null : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
-            SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), host, signals.Token).ConfigureAwait(false);
+            await using SiteAccess? primary = primarySpec is null ? null
+                : await SiteAccess.OpenAsync(primarySpec, cluster, credentials, signals.Token).ConfigureAwait(false);
+            SiteState state = await LearnAsync(site, primary, await site.StateAsync(signals.Token).ConfigureAwait(false), host,
+                signals.Token).ConfigureAwait(false);
             if (state.Role == SiteRole.Deposed)
             {
-                if (shards.Length > 0) { return CommandResult.Failed("this site was deposed: all of its shards are seeded, not some", "remove --shard"); }
-                if (await FollowAsync(site, primary, state, ofEpoch, count, host, signals.Token).ConfigureAwait(false) is { } failed) { return failed; }
+                if (shards.Length > 0)
+                {
+                    return CommandResult.Failed("this site was deposed: all of its shards are seeded, not some", "remove --shard");
+                }
+                if (await FollowAsync(site, primary, state, ofEpoch, count, host, signals.Token).ConfigureAwait(false) is { } failed)
+                {
+                    return failed;
+                }
             }
             else if (state.Role != SiteRole.Backup)
             {
                 return CommandResult.Failed(
                     $"this site is {SiteStatus.RoleText(state)}: only a backup, or a site that was deposed, is seeded",
-                    "give the --metadata of the other site; or, if that has taken over and this one was lost before it could hear of it, its database as --primary-metadata");
+                    "give the --metadata of the other site; or, if that has taken over and this one was lost before it could hear of it, "
+                        + "its database as --primary-metadata");
             }
             else if (await ReseedAsync(site, state, shards, host, signals.Token).ConfigureAwait(false) is { } failed)
             {
@@ -70,16 +91,19 @@ internal static class SeedCommand
         }
         catch (MetadataException e)
         {
-            return CommandResult.Failed(e.Message, "check --metadata, --primary-metadata and --cluster; what was decided goes on by itself");
+            return CommandResult.Failed(
+                e.Message, "check --metadata, --primary-metadata and --cluster; what was decided goes on by itself");
         }
         catch (OperationCanceledException)
         {
-            return CommandResult.Failed("interrupted", "the seeding goes on by itself: slogger seed shows it again, slogger status --site how far it is");
+            return CommandResult.Failed(
+                "interrupted", "the seeding goes on by itself: slogger seed shows it again, slogger status --site how far it is");
         }
     }
 
     // A site that was lost as the primary has not heard what happened since: the other one's database says it.
-    private static async Task<SiteState> LearnAsync(SiteAccess site, SiteAccess? primary, SiteState state, AppHost host, CancellationToken stop)
+    private static async Task<SiteState> LearnAsync(SiteAccess site, SiteAccess? primary, SiteState state, AppHost host,
+        CancellationToken stop)
     {
         if (primary is null || state.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return state; }
         SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
@@ -89,19 +113,27 @@ internal static class SeedCommand
     }
 
     // Everything that the site has is void from then on.
-    private static async Task<CommandResult?> FollowAsync(SiteAccess site, SiteAccess? primary, SiteState state, int ofEpoch, int count, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult?> FollowAsync(SiteAccess site, SiteAccess? primary, SiteState state, int ofEpoch, int count,
+        AppHost host, CancellationToken stop)
     {
-        const string give = "give --primary-metadata, the database of the site that serves; or --of-epoch with the site epoch that its slogger status --site shows";
+        const string give = "give --primary-metadata, the database of the site that serves; or --of-epoch with the site epoch that its "
+            + "slogger status --site shows";
         SiteEpoch of;
         if (primary is not null)
         {
             SiteState there = await primary.StateAsync(stop).ConfigureAwait(false);
-            if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { return CommandResult.Failed($"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow", "let it take over first (slogger failover), or give the database of the site that serves"); }
+            if (there.Role is not (SiteRole.Primary or SiteRole.HandingOver))
+            {
+                return CommandResult.Failed($"the site of --primary-metadata is {SiteStatus.RoleText(there)}: there is nothing to follow",
+                    "let it take over first (slogger failover), or give the database of the site that serves");
+            }
             // What would be void by this command may be all that is left of a copy.
-            if ((await primary.Metadata.ShardsAsync(site.Cluster, stop).ConfigureAwait(false)).FirstOrDefault(s => s.StoreKind == ShardRecord.FasterStore) is { } embedded)
+            if ((await primary.Metadata.ShardsAsync(site.Cluster, stop).ConfigureAwait(false)).FirstOrDefault(
+                s => s.StoreKind == ShardRecord.FasterStore) is { } embedded)
             {
                 return CommandResult.Failed(
-                    $"shard {embedded.Shard} of the site that serves has an embedded store, which ships no log: it has no backup", "copy its data with a client to a cluster of Redis servers, which can have one");
+                    $"shard {embedded.Shard} of the site that serves has an embedded store, which ships no log: it has no backup",
+                        "copy its data with a client to a cluster of Redis servers, which can have one");
             }
             of = there.Epoch;
             count = (await primary.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!.ShardCount;
@@ -113,32 +145,51 @@ internal static class SeedCommand
         }
         else
         {
-            return CommandResult.Failed($"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow", give);
+            return CommandResult.Failed($"this site was deposed by site epoch {state.Epoch}, and nothing says which site it is to follow",
+                give);
         }
         ClusterSettings here = (await site.Metadata.FindClusterAsync(site.Cluster, stop).ConfigureAwait(false))!;
         int own = here.ShardCount;
-        if (own != count && here.Partitions.Kind != PartitionKind.Hash) { return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}, and its keys fall into ranges: only hash slots can be divided otherwise than at the primary", "make this site anew: another --metadata database, empty data directories, slogger backup --shards"); }
+        if (own != count && here.Partitions.Kind != PartitionKind.Hash)
+        {
+            return CommandResult.Failed($"the site that serves has {count} shards, and this one {own}, and its keys fall into ranges: "
+                + "only hash slots can be divided otherwise than at the primary",
+                "make this site anew: another --metadata database, empty data directories, slogger backup --shards");
+        }
         SiteAnswer answer = await site.ChangeAsync(s => s.Follow(count, own, of), stop).ConfigureAwait(false);
         if (answer.Error is { } error) { return CommandResult.Failed(error, give); }
         host.Output.WriteLine($"this site is a backup of site epoch {of} now: what it has is void, and its {own} shards are seeded anew{(own == count ? "" : $", from the {count} of the primary")}");
         host.Output.WriteLine("start its processes, one for each shard, if they do not run:");
-        for (int s = 0; s < own; s++) { host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT --metadata ... --cluster {site.Cluster}"); }
-        host.Output.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT" : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
+        for (int s = 0; s < own; s++)
+        {
+            host.Output.WriteLine($"  slogger backup --shard {s} --data DIR --redis-server redis-server --site-listen HOST:PORT "
+                + $"--metadata ... --cluster {site.Cluster}");
+        }
+        host.Output.WriteLine(own == count ? "and the primary's with what each of these listens on: --backup HOST:PORT"
+            : "and the primary's with what those of these listen on whose slots they have: --backup HOST:PORT[,HOST:PORT...]");
         if (own != count)
         {
-            foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key)) { host.Output.WriteLine($"  shard {source.Key} of the primary: those of shard {string.Join(" and ", source)}"); }
+            foreach (IGrouping<int, int> source in answer.Site.Layout.Pairs.GroupBy(p => p.Source, p => p.Shard).OrderBy(g => g.Key))
+            {
+                host.Output.WriteLine($"  shard {source.Key} of the primary: those of shard {string.Join(" and ", source)}");
+            }
         }
         host.Output.Flush();
         return null;
     }
 
-    private static async Task<CommandResult?> ReseedAsync(SiteAccess site, SiteState state, int[] shards, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult?> ReseedAsync(SiteAccess site, SiteState state, int[] shards, AppHost host,
+        CancellationToken stop)
     {
         foreach (int shard in shards)
         {
-            if (shard >= state.Shards) { return CommandResult.Failed($"there is no shard {shard}: this site has {state.Shards}", "correct --shard"); }
+            if (shard >= state.Shards)
+            {
+                return CommandResult.Failed($"there is no shard {shard}: this site has {state.Shards}", "correct --shard");
+            }
             // With one of its streams all others are.
-            int stream = state.StreamsOf(new(shard)) is var all && all.FirstOrDefault(s => state.Streams[s].Phase != StreamPhase.Empty, -1) is >= 0 and var one ? one : all[0];
+            int stream = state.StreamsOf(new(shard)) is var all
+                && all.FirstOrDefault(s => state.Streams[s].Phase != StreamPhase.Empty, -1) is >= 0 and var one ? one : all[0];
             long generation = state.Streams[stream].Generation;
             SiteAnswer answer = await site.ChangeAsync(s => s.Reseed(new(stream), generation), stop).ConfigureAwait(false);
             if (answer.Error is { } error) { return CommandResult.Failed(error, "slogger status --site shows the site"); }
@@ -149,13 +200,24 @@ internal static class SeedCommand
 
     private static async Task AttachAsync(SiteAccess primary, SiteState state, int[] shards, AppHost host, CancellationToken stop)
     {
-        int[] wanted = shards.Length > 0 ? [.. shards.SelectMany(s => state.StreamsOf(new(s))).Select(s => state.Layout[s].Source).Distinct()] : [.. Enumerable.Range(0, Math.Max(state.Sources, (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount))];
+        int[] wanted = shards.Length > 0
+            ? [.. shards.SelectMany(s => state.StreamsOf(new(s))).Select(s => state.Layout[s].Source).Distinct()]
+            : [.. Enumerable.Range(0,
+            Math.Max(state.Sources, (await primary.Metadata.FindClusterAsync(primary.Cluster, stop).ConfigureAwait(false))!.ShardCount))];
         var request = new V1.AttachRequest();
         request.Shards.AddRange(wanted);
-        Answered<V1.AttachReply>[] answers = await SiteAccess.AskAllAsync(await primary.ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Attach, request, stop).ConfigureAwait(false);
+        Answered<V1.AttachReply>[] answers = await SiteAccess.AskAllAsync(
+            await primary.ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Attach, request, stop).ConfigureAwait(false);
         int[] missing = [.. wanted.Except(answers.SelectMany(a => a.Reply?.Shards ?? Enumerable.Empty<int>()))];
-        foreach (Answered<V1.AttachReply> silent in answers.Where(a => a.Reply is null)) { host.Output.WriteLine($"at the primary, {silent.Process} does not answer: {silent.Problem}"); }
-        if (missing.Length > 0) { host.Output.WriteLine($"at the primary, shard {string.Join(", ", missing)} does not ship: start its slogger serve with --backup HOST:PORT and --site-listen HOST:PORT"); }
+        foreach (Answered<V1.AttachReply> silent in answers.Where(a => a.Reply is null))
+        {
+            host.Output.WriteLine($"at the primary, {silent.Process} does not answer: {silent.Problem}");
+        }
+        if (missing.Length > 0)
+        {
+            host.Output.WriteLine($"at the primary, shard {string.Join(", ", missing)} does not ship: start its slogger serve with "
+                + "--backup HOST:PORT and --site-listen HOST:PORT");
+        }
         host.Output.Flush();
     }
 
@@ -181,7 +243,10 @@ internal static class SeedCommand
             {
                 foreach (StreamProgress s in streams)
                 {
-                    if (!tasks.TryGetValue(s.Shard, out ProgressTask? task)) { tasks[s.Shard] = task = context.AddTask($"shard {s.Shard}", maxValue: 1); }
+                    if (!tasks.TryGetValue(s.Shard, out ProgressTask? task))
+                    {
+                        tasks[s.Shard] = task = context.AddTask($"shard {s.Shard}", maxValue: 1);
+                    }
                     task.Description = Markup.Escape($"shard {s.Shard}: {s.Text}");
                     task.Value = s.IsDone ? 1 : s.Share;
                 }
@@ -191,14 +256,19 @@ internal static class SeedCommand
     private readonly record struct StreamProgress(string Shard, bool IsDone, double Share, string Text);
 
     // Until all count: then the site can take over.
-    private static async Task<CommandResult> UntilAsync(SiteAccess site, Action<IReadOnlyList<StreamProgress>> show, AppHost host, CancellationToken stop)
+    private static async Task<CommandResult> UntilAsync(SiteAccess site, Action<IReadOnlyList<StreamProgress>> show, AppHost host,
+        CancellationToken stop)
     {
         while (true)
         {
             SiteState state = await site.StateAsync(stop).ConfigureAwait(false);
-            if (state.Role != SiteRole.Backup) { return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it"); }
+            if (state.Role != SiteRole.Backup)
+            {
+                return CommandResult.Failed($"this site is {SiteStatus.RoleText(state)} by now", "slogger status --site shows it");
+            }
             IReadOnlyList<Answered<V1.StatusReply>> answers = await site.StatusesAsync(stop).ConfigureAwait(false);
-            StreamProgress[] streams = [.. state.Streams.Select((row, shard) => Progress(row, state.NameOf(shard), SiteStatus.StreamOf(state, answers, shard)))];
+            StreamProgress[] streams =
+                [.. state.Streams.Select((row, shard) => Progress(row, state.NameOf(shard), SiteStatus.StreamOf(state, answers, shard)))];
             show(streams);
             if (streams.All(s => s.IsDone)) { break; }
             await Task.Delay(LookPeriod, stop).ConfigureAwait(false);
@@ -209,12 +279,21 @@ internal static class SeedCommand
 
     private static StreamProgress Progress(StreamState row, string shard, (Answered<V1.StatusReply>? Of, V1.StreamStatus? Status) its)
     {
-        if (its.Status is not { } s) { return new(shard, false, 0, its.Of is not { } known ? "waits for its slogger backup" : known.Reply is null ? $"its slogger backup does not answer: {known.Problem}" : "its slogger backup has yet to receive it"); }
+        if (its.Status is not { } s)
+        {
+            return new(shard, false, 0, its.Of is not { } known ? "waits for its slogger backup" : known.Reply is null ? $"its slogger "
+                + $"backup does not answer: {known.Problem}" : "its slogger backup has yet to receive it");
+        }
         if (s.Failure.Length > 0) { return new(shard, false, 0, "has failed: " + s.Failure); }
         if (row.Phase == StreamPhase.Counts) { return new(shard, true, 1, "follows"); }
         if (row.Phase == StreamPhase.Follows) { return new(shard, false, 1, "the copy is here; the watermark has yet to come to it"); }
-        if (s.SeedBytes == 0) { return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store" : "waits for the primary"); }
-        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes, $"{ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}");
+        if (s.SeedBytes == 0)
+        {
+            return new(shard, false, 0, s.SilentUs is >= 0 and < 2_000_000 ? "the primary makes a copy of its store"
+                : "waits for the primary");
+        }
+        return new(shard, false, (double)s.SeedHasBytes / s.SeedBytes,
+            $"{ConsoleText.Bytes(s.SeedHasBytes)} of {ConsoleText.Bytes(s.SeedBytes)}");
     }
 
     private static string Number(long number) => number.ToString(CultureInfo.InvariantCulture);

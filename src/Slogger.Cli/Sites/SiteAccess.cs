@@ -60,7 +60,8 @@ internal enum Silence
 /// <param name="Problem">Why.</param>
 /// <param name="Silence">The kind of that.</param>
 /// <param name="Remedy">What a person can do about it.</param>
-internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem, Silence Silence = Silence.None, string Remedy = "")
+internal readonly record struct Answered<T>(SiteProcess Process, T? Reply, string Problem, Silence Silence = Silence.None,
+    string Remedy = "")
 {
     /// <summary>Whether it may answer soon: it is busy, starts, or its database does.</summary>
     public bool MayPass => Silence is Silence.NotReached or Silence.Slow or Silence.Starting;
@@ -76,7 +77,8 @@ internal sealed class SiteAccess : IAsyncDisposable
     private readonly SiteCredentials _credentials;
     private readonly Dictionary<string, GrpcChannel> _channels = [];
 
-    private SiteAccess(IMetadataStore metadata, string cluster, SiteCredentials credentials) => (Metadata, Cluster, _credentials) = (metadata, cluster, credentials);
+    private SiteAccess(IMetadataStore metadata, string cluster, SiteCredentials credentials) =>
+        (Metadata, Cluster, _credentials) = (metadata, cluster, credentials);
 
     public IMetadataStore Metadata { get; }
 
@@ -102,7 +104,8 @@ internal sealed class SiteAccess : IAsyncDisposable
 
     public Task<SiteState> StateAsync(CancellationToken stop) => Metadata.SiteAsync(Cluster, stop);
 
-    public Task<SiteAnswer> ChangeAsync(Func<SiteState, SiteChange> change, CancellationToken stop) => Metadata.ChangeSiteAsync(Cluster, change, stop);
+    public Task<SiteAnswer> ChangeAsync(Func<SiteState, SiteChange> change, CancellationToken stop) =>
+        Metadata.ChangeSiteAsync(Cluster, change, stop);
 
     /// <summary>Its processes, as SQL knows them now.</summary>
     public async Task<IReadOnlyList<SiteProcess>> ProcessesAsync(CancellationToken stop)
@@ -120,23 +123,27 @@ internal sealed class SiteAccess : IAsyncDisposable
 
     /// <summary>How all of its processes are.</summary>
     public async Task<IReadOnlyList<Answered<V1.StatusReply>>> StatusesAsync(CancellationToken stop) =>
-        await AskAllAsync(await ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Status, new V1.StatusRequest(), stop).ConfigureAwait(false);
+        await AskAllAsync(await ProcessesAsync(stop).ConfigureAwait(false), SiteControlMethods.Status, new V1.StatusRequest(),
+            stop).ConfigureAwait(false);
 
     /// <summary>Asks all at once.</summary>
     public static Task<Answered<TReply>[]> AskAllAsync<TRequest, TReply>(
-        IEnumerable<SiteProcess> processes, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
+        IEnumerable<SiteProcess> processes, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop,
+            TimeSpan? limit = null)
         where TRequest : class
         where TReply : class => Task.WhenAll(processes.Select(p => AskAsync(p, method, request, stop, limit)));
 
     /// <summary>Asks one.</summary>
     public static async Task<Answered<TReply>> AskAsync<TRequest, TReply>(
-        SiteProcess process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop, TimeSpan? limit = null)
+        SiteProcess process, global::Grpc.Core.Method<TRequest, TReply> method, TRequest request, CancellationToken stop,
+            TimeSpan? limit = null)
         where TRequest : class
         where TReply : class
     {
         try
         {
-            return new(process, await process.Channel.CallAsync(method, request, new CallOptions { Timeout = limit ?? AskLimit, Cancellation = stop }).ConfigureAwait(false), "");
+            return new(process, await process.Channel.CallAsync(
+                method, request, new CallOptions { Timeout = limit ?? AskLimit, Cancellation = stop }).ConfigureAwait(false), "");
         }
         catch (RpcException e)
         {
@@ -146,32 +153,40 @@ internal sealed class SiteAccess : IAsyncDisposable
     }
 
     // Each kind has its own name and its own remedy: whoever takes a busy process for a lost disk gives up what it holds.
-    private static async Task<Answered<TReply>> UnansweredAsync<TReply>(SiteProcess process, RpcException e, TimeSpan limit, CancellationToken stop) where TReply : class
+    private static async Task<Answered<TReply>> UnansweredAsync<TReply>(SiteProcess process, RpcException e, TimeSpan limit,
+        CancellationToken stop) where TReply : class
     {
         const string start = "start it, and give the command again when its log says that it is ready";
         const string reach = "make its machine reachable, or start it; then give the command again";
         Answered<TReply> Silent(Silence kind, string problem, string remedy) => new(process, null, problem, kind, remedy);
         if (e.Code == StatusCode.Unauthenticated)
         {
-            return Silent(Silence.LocksOut, $"it does not let us in: {e.Detail}", "give --site-secret-file, and the certificates (--site-cert-file, --site-ca-file), as the process has them");
+            return Silent(Silence.LocksOut, $"it does not let us in: {e.Detail}",
+                "give --site-secret-file, and the certificates (--site-cert-file, --site-ca-file), as the process has them");
         }
         if (Causes(e).OfType<AuthenticationException>().FirstOrDefault() is { } tls)
         {
-            return Silent(Silence.LocksOut, $"no TLS connection comes about: {tls.Message}", "give --site-ca-file and --site-cert-file as the process has them");
+            return Silent(Silence.LocksOut, $"no TLS connection comes about: {tls.Message}",
+                "give --site-ca-file and --site-cert-file as the process has them");
         }
         if (e.Code == StatusCode.DeadlineExceeded)
         {
             return await TakesConnectionsAsync(process, stop).ConfigureAwait(false)
-                ? Silent(Silence.Slow, $"it has not answered within {limit.TotalSeconds:0} s, though it is there: it is busy, or has been stopped", "look at its log; where the machine is busy give a longer --timeout")
-                : Silent(Silence.NotReached, $"no connection is made within {limit.TotalSeconds:0} s: its machine is off, or the network to it is cut", reach);
+                ? Silent(Silence.Slow, $"it has not answered within {limit.TotalSeconds:0} s, though it is there: it is busy, or "
+                + "has been stopped", "look at its log; where the machine is busy give a longer --timeout")
+                : Silent(Silence.NotReached,
+                $"no connection is made within {limit.TotalSeconds:0} s: its machine is off, or the network to it is cut", reach);
         }
         if (e.Code == StatusCode.Unavailable)
         {
             return Causes(e).OfType<SocketException>().FirstOrDefault() is { } socket
-                    ? socket.SocketErrorCode == SocketError.ConnectionRefused ? Silent(Silence.NotRunning, "nothing listens there: it does not run, or has only just been started", start)
+                    ? socket.SocketErrorCode == SocketError.ConnectionRefused
+                    ? Silent(Silence.NotRunning, "nothing listens there: it does not run, or has only just been started", start)
                         : Silent(Silence.NotReached, socket.Message, reach)
-                : e.InnerException is null ? Silent(Silence.Starting, $"it is there, and cannot answer yet: {e.Detail}", "wait until its log says that it is ready; if its database is down start that")
-                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended while it was asked" : e.Detail, reach);
+                : e.InnerException is null ? Silent(Silence.Starting, $"it is there, and cannot answer yet: {e.Detail}", "wait until its "
+                + "log says that it is ready; if its database is down start that")
+                : Silent(Silence.NotReached, Causes(e).Any(c => c is OperationCanceledException) ? "the connection to it was ended "
+                + "while it was asked" : e.Detail, reach);
         }
         return Silent(Silence.Refuses, e.Message, "look at its log; are the command and the process of the same release?");
     }

@@ -1,5 +1,5 @@
-// The arguments of the commands of two sites: the command line over the environment. They name SQL databases and credentials, and need no data directory: where the processes are is in
-// SQL (IMetadataStore.SiteAddressesAsync).
+// The arguments of the commands of two sites: the command line over the environment. They name SQL databases and credentials, and need no
+// data directory: where the processes are is in SQL (IMetadataStore.SiteAddressesAsync).
 using System.Globalization;
 using Slogger.Cli.Terminal;
 using Slogger.Proxy.Configuration;
@@ -28,13 +28,16 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
 
     /// <summary>Another database.</summary>
     public static IEnumerable<OptionDefinition> Database(string name, string help) =>
-        [new(name, Where, "SPEC", $"{help}: sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION. Also {VariableOf(name)}, which keeps a password off the command line.", "none", "") { IsSecret = true }];
+        [new(name, Where, "SPEC",
+            $"{help}: sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION. Also {VariableOf(name)}, which keeps a password off "
+                + "the command line.", "none", "") { IsSecret = true }];
 
     private const string Where = "Which cluster, and how to be let in by its processes";
 
     private static readonly OptionDefinition[] Credentials =
     [
-        new("site-secret-file", Where, "FILE", "File whose first line is the secret that the sites share, as the processes have it.", "none", ""),
+        new("site-secret-file", Where, "FILE", "File whose first line is the secret that the sites share, as the processes have it.",
+            "none", ""),
         new("site-cert-file", Where, "FILE", "Certificate chain (PEM) to show to the processes.", "none", ""),
         new("site-key-file", Where, "FILE", "Private key (PEM) of --site-cert-file.", "none", ""),
         new("site-ca-file", Where, "FILE", "Authorities (PEM) that the processes' certificates must come from.", "none", ""),
@@ -79,15 +82,22 @@ internal sealed class SiteArguments(OptionLayer texts, AppHost host)
             if (isNeeded is not null) { Fail($"no {name} is named", $"give --{name}, {isNeeded}, or set {VariableOf(name)}"); }
             return null;
         }
-        if (!MetadataSpec.TryParse(text, out MetadataSpec? spec, out string? wrong)) { Fail($"--{name} {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION"); }
-        else if (spec.Kind == MetadataKind.Sqlite && !File.Exists(spec.Target)) { Fail($"--{name}: {spec.Target} does not exist", "give what the site's processes were started with"); }
+        if (!MetadataSpec.TryParse(text, out MetadataSpec? spec, out string? wrong))
+        {
+            Fail($"--{name} {wrong}", "write sqlite:PATH, postgres:CONNECTION or sqlserver:CONNECTION");
+        }
+        else if (spec.Kind == MetadataKind.Sqlite && !File.Exists(spec.Target))
+        {
+            Fail($"--{name}: {spec.Target} does not exist", "give what the site's processes were started with");
+        }
         return spec;
     }
 
     public SiteCredentials Known()
     {
         string? file(string name) => One(name) is { } path ? Path.GetFullPath(path) : null;
-        (SiteCredentials? credentials, ProxyExit? failed) = SiteCredentials.Load(file("site-secret-file"), file("site-cert-file"), file("site-key-file"), file("site-ca-file"));
+        (SiteCredentials? credentials, ProxyExit? failed) =
+            SiteCredentials.Load(file("site-secret-file"), file("site-cert-file"), file("site-key-file"), file("site-ca-file"));
         if (failed is not null) { Fail(failed.Problem!, failed.Remedy); }
         return credentials ?? SiteCredentials.None;
     }

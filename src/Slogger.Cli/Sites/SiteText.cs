@@ -11,9 +11,11 @@ namespace Slogger.Cli.Sites;
 internal static class SiteText
 {
     /// <summary>When a version ended; null: unknown.</summary>
-    public static DateTimeOffset? TimeOf(ulong bits) => bits == 0 ? null : DateTimeOffset.UnixEpoch.AddTicks(new HybridTimestamp(bits).Microseconds * TimeSpan.TicksPerMicrosecond);
+    public static DateTimeOffset? TimeOf(ulong bits) => bits == 0 ? null
+        : DateTimeOffset.UnixEpoch.AddTicks(new HybridTimestamp(bits).Microseconds * TimeSpan.TicksPerMicrosecond);
 
-    public static string Time(DateTimeOffset time) => time.UtcDateTime.ToString("yyyy-MM-dd'T'HH:mm:ss.fff'Z'", CultureInfo.InvariantCulture);
+    public static string Time(DateTimeOffset time) =>
+        time.UtcDateTime.ToString("yyyy-MM-dd'T'HH:mm:ss.fff'Z'", CultureInfo.InvariantCulture);
 
     public static string Age(TimeSpan age) => age < TimeSpan.Zero ? "0 ms"
         : age.TotalSeconds < 10 ? string.Create(CultureInfo.InvariantCulture, $"{age.TotalMilliseconds:0} ms")
@@ -28,7 +30,8 @@ internal static class SiteText
 
     public static WorldPoint Of(V1.WorldPoint? point) => point is null ? default : ShipWire.FromWire(point);
 
-    public static string Phase(V1.StreamStatus s) => s.Failure.Length > 0 ? "failed" : s.Refusal.Length > 0 ? "takes nothing" : s.Phase switch
+    public static string Phase(V1.StreamStatus s) => s.Failure.Length > 0 ? "failed"
+        : s.Refusal.Length > 0 ? "takes nothing" : s.Phase switch
     {
         V1.StreamPhase.Counts => "follows",
         V1.StreamPhase.Follows => "seeded, the watermark has not come there",

@@ -19,7 +19,8 @@ internal sealed class StepLog(AppHost host) : LineLogger(LogLevel.Information)
     /// <summary>Counts from now on; before, no times are shown.</summary>
     public void Begin() => Interlocked.Exchange(ref _began, Stopwatch.GetTimestamp());
 
-    protected override void Write(LogLevel level, string message) => Step(Interlocked.Read(ref _began) == 0 ? null : Elapsed, level, message);
+    protected override void Write(LogLevel level, string message) =>
+        Step(Interlocked.Read(ref _began) == 0 ? null : Elapsed, level, message);
 
     /// <summary>Shows a step that was done elsewhere.</summary>
     /// <param name="elapsed">When, since it began there; null: it has not begun.</param>

@@ -1,4 +1,5 @@
-// Performs a switch-over as Core's SwitchOver decides, from what both sites' SQL say: it may be killed at any step, and the next one goes on.
+// Performs a switch-over as Core's SwitchOver decides, from what both sites' SQL say: it may be killed at any step, and the next one goes
+// on.
 using System.Diagnostics;
 using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
@@ -19,7 +20,8 @@ namespace Slogger.Cli.Sites;
 /// <param name="limit">So long clients wait at most until the backup is offered to take over; zero: it is called off.</param>
 /// <param name="host">Where the outcome is shown.</param>
 /// <param name="log">Where the steps are.</param>
-internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IReadOnlyList<SiteProcess> ships, int shards, TimeSpan limit, AppHost host, StepLog log) : IAsyncDisposable
+internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IReadOnlyList<SiteProcess> ships, int shards, TimeSpan limit,
+    AppHost host, StepLog log) : IAsyncDisposable
 {
     private static readonly TimeSpan Pause = TimeSpan.FromMilliseconds(2), RetryPause = TimeSpan.FromMilliseconds(50);
     private Task<FailoverOutcome>? _taking;
@@ -28,7 +30,8 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
 
     /// <summary>Does what can be done before anybody is held up. Changes nothing.</summary>
     /// <exception cref="MetadataException">A database cannot be used.</exception>
-    public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host, StepLog log, CancellationToken stop)
+    public static async Task<SwitchOverRun> PrepareAsync(SiteAccess primary, SiteAccess backup, int shards, TimeSpan limit, AppHost host,
+        StepLog log, CancellationToken stop)
     {
         await (await ManagerAsync(backup, log, stop).ConfigureAwait(false)).RehearseAsync(stop).ConfigureAwait(false);
         await primary.ChangeAsync(s => new(s, null), stop).ConfigureAwait(false);
@@ -50,14 +53,20 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
             switch (machine.Next(here, there, await ProgressAsync(here, stop).ConfigureAwait(false), NowUs))
             {
                 case SwitchOverStep.Hold hold:
-                    if (await ChangeAsync(primary, "primary", s => s.Hold(hold.After), stop).ConfigureAwait(false)) { log.Info("the primary holds all operations of its clients"); }
+                    if (await ChangeAsync(primary, "primary", s => s.Hold(hold.After), stop).ConfigureAwait(false))
+                    {
+                        log.Info("the primary holds all operations of its clients");
+                    }
                     break;
                 case SwitchOverStep.Await wait:
                     _waitsFor = wait.For;
                     await Task.Delay(Pause, stop).ConfigureAwait(false);
                     break;
                 case SwitchOverStep.Offer offer:
-                    if (await ChangeAsync(primary, "primary", s => s.Offer(offer.Number, offer.Cut), stop).ConfigureAwait(false)) { log.Info($"everything that was done is in cut {offer.Cut}, which the backup holds: it is offered to take over"); }
+                    if (await ChangeAsync(primary, "primary", s => s.Offer(offer.Number, offer.Cut), stop).ConfigureAwait(false))
+                    {
+                        log.Info($"everything that was done is in cut {offer.Cut}, which the backup holds: it is offered to take over");
+                    }
                     break;
                 case SwitchOverStep.Take take:
                     if (await ChangeAsync(backup, "backup", s => s.TakeOffered(take.Number), stop).ConfigureAwait(false))
@@ -68,13 +77,20 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                     else { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
                     break;
                 case SwitchOverStep.CallOff off:
-                    if (!await ChangeAsync(backup, "backup", s => s.CallOff(off.Number), stop).ConfigureAwait(false)) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
+                    if (!await ChangeAsync(backup, "backup", s => s.CallOff(off.Number), stop).ConfigureAwait(false))
+                    {
+                        await Task.Delay(RetryPause, stop).ConfigureAwait(false);
+                    }
                     break;
                 case SwitchOverStep.Resume resume:
-                    if (await ChangeAsync(primary, "primary", s => s.Resume(resume.Number, resume.IsCalledOff), stop).ConfigureAwait(false)) { await TellAsync(resume.Number, stop).ConfigureAwait(false); }
+                    if (await ChangeAsync(primary, "primary", s => s.Resume(resume.Number, resume.IsCalledOff), stop).ConfigureAwait(false))
+                    {
+                        await TellAsync(resume.Number, stop).ConfigureAwait(false);
+                    }
                     break;
                 case SwitchOverStep.Depose depose:
-                    // Whoever held nothing is deposed by somebody else's failover, whose end is that one's business: a site lease may have to be waited for.
+                    // Whoever held nothing is deposed by somebody else's failover, whose end is that one's business: a site lease may have
+                    // to be waited for.
                     if (_offered is not null) { await BeginAsync(stop).ConfigureAwait(false); }
                     await ChangeAsync(primary, "primary", s => new(s.DeposedBy(depose.By), null), stop).ConfigureAwait(false);
                     break;
@@ -112,30 +128,50 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
         SiteState there = await TryAsync(() => backup.StateAsync(stop), "backup", stop).ConfigureAwait(false);
         if (_taking is null && there.Role == SiteRole.FailingOver)
         {
-            if (_offered is null) { return CommandResult.Failed("the primary is deposed by a failover that somebody else has begun", "slogger failover, at the backup, goes on with it"); }
+            if (_offered is null)
+            {
+                return CommandResult.Failed("the primary is deposed by a failover that somebody else has begun",
+                    "slogger failover, at the backup, goes on with it");
+            }
             await BeginAsync(stop).ConfigureAwait(false);
         }
-        if (_taking is not null && (await _taking.ConfigureAwait(false)).Error is { } error) { return CommandResult.Failed(error, "slogger failover, at the backup, goes on with it"); }
+        if (_taking is not null && (await _taking.ConfigureAwait(false)).Error is { } error)
+        {
+            return CommandResult.Failed(error, "slogger failover, at the backup, goes on with it");
+        }
         there = await TryAsync(() => backup.StateAsync(stop), "backup", stop).ConfigureAwait(false);
         host.Output.WriteLine($"the backup is the primary now: site epoch {there.Epoch}, world-line {there.Epoch.FirstWorldLine}");
         if (_offered is { } cut && there.Final is { } final)
         {
-            if (final < cut) { return CommandResult.Failed($"the backup has gone on from {final}, which lies below the cut {cut} at which the primary ended", "please report this, with what both sites' slogger status --site shows"); }
+            if (final < cut)
+            {
+                return CommandResult.Failed($"the backup has gone on from {final}, which lies below the cut {cut} at which "
+                    + "the primary ended", "please report this, with what both sites' slogger status --site shows");
+            }
             host.Output.WriteLine($"nothing is lost: the primary ended at cut {cut}, and the backup goes on from {final}");
         }
-        if (limit == TimeSpan.Zero) { return CommandResult.Failed("it was too late to call the switch-over off: the backup had taken over", "send clients there; slogger seed here makes this site the backup"); }
+        if (limit == TimeSpan.Zero)
+        {
+            return CommandResult.Failed("it was too late to call the switch-over off: the backup had taken over",
+                "send clients there; slogger seed here makes this site the backup");
+        }
         host.Output.WriteLine($"clients were held for {SiteText.Ms(log.Elapsed)} at most");
         host.Output.WriteLine("the site that has handed over follows again after slogger seed there");
         return CommandResult.Done;
     }
 
-    // The recorded cut goes on while nothing is done, and the watermark comes behind it for ever. Any recorded cut that has everything will do, and watermarks are such.
+    // The recorded cut goes on while nothing is done, and the watermark comes behind it for ever. Any recorded cut that has everything will
+    // do, and watermarks are such.
     private async Task<SwitchOverProgress> ProgressAsync(SiteState here, CancellationToken stop)
     {
         var held = new WorldPoint?[shards];
-        if (here.Role != SiteRole.HandingOver || here.HandOver.Cut is not null || limit == TimeSpan.Zero) { return new(held, default, default); }
+        if (here.Role != SiteRole.HandingOver || here.HandOver.Cut is not null || limit == TimeSpan.Zero)
+        {
+            return new(held, default, default);
+        }
         WorldPoint cut = default, watermark = default;
-        foreach (Answered<V1.HoldReply> answer in await SiteAccess.AskAllAsync(ships, SiteControlMethods.Hold, new V1.HoldRequest { Number = here.HandOver.Number }, stop).ConfigureAwait(false))
+        foreach (Answered<V1.HoldReply> answer in await SiteAccess.AskAllAsync(
+            ships, SiteControlMethods.Hold, new V1.HoldRequest { Number = here.HandOver.Number }, stop).ConfigureAwait(false))
         {
             foreach (V1.HeldShard shard in answer.Reply?.Shards.Where(s => s.Shard >= 0 && s.Shard < shards).ToArray() ?? [])
             {
@@ -143,7 +179,8 @@ internal sealed class SwitchOverRun(SiteAccess primary, SiteAccess backup, IRead
                 (cut, watermark) = (Max(cut, SiteText.Of(shard.Cut)), Max(watermark, SiteText.Of(shard.Watermark)));
             }
         }
-        return new(held, watermark < cut && held.All(h => h is { } at && at.WorldLine == watermark.WorldLine && at <= watermark) ? watermark : cut, watermark);
+        return new(held, watermark < cut && held.All(h => h is { } at && at.WorldLine == watermark.WorldLine && at <= watermark)
+            ? watermark : cut, watermark);
     }
 
     // They look by themselves; asked, they do at once.

@@ -1,4 +1,5 @@
-// slogger watermark: the watermark service of a backup site in a process of its own. Each slogger backup has the role too; this is for a machine that outlives those of the shards, or to watch it.
+// slogger watermark: the watermark service of a backup site in a process of its own. Each slogger backup has the role too; this is for a
+// machine that outlives those of the shards, or to watch it.
 using Slogger.Cli.Terminal;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Server;
@@ -19,7 +20,8 @@ internal static class WatermarkCommand
 
     public static readonly IReadOnlyList<OptionDefinition> Options =
     [
-        new("site-listen", "Where it listens", "HOST:PORT", "The site's processes are started with the same as --watermark. Beyond loopback it needs --site-secret-file or certificates. Also SLOGGER_SITE_LISTEN.", "none", ""),
+        new("site-listen", "Where it listens", "HOST:PORT", "The site's processes are started with the same as --watermark. Beyond "
+            + "loopback it needs --site-secret-file or certificates. Also SLOGGER_SITE_LISTEN.", "none", ""),
         .. SiteArguments.Common("The backup's database, as given to slogger backup"),
         OptionCatalog.Find(Level)!,
         OptionCatalog.Find(Format)!,
@@ -34,7 +36,10 @@ internal static class WatermarkCommand
         LogFormat format = arguments.Value(Format, ServeOptionsReader.Format, LogFormat.Text);
         SiteCredentials credentials = arguments.Known();
         string cluster = arguments.Cluster;
-        if (listen is null && arguments.Errors.Count == 0) { arguments.Fail("no address is given", "give --site-listen HOST:PORT, which the site's processes have as --watermark"); }
+        if (listen is null && arguments.Errors.Count == 0)
+        {
+            arguments.Fail("no address is given", "give --site-listen HOST:PORT, which the site's processes have as --watermark");
+        }
         if (arguments.Errors.Count > 0) { return CommandResult.BadOptions(arguments.Errors); }
         if (credentials.OpenTo(listen!) is { } open) { return CommandResult.Failed(open.Problem!, open.Remedy); }
         (GrpcServerOptions? options, ProxyExit? failed) = credentials.ServerAt(listen!);
@@ -46,7 +51,11 @@ internal static class WatermarkCommand
         {
             await using SiteAccess site = await SiteAccess.OpenAsync(spec!, cluster, credentials, signals.Token).ConfigureAwait(false);
             SiteState state = await site.StateAsync(signals.Token).ConfigureAwait(false);
-            if (state.Streams.Length == 0) { return CommandResult.Failed($"cluster \"{cluster}\" has no backup here: there is no watermark", "give the --metadata of the backup's site, after its first slogger backup was started"); }
+            if (state.Streams.Length == 0)
+            {
+                return CommandResult.Failed($"cluster \"{cluster}\" has no backup here: there is no watermark",
+                    "give the --metadata of the backup's site, after its first slogger backup was started");
+            }
             await using var role = new WatermarkRole(site.Metadata, cluster, state);
             await using var server = new GrpcServer(options!);
             role.AddTo(server);
@@ -57,7 +66,8 @@ internal static class WatermarkCommand
         }
         catch (IOException e)
         {
-            return CommandResult.Failed($"cannot listen on {listen}: {e.Message}", "stop what uses it, or give another address with --site-listen");
+            return CommandResult.Failed($"cannot listen on {listen}: {e.Message}",
+                "stop what uses it, or give another address with --site-listen");
         }
         catch (MetadataException e)
         {

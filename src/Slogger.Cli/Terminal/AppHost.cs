@@ -65,6 +65,7 @@ public sealed record AppHost
     {
         using var process = System.Diagnostics.Process.GetCurrentProcess();
         TimeSpan age = DateTime.UtcNow - process.StartTime.ToUniversalTime();
-        return System.Diagnostics.Stopwatch.GetTimestamp() - (age > TimeSpan.Zero ? (long)(age.TotalSeconds * System.Diagnostics.Stopwatch.Frequency) : 0);
+        return System.Diagnostics.Stopwatch.GetTimestamp() - (age > TimeSpan.Zero
+            ? (long)(age.TotalSeconds * System.Diagnostics.Stopwatch.Frequency) : 0);
     }
 }

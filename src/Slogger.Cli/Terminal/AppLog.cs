@@ -29,7 +29,8 @@ internal sealed class AppLog : ILogger, IDisposable
         _log = _lines;
         if (Endpoint(host.Environment) is not { } named) { return; }
         (string variable, string endpoint) = named;
-        if (!Uri.TryCreate(endpoint, UriKind.Absolute, out Uri? address) || (address.Scheme != Uri.UriSchemeHttp && address.Scheme != Uri.UriSchemeHttps))
+        if (!Uri.TryCreate(endpoint, UriKind.Absolute, out Uri? address)
+            || (address.Scheme != Uri.UriSchemeHttp && address.Scheme != Uri.UriSchemeHttps))
         {
             _lines.Warn(
                 $"{variable} \"{endpoint}\" is no address of a collector, so that no log records are sent: give it as http://HOST:4317");
@@ -42,7 +43,8 @@ internal sealed class AppLog : ILogger, IDisposable
 
     public bool IsEnabled(LogLevel logLevel) => _log.IsEnabled(logLevel);
 
-    public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+    public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,
+        Func<TState, Exception?, string> formatter) =>
         _log.Log(logLevel, eventId, state, exception, formatter);
 
     public IDisposable? BeginScope<TState>(TState state)

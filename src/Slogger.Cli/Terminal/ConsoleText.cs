@@ -42,7 +42,8 @@ internal static class ConsoleText
 
     /// <summary>Seconds as 5 s, 3 min 10 s, 2 h 5 min, 4 d 3 h. What is no number stays as it is.</summary>
     internal static string Age(string secondsText) =>
-        decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out decimal number)
+        decimal.TryParse(secondsText, NumberStyles.AllowLeadingSign | NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture,
+            out decimal number)
             ? Age((long)Math.Clamp(number, 0, long.MaxValue / 2)) : secondsText;
 
     /// <inheritdoc cref="Age(string)" />

@@ -128,7 +128,8 @@ public sealed class LineLog : LineLogger, ILoggerProvider
     {
         if (Interlocked.Exchange(ref _dropped, 0) is > 0 and long dropped)
         {
-            string message = string.Create(CultureInfo.InvariantCulture, $"{dropped} log lines were dropped here: stderr is read too slowly");
+            string message = string.Create(CultureInfo.InvariantCulture,
+                $"{dropped} log lines were dropped here: stderr is read too slowly");
             _output.WriteLine(Format(_format, DateTimeOffset.UtcNow, LogLevel.Warning, message));
         }
     }

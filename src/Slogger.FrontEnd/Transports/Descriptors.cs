@@ -1,5 +1,5 @@
-// The file descriptors of this process. Clients could take all of them, and then the log could open no file and the proxy no connection of its own:
-// some are kept back.
+// The file descriptors of this process. Clients could take all of them, and then the log could open no file and the proxy no connection of
+// its own: some are kept back.
 using System.Globalization;
 using System.Net.Sockets;
 
@@ -16,7 +16,8 @@ internal static class Descriptors
 
     private static readonly long s_forClients = Limit - Math.Min(Reserve, Limit / 4);
 
-    /// <summary>Whether a socket that was just opened has one of those that are kept back: the lowest number that is free is given first.</summary>
+    /// <summary>Whether a socket that was just opened has one of those that are kept back: the lowest number that is free is given
+    /// first.</summary>
     public static bool AreScarce(Socket opened) => OperatingSystem.IsLinux() && opened.SafeHandle.DangerousGetHandle() >= s_forClients;
 
     private static long Read()

@@ -36,7 +36,8 @@ internal sealed unsafe partial class EpollPoller : IPoller
         int* pair = stackalloc int[2];
         if (_epoll < 0 || pipe2(pair, 0x80000 | 0x800) != 0)
         {
-            throw new InvalidOperationException($"epoll is not available (error {Marshal.GetLastSystemError()}): start with --transport sockets.");
+            throw new InvalidOperationException(
+                $"epoll is not available (error {Marshal.GetLastSystemError()}): start with --transport sockets.");
         }
         _wakeRead = pair[0];
         _wakeWrite = pair[1];

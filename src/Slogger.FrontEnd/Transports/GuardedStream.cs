@@ -1,5 +1,5 @@
-// The way to a TLS client where commits may be told for a time only. TLS encrypts ahead of the socket, so where a slow client leaves what tells a commit
-// it is asked again right before each system call that sends: it may not be true any more, and then nothing of it leaves.
+// The way to a TLS client where commits may be told for a time only. TLS encrypts ahead of the socket, so where a slow client leaves what
+// tells a commit it is asked again right before each system call that sends: it may not be true any more, and then nothing of it leaves.
 using System.Net.Sockets;
 
 namespace Slogger.FrontEnd.Transports;

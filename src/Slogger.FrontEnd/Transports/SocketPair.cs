@@ -22,7 +22,8 @@ internal static partial class SocketPair
             {
                 throw new SocketException((int)SocketError.TooManyOpenSockets);
             }
-            return (new Socket(new SafeSocketHandle(pair[0], ownsHandle: true)), new Socket(new SafeSocketHandle(pair[1], ownsHandle: true)));
+            return (new Socket(new SafeSocketHandle(pair[0], ownsHandle: true)),
+                new Socket(new SafeSocketHandle(pair[1], ownsHandle: true)));
         }
         using var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
         listener.Bind(new IPEndPoint(IPAddress.Loopback, 0));

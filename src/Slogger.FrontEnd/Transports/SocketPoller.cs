@@ -4,7 +4,8 @@ using System.Net.Sockets;
 
 namespace Slogger.FrontEnd.Transports;
 
-/// <summary>Readiness by <see cref="Socket.Select(System.Collections.IList, System.Collections.IList, System.Collections.IList, long)"/>.</summary>
+/// <summary>Readiness by
+/// <see cref="Socket.Select(System.Collections.IList, System.Collections.IList, System.Collections.IList, long)"/>.</summary>
 internal sealed unsafe class SocketPoller : IPoller
 {
     private readonly Dictionary<Socket, SocketChannel> _channels = [];

@@ -31,7 +31,8 @@ internal static class TlsBridge
             ServerCertificateContext = SslStreamCertificateContext.Create(certificate, chain, offline: true),
             ClientCertificateRequired = authorities is not null,
             EnabledSslProtocols = SslProtocols.Tls12 | SslProtocols.Tls13,
-            RemoteCertificateValidationCallback = authorities is null ? null : (_, peer, sent, _) => IsIssuedBy(peer, sent, authorities, ClientUse),
+            RemoteCertificateValidationCallback = authorities is null ? null
+                : (_, peer, sent, _) => IsIssuedBy(peer, sent, authorities, ClientUse),
         };
     }
 
@@ -61,10 +62,13 @@ internal static class TlsBridge
     /// when either side has.</summary>
     /// <param name="socket">The connection.</param>
     /// <param name="options">Certificates.</param>
-    /// <param name="admit">Takes the clear end, and what has to be told which bytes given out there tell commits; none if that does not matter.</param>
-    /// <param name="mayTell">Whether commits may be told now; if not, the connection ends where one is. Asked right before each system call; none means always.</param>
+    /// <param name="admit">Takes the clear end, and what has to be told which bytes given out there tell commits; none if that does not
+    /// matter.</param>
+    /// <param name="mayTell">Whether commits may be told now; if not, the connection ends where one is. Asked right before each system
+    /// call; none means always.</param>
     /// <param name="stop">Ends it.</param>
-    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket, ToldCommits?> admit, Func<bool>? mayTell, CancellationToken stop)
+    public static async Task ServeAsync(Socket socket, SslServerAuthenticationOptions options, Action<Socket, ToldCommits?> admit,
+        Func<bool>? mayTell, CancellationToken stop)
     {
         try
         {
@@ -92,7 +96,8 @@ internal static class TlsBridge
     }
 
     /// <summary>Connects to Redis over TLS; the returned clear end can be used at once, and ends if the attempt fails.</summary>
-    public static Socket Connect(Func<CancellationToken, Task<Socket>> connect, SslClientAuthenticationOptions options, Action<string> failed)
+    public static Socket Connect(Func<CancellationToken, Task<Socket>> connect, SslClientAuthenticationOptions options,
+        Action<string> failed)
     {
         (Socket clear, Socket inner) = SocketPair.Create();
         _ = Task.Run(async () =>
@@ -107,7 +112,8 @@ internal static class TlsBridge
             }
             catch (Exception e) when (IsExpected(e))
             {
-                failed(e is OperationCanceledException ? "no TLS handshake in time" : e.InnerException is { } inside ? $"{e.Message} ({inside.Message})" : e.Message);
+                failed(e is OperationCanceledException ? "no TLS handshake in time"
+                    : e.InnerException is { } inside ? $"{e.Message} ({inside.Message})" : e.Message);
             }
             finally
             {
@@ -171,11 +177,14 @@ internal static class TlsBridge
         {
             using var pem = X509Certificate2.CreateFromPemFile(certificateFile, keyFile);
             // A key that exists in memory only cannot be used by every platform's TLS.
-            return OperatingSystem.IsWindows() ? X509CertificateLoader.LoadPkcs12(pem.Export(X509ContentType.Pkcs12), null) : new X509Certificate2(pem);
+            return OperatingSystem.IsWindows() ? X509CertificateLoader.LoadPkcs12(pem.Export(X509ContentType.Pkcs12), null)
+                : new X509Certificate2(pem);
         }
-        catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException or ArgumentException)
+        catch (Exception e) when (e is IOException or UnauthorizedAccessException or System.Security.Cryptography.CryptographicException
+            or ArgumentException)
         {
-            throw new UnusableCertificateException($"the certificate {certificateFile} with the key {keyFile} cannot be used: {e.Message}", e);
+            throw new UnusableCertificateException($"the certificate {certificateFile} with the key {keyFile} cannot be used: {e.Message}",
+                e);
         }
     }
 

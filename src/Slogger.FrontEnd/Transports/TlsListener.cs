@@ -24,11 +24,14 @@ internal sealed class TlsListener : IAsyncDisposable
     /// <summary>Begins to accept.</summary>
     /// <param name="sockets">Bound and listening; they stay the caller's.</param>
     /// <param name="tls">Certificates; see <see cref="TlsBridge.ServerOptions"/>.</param>
-    /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once, and so is one where descriptors are scarce.</param>
-    /// <param name="admit">Takes what <see cref="TlsBridge.ServeAsync"/> gives of a client, and the addresses of both ends of its connection. Any thread.</param>
+    /// <param name="most">Connections at a time, those still in their handshake included; another is closed at once, and so is one where
+    /// descriptors are scarce.</param>
+    /// <param name="admit">Takes what <see cref="TlsBridge.ServeAsync"/> gives of a client, and the addresses of both ends of its
+    /// connection. Any thread.</param>
     /// <param name="mayTell">As in <see cref="TlsBridge.ServeAsync"/>. Any thread.</param>
     /// <param name="warn">Tells the operator. Any thread.</param>
-    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most, Action<Socket, ToldCommits?, EndPoint?, EndPoint?> admit, Func<bool>? mayTell, Action<string> warn)
+    public TlsListener(IEnumerable<Socket> sockets, SslServerAuthenticationOptions tls, int most,
+        Action<Socket, ToldCommits?, EndPoint?, EndPoint?> admit, Func<bool>? mayTell, Action<string> warn)
     {
         _options = tls;
         _most = most;

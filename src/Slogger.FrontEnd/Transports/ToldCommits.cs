@@ -1,5 +1,5 @@
-// Which bytes on their way to a TLS client tell commits. The loop knows it, and the tasks that encipher see bytes only: without this what was executed
-// could not be told apart from what was committed, and replies would be lost with a lease that concerns commits alone.
+// Which bytes on their way to a TLS client tell commits. The loop knows it, and the tasks that encipher see bytes only: without this what
+// was executed could not be told apart from what was committed, and replies would be lost with a lease that concerns commits alone.
 namespace Slogger.FrontEnd.Transports;
 
 /// <summary>Said by the loop before it gives bytes out at the clear end; asked by the bridge when it has read them.</summary>

@@ -119,7 +119,8 @@ public sealed class ClientCall<TRequest, TReply> : IAsyncDisposable where TReque
         }
         if (e is InvalidDataException) { return new(StatusCode.Internal, "what came is no message", e); }
         if (rpc is null) { return RpcException.OfConnection(e); }
-        return rpc.Status.DebugException is { } cause && cause is not Google.Protobuf.InvalidProtocolBufferException and not InvalidDataException ? RpcException.OfConnection(cause) : RpcException.Of(rpc);
+        return rpc.Status.DebugException is { } cause && cause is not Google.Protobuf.InvalidProtocolBufferException
+            and not InvalidDataException ? RpcException.OfConnection(cause) : RpcException.Of(rpc);
     }
 
     private void GiveUp()

@@ -25,7 +25,10 @@ public sealed class GrpcChannel : IDisposable
     public GrpcChannel(string host, int port, GrpcChannelOptions? options = null)
     {
         Options = options ?? new();
-        if (Options.Secret?.AsSpan().ContainsAnyExceptInRange('!', '~') == true) { throw new ArgumentException("a secret is of printable ASCII, without blanks", nameof(options)); }
+        if (Options.Secret?.AsSpan().ContainsAnyExceptInRange('!', '~') == true)
+        {
+            throw new ArgumentException("a secret is of printable ASCII, without blanks", nameof(options));
+        }
         var http = new SocketsHttpHandler
         {
             UseProxy = false,
@@ -37,14 +40,16 @@ public sealed class GrpcChannel : IDisposable
             EnableMultipleHttp2Connections = true,
             InitialHttp2StreamWindowSize = Options.WindowBytes,
             ConnectTimeout = Options.ConnectTimeout,
-            // With this, stock gRPC leaves connecting alone. Its own way waits a second and longer after a failure, and calls fail meanwhile.
+            // With this, stock gRPC leaves connecting alone. Its own way waits a second and longer after a failure, and calls fail
+            // meanwhile.
             ConnectCallback = ConnectAsync,
             KeepAlivePingPolicy = HttpKeepAlivePingPolicy.WithActiveRequests,
             KeepAlivePingDelay = Options.PingAfter,
             KeepAlivePingTimeout = Options.PingTimeout,
             SslOptions = Options.Tls?.ForClient(host) ?? new SslClientAuthenticationOptions(),
         };
-        _channel = Stock.GrpcChannel.ForAddress(new UriBuilder(Options.Tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, host, port).Uri, new()
+        _channel = Stock.GrpcChannel.ForAddress(
+            new UriBuilder(Options.Tls is null ? Uri.UriSchemeHttp : Uri.UriSchemeHttps, host, port).Uri, new()
         {
             HttpHandler = http,
             DisposeHttpClient = true,
@@ -58,12 +63,14 @@ public sealed class GrpcChannel : IDisposable
     internal GrpcChannelOptions Options { get; }
 
     /// <summary>Begins a call of any number of requests and replies. To be disposed.</summary>
-    public ClientCall<TRequest, TReply> Open<TRequest, TReply>(Method<TRequest, TReply> method, in CallOptions options = default) where TRequest : class where TReply : class =>
+    public ClientCall<TRequest, TReply> Open<TRequest, TReply>(Method<TRequest, TReply> method, in CallOptions options = default)
+        where TRequest : class where TReply : class =>
         new(_calls.AsyncDuplexStreamingCall(method, null, ToStock(options)), options);
 
     /// <summary>A call of one request and one reply.</summary>
     /// <exception cref="RpcException">It has not succeeded.</exception>
-    public async Task<TReply> CallAsync<TRequest, TReply>(Method<TRequest, TReply> method, TRequest request, CallOptions options = default) where TRequest : class where TReply : class
+    public async Task<TReply> CallAsync<TRequest, TReply>(Method<TRequest, TReply> method, TRequest request, CallOptions options = default)
+        where TRequest : class where TReply : class
     {
         long begun = Stopwatch.GetTimestamp();
         try
@@ -101,7 +108,8 @@ public sealed class GrpcChannel : IDisposable
         if (Options.Secret is { } secret) { headers.Add("authorization", "Bearer " + secret); }
         if (options.IsGzip) { headers.Add("grpc-internal-encoding-request", LimitedGzip.Name); }
         foreach (Metadata.Entry entry in options.Metadata ?? []) { headers.Add(entry); }
-        DateTime? deadline = options.Timeout is { } timeout && timeout < TimeoutMax ? DateTime.UtcNow + (timeout > TimeSpan.Zero ? timeout : TimeSpan.Zero) : null;
+        DateTime? deadline = options.Timeout is { } timeout && timeout < TimeoutMax
+            ? DateTime.UtcNow + (timeout > TimeSpan.Zero ? timeout : TimeSpan.Zero) : null;
         return new(headers, deadline, options.Cancellation);
     }
 }

@@ -15,13 +15,15 @@ public sealed record GrpcChannelOptions
     /// <summary>The largest message that is taken. Unit: bytes. Default: 4 MiB. It is in memory as a whole.</summary>
     public int MessageBytesMax { get; init; } = 4 << 20;
 
-    /// <summary>What a server may send on one stream before it is read; on a long link HttpClient raises it by itself, up to 16 MiB. Unit: bytes. Default: 8 MiB.</summary>
+    /// <summary>What a server may send on one stream before it is read; on a long link HttpClient raises it by itself, up to 16 MiB. Unit:
+    /// bytes. Default: 8 MiB.</summary>
     public int WindowBytes { get; init; } = 8 << 20;
 
     /// <summary>A server that cannot be connected to in this time is UNAVAILABLE. Default: 5 s.</summary>
     public TimeSpan ConnectTimeout { get; init; } = TimeSpan.FromSeconds(5);
 
-    /// <summary>While calls are under way, a connection on which nothing has arrived for so long is asked. Default: 2 s; at least 1 s.</summary>
+    /// <summary>While calls are under way, a connection on which nothing has arrived for so long is asked. Default: 2 s; at least 1
+    /// s.</summary>
     public TimeSpan PingAfter { get; init; } = TimeSpan.FromSeconds(2);
 
     /// <summary>And given up if it does not answer within this. Default: 3 s; at least 1 s.</summary>

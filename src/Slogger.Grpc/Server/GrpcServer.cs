@@ -71,9 +71,11 @@ public sealed partial class GrpcServer : IAsyncDisposable
     public int Calls => Volatile.Read(ref _calls);
 
     /// <summary>Adds a method. Before the start.</summary>
-    /// <param name="method">Its name and messages. Whether it streams is up to those who use it: on the wire there is no difference.</param>
+    /// <param name="method">Its name and messages. Whether it streams is up to those who use it: on the wire there is no
+    /// difference.</param>
     /// <param name="handler">Reads requests and writes replies, as many as it likes.</param>
-    public GrpcServer Add<TRequest, TReply>(Method<TRequest, TReply> method, Func<ServerCall<TRequest, TReply>, Task> handler) where TRequest : class where TReply : class
+    public GrpcServer Add<TRequest, TReply>(Method<TRequest, TReply> method, Func<ServerCall<TRequest, TReply>, Task> handler)
+        where TRequest : class where TReply : class
     {
         _services.AddMethod(method, async (requests, replies, context) =>
         {
@@ -96,13 +98,18 @@ public sealed partial class GrpcServer : IAsyncDisposable
     }
 
     /// <summary>Adds a method of one request and one reply. Before the start.</summary>
-    public GrpcServer AddUnary<TRequest, TReply>(Method<TRequest, TReply> method, Func<TRequest, ServerCall<TRequest, TReply>, Task<TReply>> handler) where TRequest : class where TReply : class =>
+    public GrpcServer AddUnary<TRequest, TReply>(Method<TRequest, TReply> method,
+        Func<TRequest, ServerCall<TRequest, TReply>, Task<TReply>> handler) where TRequest : class where TReply : class =>
         Add(method, async call =>
         {
-            TRequest request = await call.ReadAsync().ConfigureAwait(false) ?? throw new RpcException(StatusCode.Internal, "no request has come");
+            TRequest request = await call.ReadAsync().ConfigureAwait(false)
+                ?? throw new RpcException(StatusCode.Internal, "no request has come");
             TReply reply = await handler(request, call).ConfigureAwait(false);
             // The request may lie in the read's buffers, so not before.
-            if (await call.ReadAsync().ConfigureAwait(false) is not null) { throw new RpcException(StatusCode.Internal, "more than one request has come"); }
+            if (await call.ReadAsync().ConfigureAwait(false) is not null)
+            {
+                throw new RpcException(StatusCode.Internal, "more than one request has come");
+            }
             await call.WriteAsync(reply, flush: false).ConfigureAwait(false);
         });
 
@@ -112,7 +119,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
     {
         _builtIn.MapGrpcService(_services.Build());
         // By their paths, of which there are a few: ASP.NET's routing would be built at each start, and asked for each call.
-        foreach (RouteEndpoint endpoint in ((IEndpointRouteBuilder)_builtIn).DataSources.SelectMany(s => s.Endpoints).OfType<RouteEndpoint>())
+        foreach (RouteEndpoint endpoint in ((IEndpointRouteBuilder)_builtIn).DataSources.SelectMany(s => s.Endpoints)
+            .OfType<RouteEndpoint>())
         {
             _methods[endpoint.RoutePattern.RawText!] = endpoint.RequestDelegate!;
         }
@@ -130,8 +138,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
 
     private Socket Bind(EndPoint address) => _socket = SocketTransportOptions.CreateDefaultBoundListenSocket(address);
 
-    // Where a program is being started at that moment, its process has a copy of every socket until it begins: a listener that is only closed would go on listening there, and keep the address from whoever
-    // takes it next.
+    // Where a program is being started at that moment, its process has a copy of every socket until it begins: a listener that is only
+    // closed would go on listening there, and keep the address from whoever takes it next.
     private void EndListening()
     {
         try
@@ -162,7 +170,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
         // One call too many is to get a status, not to wait.
         limits.Http2.MaxStreamsPerConnection = _options.CallsMax + 16;
         limits.Http2.InitialStreamWindowSize = _options.WindowBytes;
-        // Kestrel gives room back when half of it is used up: with twice a stream's window, one stream that nobody reads would hold up all others of its connection.
+        // Kestrel gives room back when half of it is used up: with twice a stream's window, one stream that nobody reads would hold up all
+        // others of its connection.
         limits.Http2.InitialConnectionWindowSize = (int)Math.Min(4L * _options.WindowBytes, int.MaxValue);
         limits.Http2.KeepAlivePingDelay = _options.PingAfter;
         limits.Http2.KeepAlivePingTimeout = _options.PingTimeout;
@@ -191,7 +200,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
         });
     }
 
-    // Who is let in is stock gRPC's. Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit is reached.
+    // Who is let in is stock gRPC's. Who has not shown who he is learns nothing but that: neither which methods there are nor that a limit
+    // is reached.
     private async Task AnswerAsync(HttpContext http)
     {
         int calls = Interlocked.Increment(ref _calls);
@@ -203,7 +213,10 @@ public sealed partial class GrpcServer : IAsyncDisposable
                 http.Response.StatusCode = StatusCodes.Status405MethodNotAllowed;
                 return;
             }
-            if (!_methods.TryGetValue(http.Request.Path.Value ?? "", out RequestDelegate? method)) { throw new RpcException(StatusCode.Unimplemented, "there is no such method here"); }
+            if (!_methods.TryGetValue(http.Request.Path.Value ?? "", out RequestDelegate? method))
+            {
+                throw new RpcException(StatusCode.Unimplemented, "there is no such method here");
+            }
             await method(http).ConfigureAwait(false);
         }
         catch (RpcException e)
@@ -219,10 +232,19 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private void Admit(HttpContext http, int calls)
     {
         IDictionary<object, object?>? connection = http.Features.Get<IConnectionItemsFeature>()?.Items;
-        if (connection?.TryGetValue(RefusalKey, out object? refusal) == true && refusal is string why) { throw new RpcException(StatusCode.Unauthenticated, why); }
+        if (connection?.TryGetValue(RefusalKey, out object? refusal) == true && refusal is string why)
+        {
+            throw new RpcException(StatusCode.Unauthenticated, why);
+        }
         // No callback is made where the client shows nothing at all.
-        if (_options.Tls is { IsPeerChecked: true } && connection?.ContainsKey(RefusalKey) != true) { throw new RpcException(StatusCode.Unauthenticated, "a certificate is needed"); }
-        if (_secretHash is not null && !IsKnown(http.Request.Headers.Authorization.ToString())) { throw new RpcException(StatusCode.Unauthenticated, "the secret is missing or wrong"); }
+        if (_options.Tls is { IsPeerChecked: true } && connection?.ContainsKey(RefusalKey) != true)
+        {
+            throw new RpcException(StatusCode.Unauthenticated, "a certificate is needed");
+        }
+        if (_secretHash is not null && !IsKnown(http.Request.Headers.Authorization.ToString()))
+        {
+            throw new RpcException(StatusCode.Unauthenticated, "the secret is missing or wrong");
+        }
         // Handlers are given the headers.
         http.Request.Headers.Authorization = default;
         if (connection?.ContainsKey(OverLimitKey) == true)
@@ -242,7 +264,10 @@ public sealed partial class GrpcServer : IAsyncDisposable
     private RpcException StatusOf(Exception e, ServerCallContext context, CancellationToken over)
     {
         if (e is RpcException rpc) { return rpc; }
-        if (_stopping.IsCancellationRequested && e is OperationCanceledException) { return new(StatusCode.Unavailable, "the server stops"); }
+        if (_stopping.IsCancellationRequested && e is OperationCanceledException)
+        {
+            return new(StatusCode.Unavailable, "the server stops");
+        }
         // Nobody hears it.
         if (over.IsCancellationRequested) { return new(StatusCode.Cancelled, "the caller is gone"); }
         if (e is OperationCanceledException) { return new(StatusCode.Cancelled, "the handler has given the call up"); }
@@ -263,7 +288,8 @@ public sealed partial class GrpcServer : IAsyncDisposable
 
     private sealed class Application(GrpcServer server) : IHttpApplication<HttpContext>
     {
-        public HttpContext CreateContext(IFeatureCollection features) => new DefaultHttpContext(features) { RequestServices = server._builtIn.Services };
+        public HttpContext CreateContext(IFeatureCollection features) =>
+            new DefaultHttpContext(features) { RequestServices = server._builtIn.Services };
 
         public Task ProcessRequestAsync(HttpContext context) => server.AnswerAsync(context);
 

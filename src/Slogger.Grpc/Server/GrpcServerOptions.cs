@@ -21,12 +21,13 @@ public sealed record GrpcServerOptions
     /// <summary>Calls at a time, of all connections together; one more gets RESOURCE_EXHAUSTED. Default: 1024.</summary>
     public int CallsMax { get; init; } = 1024;
 
-    /// <summary>Connections at a time; calls on one more get RESOURCE_EXHAUSTED. Twice as many are closed without a word. Default: 256.</summary>
+    /// <summary>Connections at a time; calls on one more get RESOURCE_EXHAUSTED. Twice as many are closed without a word. Default:
+    /// 256.</summary>
     public int ConnectionsMax { get; init; } = 256;
 
-    /// <summary>What a peer may send on one stream before a handler has read it; on all streams of a connection together four times as much, so that one
-    /// handler that does not read holds up no other. Kestrel makes room again by halves, so half of it can be on its way at a time. Unit: bytes. Default: 16 MiB:
-    /// a link of 1 Gbit/s and 50 ms has 6 MB on its way.</summary>
+    /// <summary>What a peer may send on one stream before a handler has read it; on all streams of a connection together four times as
+    /// much, so that one handler that does not read holds up no other. Kestrel makes room again by halves, so half of it can be on its way
+    /// at a time. Unit: bytes. Default: 16 MiB: a link of 1 Gbit/s and 50 ms has 6 MB on its way.</summary>
     public int WindowBytes { get; init; } = 16 << 20;
 
     /// <summary>A connection on which nothing has arrived for so long is asked. Default: 2 s; at least 1 s.</summary>

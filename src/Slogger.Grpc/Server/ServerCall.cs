@@ -21,7 +21,8 @@ public sealed class ServerCall<TRequest, TReply> where TRequest : class where TR
     private TRequest? _read;
     private bool _hasHeaders;
 
-    internal ServerCall(IAsyncStreamReader<TRequest> requests, IServerStreamWriter<TReply> replies, ServerCallContext context, CancellationTokenSource over) =>
+    internal ServerCall(IAsyncStreamReader<TRequest> requests, IServerStreamWriter<TReply> replies, ServerCallContext context,
+        CancellationTokenSource over) =>
         (_requests, _replies, _context, _body, _over, Cancellation) =
             (requests, replies, context, context.GetHttpContext().Request.BodyReader, over, over.Token);
 

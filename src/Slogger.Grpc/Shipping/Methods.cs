@@ -9,7 +9,8 @@ namespace Slogger.Grpc.Shipping;
 public static class ShippingMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
-    public static readonly Method<ShipFrame, ShipReply> Ship = new(MethodType.DuplexStreaming, Name, "Ship", ShipFrame.Marshaller, Messages.Of(ShipReply.Parser));
+    public static readonly Method<ShipFrame, ShipReply> Ship =
+        new(MethodType.DuplexStreaming, Name, "Ship", ShipFrame.Marshaller, Messages.Of(ShipReply.Parser));
 
     private const string Name = "slogger.shipping.v1.Shipping";
 }
@@ -19,7 +20,8 @@ public static class WatermarkMethods
 {
     /// <summary>Both ways, for as long as it lasts.</summary>
     public static readonly Method<WatermarkReport, WatermarkNotice> Follow =
-        new(MethodType.DuplexStreaming, "slogger.shipping.v1.Watermark", "Follow", Messages.Of(WatermarkReport.Parser), Messages.Of(WatermarkNotice.Parser));
+        new(MethodType.DuplexStreaming, "slogger.shipping.v1.Watermark", "Follow", Messages.Of(WatermarkReport.Parser),
+            Messages.Of(WatermarkNotice.Parser));
 }
 
 /// <summary>What is asked of a site. One request, one reply, but for <see cref="Failover"/>.</summary>
@@ -50,8 +52,10 @@ public static class SiteControlMethods
     public static readonly Method<VerifyRequest, VerifyReply> Verify = Of("Verify", VerifyRequest.Parser, VerifyReply.Parser);
 
     /// <summary>It restores a log, and compares.</summary>
-    public static readonly Method<TryRestoreRequest, TryRestoreReply> TryRestore = Of("TryRestore", TryRestoreRequest.Parser, TryRestoreReply.Parser);
+    public static readonly Method<TryRestoreRequest, TryRestoreReply> TryRestore =
+        Of("TryRestore", TryRestoreRequest.Parser, TryRestoreReply.Parser);
 
     private static Method<TRequest, TReply> Of<TRequest, TReply>(string name, MessageParser<TRequest> request, MessageParser<TReply> reply)
-        where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> => new(MethodType.DuplexStreaming, "slogger.shipping.v1.SiteControl", name, Messages.Of(request), Messages.Of(reply));
+        where TRequest : class, IMessage<TRequest> where TReply : class, IMessage<TReply> =>
+            new(MethodType.DuplexStreaming, "slogger.shipping.v1.SiteControl", name, Messages.Of(request), Messages.Of(reply));
 }

@@ -1,6 +1,6 @@
 // A ShipRequest whose data is copied once on either side: from the log into the buffer that is sent, and from the buffer in which it has
-// arrived into one that lasts until the frame is let go. On the wire it is what the generated message would be, byte for byte; so the head is
-// the generated message, and only the last field is written and found by hand.
+// arrived into one that lasts until the frame is let go. On the wire it is what the generated message would be, byte for byte; so the head
+// is the generated message, and only the last field is written and found by hand.
 using System.Buffers;
 using Google.Protobuf;
 using Grpc.Core;

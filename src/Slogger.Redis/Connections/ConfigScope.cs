@@ -64,7 +64,8 @@ public sealed class ConfigScope
     }
 
     /// <summary>Puts the old values back and removes the undo file.</summary>
-    /// <exception cref="RedisException">The connection failed; the undo file stays, and <see cref="UndoAsync"/> can be tried later.</exception>
+    /// <exception cref="RedisException">The connection failed; the undo file stays, and <see cref="UndoAsync"/> can be tried
+    /// later.</exception>
     public Task LeaveAsync(RedisConnection connection, CancellationToken cancellation) =>
         ApplyAsync(connection, _before, _undoFile, cancellation);
 

@@ -43,7 +43,8 @@ public sealed class RedisConnection : IAsyncDisposable
         RedisEndpoint endpoint, TimeSpan? timeout = null, CancellationToken cancellation = default) =>
         ConnectAsync(endpoint, timeout ?? TimeSpan.FromSeconds(5), isOne: false, cancellation);
 
-    /// <summary>As <see cref="ConnectAsync(RedisEndpoint, TimeSpan?, CancellationToken)"/>, but one that has ended is not made anew: each answer is of the same connection.</summary>
+    /// <summary>As <see cref="ConnectAsync(RedisEndpoint, TimeSpan?, CancellationToken)"/>, but one that has ended is not made anew: each
+    /// answer is of the same connection.</summary>
     /// <param name="endpoint">Address and credentials.</param>
     /// <param name="timeout">Bound for connecting and for each command.</param>
     /// <param name="cancellation">Gives up.</param>
@@ -51,7 +52,8 @@ public sealed class RedisConnection : IAsyncDisposable
     public static Task<RedisConnection> ConnectOnceAsync(RedisEndpoint endpoint, TimeSpan timeout, CancellationToken cancellation) =>
         ConnectAsync(endpoint, timeout, isOne: true, cancellation);
 
-    private static async Task<RedisConnection> ConnectAsync(RedisEndpoint endpoint, TimeSpan timeout, bool isOne, CancellationToken cancellation)
+    private static async Task<RedisConnection> ConnectAsync(RedisEndpoint endpoint, TimeSpan timeout, bool isOne,
+        CancellationToken cancellation)
     {
         var connection = new RedisConnection(endpoint, timeout, isOne);
         try
@@ -92,7 +94,8 @@ public sealed class RedisConnection : IAsyncDisposable
     /// <param name="count">How many they are.</param>
     /// <param name="cancellation">Gives up.</param>
     /// <exception cref="RedisException">The connection failed: some of them may have been executed, or all, or none.</exception>
-    public async Task<IReadOnlyList<RedisReply>> PipelineAsync(ReadOnlyMemory<byte> commands, int count, CancellationToken cancellation = default)
+    public async Task<IReadOnlyList<RedisReply>> PipelineAsync(ReadOnlyMemory<byte> commands, int count,
+        CancellationToken cancellation = default)
     {
         await _turn.WaitAsync(cancellation).ConfigureAwait(false);
         try
@@ -106,7 +109,8 @@ public sealed class RedisConnection : IAsyncDisposable
         }
     }
 
-    /// <summary>As <see cref="CommandAsync(IReadOnlyList{string}, CancellationToken)"/>, of several commands at once, which are executed one after the other whatever the replies are.</summary>
+    /// <summary>As <see cref="CommandAsync(IReadOnlyList{string}, CancellationToken)"/>, of several commands at once, which are executed
+    /// one after the other whatever the replies are.</summary>
     /// <exception cref="RedisException">The connection failed: some of them may have been executed, or all, or none.</exception>
     public async Task<IReadOnlyList<RedisReply>> CommandsAsync(IReadOnlyList<string[]> commands, CancellationToken cancellation = default)
     {
@@ -229,7 +233,8 @@ public sealed class RedisConnection : IAsyncDisposable
         return (await ExchangeAsync(RedisTransport.EncodeOwn(words), 1, words[0], cancellation).ConfigureAwait(false))[0];
     }
 
-    private async Task<IReadOnlyList<RedisReply>> ExchangeAsync(ReadOnlyMemory<byte> commands, int count, string name, CancellationToken cancellation)
+    private async Task<IReadOnlyList<RedisReply>> ExchangeAsync(ReadOnlyMemory<byte> commands, int count, string name,
+        CancellationToken cancellation)
     {
         using var limited = CancellationTokenSource.CreateLinkedTokenSource(cancellation);
         limited.CancelAfter(_timeout);
@@ -246,7 +251,8 @@ public sealed class RedisConnection : IAsyncDisposable
             Drop(); // the reply may still come: this connection is out of step
             cancellation.ThrowIfCancellationRequested();
             throw e is OperationCanceledException
-                ? new RedisException(RedisProblem.Timeout, $"Redis at {Endpoint} did not answer {name} within {_timeout.TotalSeconds:0.###} s.", e)
+                ? new RedisException(RedisProblem.Timeout,
+                $"Redis at {Endpoint} did not answer {name} within {_timeout.TotalSeconds:0.###} s.", e)
                 : new RedisException(RedisProblem.Closed, $"The connection to Redis at {Endpoint} broke during {name}: {e.Message}.", e);
         }
         catch (RedisException)

@@ -101,7 +101,8 @@ public sealed record RedisEndpoint
     /// <summary>The address without credentials.</summary>
     public override string ToString() => UnixSocketPath is not null
         ? "unix:" + UnixSocketPath
-        : string.Create(CultureInfo.InvariantCulture, $"{(Host.Contains(':') ? "[" + Host + "]" : Host)}:{Port}{(Tls is null ? "" : " (TLS)")}");
+        : string.Create(CultureInfo.InvariantCulture,
+        $"{(Host.Contains(':') ? "[" + Host + "]" : Host)}:{Port}{(Tls is null ? "" : " (TLS)")}");
 
     // A record would otherwise print every property.
     private bool PrintMembers(System.Text.StringBuilder builder)

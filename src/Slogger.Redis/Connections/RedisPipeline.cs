@@ -86,7 +86,10 @@ public sealed class RedisPipeline : IAsyncDisposable
             {
                 var login = new RedisBatch();
                 using CommandCounts.Sending? counted = endpoint.Counts?.Send("AUTH");
-                if (endpoint.User is { } user) { login.Add("AUTH"u8.ToArray(), Encoding.UTF8.GetBytes(user), Encoding.UTF8.GetBytes(password)); }
+                if (endpoint.User is { } user)
+                {
+                    login.Add("AUTH"u8.ToArray(), Encoding.UTF8.GetBytes(user), Encoding.UTF8.GetBytes(password));
+                }
                 else { login.Add("AUTH"u8.ToArray(), Encoding.UTF8.GetBytes(password)); }
                 RedisReply reply = (await pipeline.RunAsync(login, cancellation).ConfigureAwait(false))[0];
                 if (reply.IsError && !reply.Text.Contains("without any password configured", StringComparison.Ordinal))
@@ -130,7 +133,8 @@ public sealed class RedisPipeline : IAsyncDisposable
         {
             cancellation.ThrowIfCancellationRequested();
             throw e is OperationCanceledException
-                ? new RedisException(RedisProblem.Timeout, $"Redis at {_endpoint} did not answer {batch.Count} commands within {_timeout.TotalSeconds:0.###} s.", e)
+                ? new RedisException(RedisProblem.Timeout,
+                $"Redis at {_endpoint} did not answer {batch.Count} commands within {_timeout.TotalSeconds:0.###} s.", e)
                 : new RedisException(RedisProblem.Closed, $"The connection to Redis at {_endpoint} broke: {e.Message}.", e);
         }
     }

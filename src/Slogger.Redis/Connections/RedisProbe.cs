@@ -53,7 +53,8 @@ public static class RedisProbe
     {
         try
         {
-            await using RedisConnection connection = await RedisConnection.ConnectAsync(endpoint, timeout, cancellation).ConfigureAwait(false);
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(endpoint, timeout, cancellation).ConfigureAwait(
+                false);
             return await InspectAsync(connection, cancellation).ConfigureAwait(false);
         }
         catch (RedisException e)
@@ -69,7 +70,8 @@ public static class RedisProbe
         {
             // At once: while a shard takes over, each exchange counts.
             IReadOnlyList<RedisReply> replies = await connection.CommandsAsync(
-                [["PING"], ["INFO", "server"], ["INFO", "replication"], ["INFO", "keyspace"], ["CONFIG", "GET", "databases"]], cancellation).ConfigureAwait(false);
+                [["PING"], ["INFO", "server"], ["INFO", "replication"], ["INFO", "keyspace"], ["CONFIG", "GET", "databases"]],
+                    cancellation).ConfigureAwait(false);
             RedisReply ping = replies[0];
             if (ping.IsError)
             {
@@ -115,7 +117,8 @@ public static class RedisProbe
             SecondReplicationOffset = Long(replication, "second_repl_offset", -1),
             Offset = Long(replication, "master_repl_offset", 0),
             KeyCount = keyspace.Where(f => f.Key.StartsWith("db", StringComparison.Ordinal)).Sum(f => Keys(f.Value)),
-            Databases = databases.Items.Count == 2 && int.TryParse(databases.Items[1].Text, CultureInfo.InvariantCulture, out int n) ? n : 16,
+            Databases = databases.Items.Count == 2 && int.TryParse(databases.Items[1].Text, CultureInfo.InvariantCulture, out int n) ? n
+                : 16,
         };
     }
 
@@ -131,8 +134,10 @@ public static class RedisProbe
         return 0;
     }
 
-    private static string Field(Dictionary<string, string> fields, string name, string otherwise) => fields.GetValueOrDefault(name, otherwise);
+    private static string Field(Dictionary<string, string> fields, string name, string otherwise) =>
+        fields.GetValueOrDefault(name, otherwise);
 
     private static long Long(Dictionary<string, string> fields, string name, long otherwise) =>
-        long.TryParse(fields.GetValueOrDefault(name), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long value) ? value : otherwise;
+        long.TryParse(fields.GetValueOrDefault(name), NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long value) ? value
+            : otherwise;
 }

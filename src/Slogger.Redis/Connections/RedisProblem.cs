@@ -67,7 +67,8 @@ public static class RedisProblems
             return RedisProblem.Loading;
         if (errorReply.StartsWith("BUSY", StringComparison.Ordinal))
             return RedisProblem.Busy;
-        if (errorReply.StartsWith("NOMASTERLINK", StringComparison.Ordinal) || errorReply.StartsWith("MASTERDOWN", StringComparison.Ordinal))
+        if (errorReply.StartsWith("NOMASTERLINK", StringComparison.Ordinal)
+            || errorReply.StartsWith("MASTERDOWN", StringComparison.Ordinal))
             return RedisProblem.NotNow;
         if (errorReply.StartsWith("DENIED", StringComparison.Ordinal))
             return RedisProblem.PasswordNeeded;

@@ -35,7 +35,8 @@ public static class Filler
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(total, StretchBytesMin);
         string number = database.ToString(CultureInfo.InvariantCulture);
-        byte[] select = Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*2\r\n$6\r\nSELECT\r\n${number.Length}\r\n{number}\r\n"));
+        byte[] select = Encoding.ASCII.GetBytes(
+            string.Create(CultureInfo.InvariantCulture, $"*2\r\n$6\r\nSELECT\r\n${number.Length}\r\n{number}\r\n"));
         yield return select;
         byte[] piece = [];
         for (long left = total - select.Length; left > 0; left -= piece.Length)
@@ -51,7 +52,8 @@ public static class Filler
         }
     }
 
-    /// <summary>The head of a filler of <paramref name="total"/> bytes; then come <paramref name="padding"/> bytes of padding and CRLF.</summary>
+    /// <summary>The head of a filler of <paramref name="total"/> bytes; then come <paramref name="padding"/> bytes of padding and
+    /// CRLF.</summary>
     public static byte[] Head(long total, out long padding)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(total, BytesMin);

@@ -86,7 +86,8 @@ public static class RedisRestore
             if (!probe.IsUsable && !(probe.Problem == RedisProblem.NotMaster && options.AllowReplica))
                 return new RestoreResult.Failed(probe.Problem, probe.Message);
             await using ReplicationFeed feed = ReplicationFeed.Start(plan, options.Feed);
-            ConfigScope scope = await ConfigScope.EnterAsync(control, Wanted(feed, options), options.UndoFile, cancellation).ConfigureAwait(false);
+            ConfigScope scope = await ConfigScope.EnterAsync(control, Wanted(feed, options), options.UndoFile, cancellation).ConfigureAwait(
+                false);
             try
             {
                 if (!HasSecret(scope, options))
@@ -125,7 +126,8 @@ public static class RedisRestore
     internal static bool HasSecret(ConfigScope scope, RestoreOptions options) =>
         !options.Feed.RequireSecret || (scope.IsSet("masteruser") && scope.IsSet("masterauth"));
 
-    internal static Task PointAsync(RedisConnection control, ReplicationFeed feed, RestoreOptions options, CancellationToken cancellation) =>
+    internal static Task PointAsync(RedisConnection control, ReplicationFeed feed, RestoreOptions options,
+        CancellationToken cancellation) =>
         control.ExpectAsync(["REPLICAOF", options.FeedHost ?? feed.LocalEndPoint.Address.ToString(),
             feed.LocalEndPoint.Port.ToString(CultureInfo.InvariantCulture)], cancellation);
 
@@ -159,7 +161,8 @@ public static class RedisRestore
             if (feed.Failure is { } failure)
                 throw new RedisException(RedisProblem.CommandFailed, failure);
             if (feed.HasRefused)
-                throw new RedisException(RedisProblem.HistoryGone, $"Redis at {control.Endpoint} cannot continue the history at its offset.");
+                throw new RedisException(RedisProblem.HistoryGone,
+                    $"Redis at {control.Endpoint} cannot continue the history at its offset.");
             // At least once, however little there is to restore.
             if (clock.Elapsed >= nextReport)
             {
@@ -172,7 +175,8 @@ public static class RedisRestore
             if (role.LinkState == "connected" && feed.Progress.Phase == FeedPhase.Sent && role.Offset == target)
                 return;
             if (role.LinkState == "connected" && role.Offset > target)
-                throw new RedisException(RedisProblem.Protocol, $"Redis at {control.Endpoint} stands at offset {role.Offset}, beyond the target {target}.");
+                throw new RedisException(
+                    RedisProblem.Protocol, $"Redis at {control.Endpoint} stands at offset {role.Offset}, beyond the target {target}.");
             FeedProgress progress = feed.Progress;
             if (seen != (progress, role.Offset))
             {

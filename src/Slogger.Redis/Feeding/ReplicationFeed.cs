@@ -191,7 +191,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
     public FeedProgress Progress => new(_phase, Volatile.Read(ref _baseBytesSent), _baseBytes,
         Volatile.Read(ref _offsetSent), Volatile.Read(ref _offsetAcknowledged));
 
-    /// <summary>Moves the target on (a feed that follows a growing log), or tries the same again after a failure. One caller at a time.</summary>
+    /// <summary>Moves the target on (a feed that follows a growing log), or tries the same again after a failure. One caller at a
+    /// time.</summary>
     /// <exception cref="ArgumentOutOfRangeException">It would move back.</exception>
     public void ExtendTo(long offset)
     {
@@ -330,7 +331,8 @@ public sealed class ReplicationFeed : IAsyncDisposable
                     break;
                 case RewriteState.InsideCommand:
                     Fail(target, string.Create(CultureInfo.InvariantCulture,
-                        $"The target offset {target} lies inside a command or a transaction; only an offset between commands can be restored."));
+                        $"The target offset {target} lies inside a command or a transaction; only an offset between commands "
+                            + $"can be restored."));
                     await _extended.WaitAsync(cancellation).ConfigureAwait(false);
                     break;
                 default:

@@ -1,16 +1,16 @@
-// A Redis that follows a growing log, as the backup's does: it executes history exactly up to where it is brought, waits there for any length
-// of time, is read meanwhile, and is promoted in a moment. To Redis this process is its master: it refuses writes, and neither expires nor
-// evicts anything by itself.
+// A Redis that follows a growing log, as the backup's does: it executes history exactly up to where it is brought, waits there for any
+// length of time, is read meanwhile, and is promoted in a moment. To Redis this process is its master: it refuses writes, and neither
+// expires nor evicts anything by itself.
 //
-// What the caller keeps, durably, before BeginAsync is called: the plan's replication id, with the history that it stands for. Redis knows it
-// when it has the whole base, and keeps it and its offset for as long as it runs: so ResumeAsync, in this process or the next, goes on where Redis
-// stands, without loading anything. That may be inside a version (this process died on the way): nobody reads, and nothing is promoted, before the
-// next boundary is reached. Before PromoteAsync the caller keeps the offset of the promotion, too: a Redis that is a master again, and branched off
-// that id there, has been promoted; ConfigScope.UndoAsync puts its settings back, should that be left to do.
+// What the caller keeps, durably, before BeginAsync is called: the plan's replication id, with the history that it stands for. Redis knows
+// it when it has the whole base, and keeps it and its offset for as long as it runs: so ResumeAsync, in this process or the next, goes on
+// where Redis stands, without loading anything. That may be inside a version (this process died on the way): nobody reads, and nothing is
+// promoted, before the next boundary is reached. Before PromoteAsync the caller keeps the offset of the promotion, too: a Redis that is a
+// master again, and branched off that id there, has been promoted; ConfigScope.UndoAsync puts its settings back, should that be left to do.
 //
-// Nobody else feeds this Redis: the caller has shut out former proxies, and the control connection is one that is proved (RedisEndpoint.Admission).
-// A Redis that was restarted, promoted by somebody or made another one's replica has to begin from a base; Lost tells so as soon as it can be known,
-// and Redis is never made to load a base again without being asked.
+// Nobody else feeds this Redis: the caller has shut out former proxies, and the control connection is one that is proved
+// (RedisEndpoint.Admission). A Redis that was restarted, promoted by somebody or made another one's replica has to begin from a base; Lost
+// tells so as soon as it can be known, and Redis is never made to load a base again without being asked.
 using System.Diagnostics;
 using System.Globalization;
 using System.Net.Sockets;
@@ -25,8 +25,8 @@ namespace Slogger.Redis.Feeding;
 public readonly record struct FollowStart(StoreFollower? Follower, RedisProblem Problem, string Message);
 
 /// <summary>The outcome of <see cref="StoreFollower.BringToAsync"/>.</summary>
-/// <param name="Problem">None: Redis has executed exactly the history up to the offset. <see cref="RedisProblem.HistoryGone"/>: it is lost. Any
-/// other: it stands below, nobody may read there, and it can be tried again.</param>
+/// <param name="Problem">None: Redis has executed exactly the history up to the offset. <see cref="RedisProblem.HistoryGone"/>: it is lost.
+/// Any other: it stands below, nobody may read there, and it can be tried again.</param>
 /// <param name="Message">For a person; empty if it is there.</param>
 public readonly record struct FollowResult(RedisProblem Problem, string Message)
 {
@@ -75,16 +75,18 @@ public sealed class StoreFollower : IAsyncDisposable
     /// <summary>Where it was last known to stand: where it was brought last, or was found when it was resumed. Any thread.</summary>
     public long Offset => Volatile.Read(ref _offset);
 
-    /// <summary>Completes, with the reason, when Redis does not hold the history any more: nobody may read there, and it has to begin from a base.</summary>
+    /// <summary>Completes, with the reason, when Redis does not hold the history any more: nobody may read there, and it has to begin from
+    /// a base.</summary>
     public Task<string> Lost => _lost.Task;
 
-    /// <summary>Makes Redis load the plan's base and executes history up to the plan's target. What it held is lost. If it fails then, Redis is left as
-    /// a replica without its master, its settings changed: begin again, or resume.</summary>
+    /// <summary>Makes Redis load the plan's base and executes history up to the plan's target. What it held is lost. If it fails then,
+    /// Redis is left as a replica without its master, its settings changed: begin again, or resume.</summary>
     /// <param name="control">A control connection to it; the follower uses it for as long as it lives.</param>
     /// <param name="plan">Base, history and target. Its replication id is durably kept.</param>
     /// <param name="options">As for a restore. Settings are changed until promotion: give an undo file.</param>
     /// <param name="cancellation">Gives up.</param>
-    public static Task<FollowStart> BeginAsync(RedisConnection control, FeedPlan plan, RestoreOptions? options = null, CancellationToken cancellation = default)
+    public static Task<FollowStart> BeginAsync(RedisConnection control, FeedPlan plan, RestoreOptions? options = null,
+        CancellationToken cancellation = default)
     {
         ArgumentNullException.ThrowIfNull(control);
         ArgumentNullException.ThrowIfNull(plan);
@@ -108,11 +110,13 @@ public sealed class StoreFollower : IAsyncDisposable
             if (found.IsMaster || found.ReplicationId != replicationId || found.Offset > end)
                 throw new RedisException(RedisProblem.HistoryGone, string.Create(CultureInfo.InvariantCulture,
                     $"Redis at {control.Endpoint} does not follow history {replicationId} up to {end} (it is a {(found.IsMaster ? "master" : "replica")} of history {found.ReplicationId} at offset {found.Offset})."));
-            return new FeedPlan { BaseOffset = found.Offset, TargetOffset = found.Offset, History = history, ReplicationId = replicationId, ContinuesOnly = true };
+            return new FeedPlan { BaseOffset = found.Offset, TargetOffset = found.Offset, History = history, ReplicationId = replicationId,
+                ContinuesOnly = true };
         }, options ?? new RestoreOptions(), cancellation);
     }
 
-    private static async Task<FollowStart> StartAsync(RedisConnection control, Func<RedisFacts, FeedPlan> plan, RestoreOptions options, CancellationToken cancellation)
+    private static async Task<FollowStart> StartAsync(RedisConnection control, Func<RedisFacts, FeedPlan> plan, RestoreOptions options,
+        CancellationToken cancellation)
     {
         ReplicationFeed? feed = null;
         ConfigScope? scope = null;
@@ -179,7 +183,8 @@ public sealed class StoreFollower : IAsyncDisposable
         }
     }
 
-    // ROLE is asked and nothing else: what Redis could be asked through its link counts in the offset, and by itself it tells once a second.
+    // ROLE is asked and nothing else: what Redis could be asked through its link counts in the offset, and by itself it tells once a
+    // second.
     private async Task<FollowResult> WaitForAsync(long offset, CancellationToken cancellation)
     {
         long began = Stopwatch.GetTimestamp(), moved = began;
@@ -210,7 +215,8 @@ public sealed class StoreFollower : IAsyncDisposable
             }
             catch (RedisException e)
             {
-                if (!e.Problem.IsTransient() || Stopwatch.GetElapsedTime(moved) > _options.StallMax) return new FollowResult(e.Problem, e.Message);
+                if (!e.Problem.IsTransient() || Stopwatch.GetElapsedTime(moved) > _options.StallMax)
+                    return new FollowResult(e.Problem, e.Message);
                 pause = AwayPause;
             }
             if (seen != (_feed.Progress.OffsetSent, role.Offset)) moved = Stopwatch.GetTimestamp();
@@ -221,26 +227,29 @@ public sealed class StoreFollower : IAsyncDisposable
         }
     }
 
-    /// <summary>Makes Redis a master, at exactly the offset to which it was brought: <c>PSYNC</c> with <see cref="ReplicationId"/> and the next
-    /// offset continues there. Its settings are those of before again. After a failure that passes it can be called again.</summary>
+    /// <summary>Makes Redis a master, at exactly the offset to which it was brought: <c>PSYNC</c> with <see cref="ReplicationId"/> and the
+    /// next offset continues there. Its settings are those of before again. After a failure that passes it can be called again.</summary>
     /// <exception cref="InvalidOperationException">It is not known to be where it was to be brought.</exception>
     public async Task<RestoreResult> PromoteAsync(CancellationToken cancellation = default)
     {
         long offset = Offset;
-        if (offset != _feed.TargetOffset) throw new InvalidOperationException($"Redis was to be brought to offset {_feed.TargetOffset} and is not known to be there.");
+        if (offset != _feed.TargetOffset)
+            throw new InvalidOperationException($"Redis was to be brought to offset {_feed.TargetOffset} and is not known to be there.");
         try
         {
             if (!_promoting)
             {
                 long stands = await LookAsync(cancellation).ConfigureAwait(false);
                 if (stands != offset) TellLost(string.Create(CultureInfo.InvariantCulture, $"stands at offset {stands}, not at {offset}."));
-                if (_lost.Task.IsCompleted) return new RestoreResult.Failed(RedisProblem.HistoryGone, await _lost.Task.ConfigureAwait(false));
+                if (_lost.Task.IsCompleted)
+                    return new RestoreResult.Failed(RedisProblem.HistoryGone, await _lost.Task.ConfigureAwait(false));
                 if (_options.BeforePromotion is { } check) await check(_control, cancellation).ConfigureAwait(false);
                 _promoting = true;
             }
             // Of a master it changes nothing, so it can be sent again.
             string[] promote = ["REPLICAOF", "NO", "ONE"];
-            IReadOnlyList<RedisReply> replies = await _control.CommandsAsync([promote, ["INFO", "replication"], ["INFO", "server"]], cancellation).ConfigureAwait(false);
+            IReadOnlyList<RedisReply> replies = await _control.CommandsAsync(
+                [promote, ["INFO", "replication"], ["INFO", "server"]], cancellation).ConfigureAwait(false);
             _control.Check(promote, replies[0]);
             RestoreResult result = RedisRestore.Verify(_control, _feed, offset, _control.InfoOf("replication", replies[1]));
             // One that was restarted just now, from a dump, may say all that and have dropped what had expired.
@@ -279,13 +288,15 @@ public sealed class StoreFollower : IAsyncDisposable
 
     private bool IsLinked(in RedisRole role) => !role.IsMaster && role.LinkState == "connected" && IsFeed(role.MasterHost, role.MasterPort);
 
-    private bool IsFeed(string? host, int port) => port == _feed.LocalEndPoint.Port && string.Equals(host, FeedHost, StringComparison.OrdinalIgnoreCase);
+    private bool IsFeed(string? host, int port) => port == _feed.LocalEndPoint.Port
+        && string.Equals(host, FeedHost, StringComparison.OrdinalIgnoreCase);
 
     // Whether it still is the Redis that follows. Returns where it stands.
     private async Task<long> LookAsync(CancellationToken cancellation)
     {
         bool hasAsked = _feed.HasRefused;
-        IReadOnlyList<RedisReply> replies = await _control.CommandsAsync([["INFO", "server"], ["INFO", "replication"]], cancellation).ConfigureAwait(false);
+        IReadOnlyList<RedisReply> replies = await _control.CommandsAsync(
+            [["INFO", "server"], ["INFO", "replication"]], cancellation).ConfigureAwait(false);
         Dictionary<string, string> server = _control.InfoOf("server", replies[0]), replication = _control.InfoOf("replication", replies[1]);
         _ = int.TryParse(replication.GetValueOrDefault("master_port"), CultureInfo.InvariantCulture, out int port);
         if (server.GetValueOrDefault("run_id") != _runId) TellLost("was restarted.");
@@ -294,7 +305,8 @@ public sealed class StoreFollower : IAsyncDisposable
         else if (!IsFeed(replication.GetValueOrDefault("master_host"), port)) TellLost("was made the replica of another one.");
         else if (replication.GetValueOrDefault("master_replid") != ReplicationId) TellLost("follows another history.");
         else if (hasAsked && replication.GetValueOrDefault("master_link_status") != "up") TellLost("cannot continue at its offset.");
-        return long.TryParse(replication.GetValueOrDefault("slave_repl_offset"), NumberStyles.None, CultureInfo.InvariantCulture, out long offset) ? offset : -1;
+        return long.TryParse(replication.GetValueOrDefault("slave_repl_offset"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out long offset) ? offset : -1;
     }
 
     private void TellLost(string what) => _lost.TrySetResult($"Redis at {_control.Endpoint} {what} {RedisProblem.HistoryGone.Remedy()}");

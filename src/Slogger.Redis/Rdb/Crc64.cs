@@ -13,7 +13,8 @@ public static class Crc64
     /// <summary>Continues a checksum over more bytes; start with 0.</summary>
     public static ulong Append(ulong crc, ReadOnlySpan<byte> bytes)
     {
-        ulong[] t0 = Tables[0], t1 = Tables[1], t2 = Tables[2], t3 = Tables[3], t4 = Tables[4], t5 = Tables[5], t6 = Tables[6], t7 = Tables[7];
+        ulong[] t0 = Tables[0], t1 = Tables[1], t2 = Tables[2], t3 = Tables[3], t4 = Tables[4], t5 = Tables[5], t6 = Tables[6], t7 =
+            Tables[7];
         while (bytes.Length >= 8)
         {
             crc ^= System.Buffers.Binary.BinaryPrimitives.ReadUInt64LittleEndian(bytes);

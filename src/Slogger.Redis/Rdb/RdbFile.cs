@@ -117,13 +117,15 @@ public static class RdbFile
             case 2:
                 Span<byte> big = stackalloc byte[first == 0x81 ? 8 : 4];
                 file.ReadExactly(big);
-                return ReadText(file, path, first == 0x81 ? BinaryPrimitives.ReadInt64BigEndian(big) : BinaryPrimitives.ReadUInt32BigEndian(big));
+                return ReadText(file, path, first == 0x81 ? BinaryPrimitives.ReadInt64BigEndian(big)
+                    : BinaryPrimitives.ReadUInt32BigEndian(big));
             default:
                 Span<byte> small = stackalloc byte[4];
                 small.Clear();
                 int size = (first & 63) switch { 0 => 1, 1 => 2, 2 => 4, _ => throw Broken(path) };
                 file.ReadExactly(small[..size]);
-                int value = size switch { 1 => (sbyte)small[0], 2 => BinaryPrimitives.ReadInt16LittleEndian(small), _ => BinaryPrimitives.ReadInt32LittleEndian(small) };
+                int value = size switch { 1 => (sbyte)small[0], 2 => BinaryPrimitives.ReadInt16LittleEndian(small), _ =>
+                    BinaryPrimitives.ReadInt32LittleEndian(small) };
                 return value.ToString(CultureInfo.InvariantCulture);
         }
     }

@@ -31,7 +31,8 @@ public static class CheckpointFetcher
     /// <param name="path">The file; overwritten.</param>
     /// <param name="silenceMax">The longest time without a byte; default 60 s.</param>
     /// <param name="cancellation">Gives up.</param>
-    /// <param name="onTaken">Is told as soon as what the file will hold is settled: what Redis is asked from then on is not in it. Must not block.</param>
+    /// <param name="onTaken">Is told as soon as what the file will hold is settled: what Redis is asked from then on is not in it. Must not
+    /// block.</param>
     public static async Task<CheckpointResult> FetchAsync(RedisEndpoint endpoint, string path, TimeSpan? silenceMax = null,
         CancellationToken cancellation = default, Action? onTaken = null)
     {
@@ -50,7 +51,8 @@ public static class CheckpointFetcher
             socket.SetReadTimeout(silenceMax);
             PsyncAnswer answer = ReplicationHandshake.Run(socket, endpoint, WantedRdb.OnlyRdb, 0, null, 0);
             if (!answer.IsFull)
-                throw new RedisException(RedisProblem.Protocol, $"Redis at {endpoint} answered a request for a full synchronisation with a partial one.");
+                throw new RedisException(
+                    RedisProblem.Protocol, $"Redis at {endpoint} answered a request for a full synchronisation with a partial one.");
             // Redis answers with the offset when it forks, and executes nothing in between.
             onTaken?.Invoke();
             long bytes = RdbTarget.Write(path, target => RdbReceiver.Receive(socket, endpoint, target));

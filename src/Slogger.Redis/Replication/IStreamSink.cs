@@ -10,7 +10,8 @@ namespace Slogger.Redis.Replication;
 public interface IStreamSink
 {
     /// <summary>The next bytes of history. They end at a command boundary, unless a single command is larger than the
-    /// link's buffer: then they may end inside it (<see cref="ReplicationLink.Position"/> tells), and no marker comes before its end.</summary>
+    /// link's buffer: then they may end inside it (<see cref="ReplicationLink.Position"/> tells), and no marker comes before its
+    /// end.</summary>
     /// <param name="bytes">The bytes, valid during the call.</param>
     /// <param name="startOffset">Bytes of history before them: the end of the previous call.</param>
     void OnBytes(ReadOnlySpan<byte> bytes, long startOffset);

@@ -23,7 +23,8 @@ public static class QuickAttach
     /// <summary>As <see cref="CheckpointFetcher.FetchAsync"/>.</summary>
     public static Task<CheckpointResult> FetchAsync(RedisConnection control, string path, string? undoFile = null,
         TimeSpan? silenceMax = null, CancellationToken cancellation = default, Action? onTaken = null) =>
-        RunAsync<CheckpointResult>(control, undoFile, () => CheckpointFetcher.FetchAsync(control.Endpoint, path, silenceMax, cancellation, onTaken),
+        RunAsync<CheckpointResult>(control, undoFile, () =>
+            CheckpointFetcher.FetchAsync(control.Endpoint, path, silenceMax, cancellation, onTaken),
             e => new CheckpointResult.Failed(e.Problem, e.Message), cancellation);
 
     private static async Task<T> RunAsync<T>(RedisConnection control, string? undoFile, Func<Task<T>> act,

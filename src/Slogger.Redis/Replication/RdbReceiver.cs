@@ -37,7 +37,8 @@ internal static class RdbReceiver
                 ? new RedisException(RedisProblem.Cancelled, $"Receiving the RDB from Redis at {endpoint} was given up.", e)
                 : ReplicationHandshake.IsTimeout(e)
                     ? new RedisException(RedisProblem.Timeout, $"Redis at {endpoint} stopped sending its RDB.", e)
-                    : new RedisException(RedisProblem.Closed, $"The replication connection to Redis at {endpoint} broke during the RDB: {e.Message}.", e);
+                    : new RedisException(RedisProblem.Closed,
+                    $"The replication connection to Redis at {endpoint} broke during the RDB: {e.Message}.", e);
         }
     }
 

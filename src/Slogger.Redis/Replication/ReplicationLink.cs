@@ -40,7 +40,8 @@ public sealed record ReplicationLinkOptions
     /// <summary>The longest silence of the stream before the link is closed as dead. Default: 60 s, as Redis's repl-timeout.</summary>
     public TimeSpan SilenceMax { get; init; } = TimeSpan.FromSeconds(60);
 
-    /// <summary>Period of acknowledgements. Default: 1 s, as Redis's own replicas; Redis drops a replica that is silent for repl-timeout.</summary>
+    /// <summary>Period of acknowledgements. Default: 1 s, as Redis's own replicas; Redis drops a replica that is silent for
+    /// repl-timeout.</summary>
     public TimeSpan AckPeriod { get; init; } = TimeSpan.FromSeconds(1);
 
     /// <summary>The port shown for this replica in INFO replication. Default: 0, not announced.</summary>

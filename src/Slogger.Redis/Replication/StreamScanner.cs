@@ -27,7 +27,8 @@ public enum StreamEvent
 /// <summary>An incremental scanner of replication stream bytes. Not thread-safe.</summary>
 public sealed class StreamScanner
 {
-    /// <summary>Bytes of arguments kept of a command that matters; a longer one is reported with <see cref="ArgumentsComplete"/> false.</summary>
+    /// <summary>Bytes of arguments kept of a command that matters; a longer one is reported with <see cref="ArgumentsComplete"/>
+    /// false.</summary>
     public const int CaptureBytesMax = 1024;
 
     private const int HeadBytesMax = 32;

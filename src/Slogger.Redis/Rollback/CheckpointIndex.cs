@@ -110,7 +110,10 @@ public sealed class CheckpointIndex : IDisposable
             ulong place = BinaryPrimitives.ReadUInt64LittleEndian(found[(i + 8)..]);
             if ((int)(place >> 48) != key.Database) { continue; }
             _rdb.Seek((long)(place & 0xFFFF_FFFF_FFFF));
-            if (_rdb.ReadEntry() is { } entry && entry.Key.AsSpan().SequenceEqual(key.Name)) { return entry with { Database = key.Database }; }
+            if (_rdb.ReadEntry() is { } entry && entry.Key.AsSpan().SequenceEqual(key.Name))
+            {
+                return entry with { Database = key.Database };
+            }
         }
         return null;
     }
@@ -176,7 +179,8 @@ public sealed class CheckpointIndex : IDisposable
         Span<byte> head = stackalloc byte[HeadBytes];
         if (RandomAccess.Read(file, head, 0) < HeadBytes || !head[..8].SequenceEqual(Magic)) { return null; }
         long count = BinaryPrimitives.ReadInt64LittleEndian(head[32..]);
-        bool isOfFile = BinaryPrimitives.ReadInt64LittleEndian(head[8..]) == rdbBytes && BinaryPrimitives.ReadInt64LittleEndian(head[16..]) == mark;
+        bool isOfFile = BinaryPrimitives.ReadInt64LittleEndian(head[8..]) == rdbBytes
+            && BinaryPrimitives.ReadInt64LittleEndian(head[16..]) == mark;
         if (!isOfFile || count is < 0 or > KeysMax || RandomAccess.GetLength(file) != HeadBytes + (count * EntryBytes)) { return null; }
         int bits = Math.Max(1, System.Numerics.BitOperations.Log2((ulong)(count / EntriesPerBucket) + 1));
         int shift = 64 - bits;
@@ -196,7 +200,8 @@ public sealed class CheckpointIndex : IDisposable
             }
         }
         while (bucket < buckets.Length - 1) { buckets[++bucket] = (int)count; }
-        return crc == BinaryPrimitives.ReadUInt64LittleEndian(head[40..]) ? (BinaryPrimitives.ReadInt32LittleEndian(head[24..]), buckets, shift) : null;
+        return crc == BinaryPrimitives.ReadUInt64LittleEndian(head[40..])
+            ? (BinaryPrimitives.ReadInt32LittleEndian(head[24..]), buckets, shift) : null;
     }
 
     private static void ReadAll(SafeFileHandle file, Span<byte> destination, long position)

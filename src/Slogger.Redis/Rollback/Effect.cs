@@ -82,5 +82,6 @@ public sealed class Effect
     }
 
     private static RedisException Malformed(int at) =>
-        new(RedisProblem.Protocol, string.Create(System.Globalization.CultureInfo.InvariantCulture, $"The replication stream is not understood at byte {at} of a piece of it."));
+        new(RedisProblem.Protocol, string.Create(System.Globalization.CultureInfo.InvariantCulture, $"The replication stream is not "
+            + $"understood at byte {at} of a piece of it."));
 }

@@ -23,7 +23,10 @@ public sealed class EffectCutter
         int left = _end - _begin;
         // A large command was the exception.
         if (left == 0 && _bytes.Length > BufferKeptMax) { _bytes = new byte[BufferBytes]; }
-        if (left + bytes.Length > _bytes.Length) { Array.Resize(ref _bytes, (int)Math.Min(Array.MaxLength, Math.Max(2L * _bytes.Length, (long)left + bytes.Length))); }
+        if (left + bytes.Length > _bytes.Length)
+        {
+            Array.Resize(ref _bytes, (int)Math.Min(Array.MaxLength, Math.Max(2L * _bytes.Length, (long)left + bytes.Length)));
+        }
         if (_begin > 0) { _bytes.AsSpan(_begin, left).CopyTo(_bytes); }
         bytes.CopyTo(_bytes.AsSpan(left));
         (_begin, _end) = (0, left + bytes.Length);

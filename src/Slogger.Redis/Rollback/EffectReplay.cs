@@ -73,7 +73,10 @@ internal static class EffectReplay
         for (int i = 3; i < effect.Count; i++)
         {
             if (effect.Is(i, "PXAT"u8) && i + 1 < effect.Count) { expiry = ++i; }
-            else if (!effect.Is(i, "KEEPTTL"u8) && !effect.Is(i, "NX"u8) && !effect.Is(i, "XX"u8) && !effect.Is(i, "GET"u8)) { known = false; }
+            else if (!effect.Is(i, "KEEPTTL"u8) && !effect.Is(i, "NX"u8) && !effect.Is(i, "XX"u8) && !effect.Is(i, "GET"u8))
+            {
+                known = false;
+            }
         }
         return expiry;
     }

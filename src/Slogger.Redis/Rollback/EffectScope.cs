@@ -37,7 +37,8 @@ public static class EffectScope
     private readonly record struct Places(EffectReach Reach, int First = 0, int Last = 0, int Step = 1);
 
     private static readonly Dictionary<string, Places> s_table = Table();
-    private static readonly Dictionary<string, Places>.AlternateLookup<ReadOnlySpan<char>> s_lookup = s_table.GetAlternateLookup<ReadOnlySpan<char>>();
+    private static readonly Dictionary<string, Places>.AlternateLookup<ReadOnlySpan<char>> s_lookup =
+        s_table.GetAlternateLookup<ReadOnlySpan<char>>();
 
     /// <summary>Finds how far a command reaches.</summary>
     /// <param name="effect">The command.</param>
@@ -87,7 +88,8 @@ public static class EffectScope
                 keys.Add(new(database, 1));
                 keys.Add(new(into, 2));
                 return EffectReach.Keys;
-            case "ZUNIONSTORE" or "ZINTERSTORE" or "ZDIFFSTORE" when effect.Count >= 4 && Number(effect[2]) is { } count && count > 0 && count <= effect.Count - 3:
+            case "ZUNIONSTORE" or "ZINTERSTORE" or "ZDIFFSTORE" when effect.Count >= 4 && Number(effect[2]) is { } count && count > 0
+                && count <= effect.Count - 3:
                 keys.Add(new(database, 1));
                 for (int i = 0; i < count; i++) { keys.Add(new(database, 3 + i)); }
                 return EffectReach.Keys;

@@ -134,7 +134,10 @@ public sealed class InPlaceRollback
         _stream.Take(history.Source, _request.LogEnd);
         using ReplicationLink link = new(new ReplicationLinkOptions { Endpoint = _request.Endpoint });
         if (await AttachAsync(link, stop).ConfigureAwait(false) is { } detached) { return detached; }
-        if (!await _stream.ArrivesAsync(offset.Integer, AnswerMax, stop).ConfigureAwait(false)) { return No(_stream.Reason ?? "Redis's stream does not come"); }
+        if (!await _stream.ArrivesAsync(offset.Integer, AnswerMax, stop).ConfigureAwait(false))
+        {
+            return No(_stream.Reason ?? "Redis's stream does not come");
+        }
         var touched = new HashSet<StoreKey>();
         _stream.Read([], touched);
         StepEnded("read");
@@ -156,13 +159,15 @@ public sealed class InPlaceRollback
 
     // What clients sent before is executed by now, or never.
     private static Task<IReadOnlyList<RedisReply>> ShutOutAsync(RedisConnection control, CancellationToken stop) => control.PipelineAsync(
-        Join(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], ["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"], ["ROLE"]), 3, stop);
+        Join(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"], ["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"], ["ROLE"]), 3,
+            stop);
 
     private async Task<RollbackOutcome?> AttachAsync(ReplicationLink link, CancellationToken stop)
     {
         if (_stream.Reason is { } reason) { return No(reason); }
         AttachResult result = await link.AttachAsync(
-            new AttachRequest { ReplicationId = _request.ReplicationId, Position = _stream.Position(), OnFull = OnFullSync.Refuse }, stop).ConfigureAwait(false);
+            new AttachRequest { ReplicationId = _request.ReplicationId, Position = _stream.Position(), OnFull = OnFullSync.Refuse },
+                stop).ConfigureAwait(false);
         if (result is AttachResult.Failed failed) { return No(failed.Message); }
         link.Start(_stream);
         return null;
@@ -197,7 +202,8 @@ public sealed class InPlaceRollback
         catch (RedisException e)
         {
             // It may be executed yet, and then undo what is restored after this.
-            await using RedisConnection killer = await RedisConnection.ConnectAsync(_request.Endpoint with { Admission = null }, AnswerMax, stop).ConfigureAwait(false);
+            await using RedisConnection killer = await RedisConnection.ConnectAsync(
+                _request.Endpoint with { Admission = null }, AnswerMax, stop).ConfigureAwait(false);
             await ShutOutAsync(killer, stop).ConfigureAwait(false);
             return No(e.Message);
         }
@@ -218,14 +224,18 @@ public sealed class InPlaceRollback
         var asked = new ArrayBufferWriter<byte>();
         int selects = WriteForEach(asked, keys, (output, key) => EffectReplay.Write(output, "PEXPIRETIME"u8.ToArray(), key.Name));
         if (keys.Length == 0) { return null; }
-        IReadOnlyList<RedisReply> times = await control.PipelineAsync(asked.WrittenMemory, keys.Length + selects, stop).ConfigureAwait(false);
+        IReadOnlyList<RedisReply> times = await control.PipelineAsync(asked.WrittenMemory, keys.Length + selects, stop).ConfigureAwait(
+            false);
         if (Refused(times) is { } refused) { return refused; }
         RedisReply[] integers = [.. times.Where(t => t.Kind == RedisReplyKind.Integer)];
         if (integers.Length != keys.Length) { return No("Redis's answers are not understood"); }
         var moved = new List<(StoreKey Key, long Time)>();
         for (int i = 0; i < keys.Length; i++)
         {
-            if (integers[i].Integer >= EffectReplay.ExpiryShiftMs) { moved.Add((keys[i], integers[i].Integer - EffectReplay.ExpiryShiftMs)); }
+            if (integers[i].Integer >= EffectReplay.ExpiryShiftMs)
+            {
+                moved.Add((keys[i], integers[i].Integer - EffectReplay.ExpiryShiftMs));
+            }
         }
         if (moved.Count == 0) { return null; }
         var set = new ArrayBufferWriter<byte>();
@@ -268,7 +278,8 @@ public sealed class InPlaceRollback
     private void StepEnded(string step)
     {
         long now = Stopwatch.GetTimestamp();
-        _times.Append(CultureInfo.InvariantCulture, $"{(_times.Length > 0 ? ", " : "")}{step} {Stopwatch.GetElapsedTime(_stepBegan, now).TotalMilliseconds:0.0}");
+        _times.Append(CultureInfo.InvariantCulture,
+            $"{(_times.Length > 0 ? ", " : "")}{step} {Stopwatch.GetElapsedTime(_stepBegan, now).TotalMilliseconds:0.0}");
         _stepBegan = now;
     }
 

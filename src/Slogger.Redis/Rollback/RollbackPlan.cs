@@ -79,7 +79,8 @@ public sealed class RollbackPlanner
     {
         ArgumentNullException.ThrowIfNull(touched);
         reason = _sources.Tail.Flaw
-            ?? (_sources.Tail.Start > _sources.BaseOffset || _sources.Tail.Position < _sources.BranchOffset ? "the log's tail has not been read" : null)
+            ?? (_sources.Tail.Start > _sources.BaseOffset || _sources.Tail.Position < _sources.BranchOffset
+            ? "the log's tail has not been read" : null)
             ?? (_sources.Tail.NotConfined(_sources.BaseOffset, _sources.BranchOffset) is { } name ? $"{name} since the checkpoint" : null)
             ?? Close(touched) ?? Write() ?? "";
         return reason.Length > 0 ? null : new RollbackPlan(_output.WrittenMemory, _count, _keys);
@@ -118,9 +119,11 @@ public sealed class RollbackPlanner
             foreach (StoreKey key in fresh) { hashes.Add((uint)(key.Hash >> 32)); }
             fresh.Clear();
             found.Clear();
-            if (!_sources.Tail.Find(hashes, _sources.BaseOffset, _sources.BranchOffset, _limits.CommandsMax, found) || _commands.Count > _limits.CommandsMax)
+            if (!_sources.Tail.Find(hashes, _sources.BaseOffset, _sources.BranchOffset, _limits.CommandsMax, found)
+                || _commands.Count > _limits.CommandsMax)
             {
-                return string.Create(CultureInfo.InvariantCulture, $"more than {_limits.CommandsMax} commands on these keys since the checkpoint");
+                return string.Create(CultureInfo.InvariantCulture,
+                    $"more than {_limits.CommandsMax} commands on these keys since the checkpoint");
             }
             foreach ((long offset, int database) in found)
             {
@@ -197,7 +200,8 @@ public sealed class RollbackPlanner
         return null;
     }
 
-    private string TooMuch => string.Create(CultureInfo.InvariantCulture, $"more than {_limits.SentBytesMax >> 20} MB of values and commands");
+    private string TooMuch =>
+        string.Create(CultureInfo.InvariantCulture, $"more than {_limits.SentBytesMax >> 20} MB of values and commands");
 
     private string? WriteBase(in StoreKey key)
     {
@@ -211,7 +215,8 @@ public sealed class RollbackPlanner
         if (!EffectReplay.IsMovable(entry.ExpiresAtMs)) { return "a key with an expiry out of the ordinary"; }
         if (_output.WrittenCount + entry.End - entry.ValueStart > _limits.SentBytesMax) { return TooMuch; }
         byte[] expiry = EffectReplay.Number(entry.ExpiresAtMs == 0 ? 0 : entry.ExpiresAtMs + EffectReplay.ExpiryShiftMs);
-        EffectReplay.Write(_output, "RESTORE"u8.ToArray(), key.Name, expiry, _sources.Index.PayloadOf(entry), "REPLACE"u8.ToArray(), "ABSTTL"u8.ToArray());
+        EffectReplay.Write(_output, "RESTORE"u8.ToArray(), key.Name, expiry, _sources.Index.PayloadOf(entry), "REPLACE"u8.ToArray(),
+            "ABSTTL"u8.ToArray());
         return null;
     }
 

@@ -202,7 +202,11 @@ public sealed class TailIndex
             if (at > 0) { return have == wanted; }
             if (have < _buffer.Length) { return false; }
             if (_buffer.Length < CommandBytesMax) { _buffer = new byte[2 * _buffer.Length]; }
-            else { _flaw = string.Create(CultureInfo.InvariantCulture, $"a command of more than {CommandBytesMax >> 20} MB since the checkpoint"); }
+            else
+            {
+                _flaw = string.Create(CultureInfo.InvariantCulture,
+                    $"a command of more than {CommandBytesMax >> 20} MB since the checkpoint");
+            }
             return _flaw is null;
         }
     }
@@ -234,7 +238,10 @@ public sealed class TailIndex
             _count = 0;
             return;
         }
-        if (_chunks.Count == 0 || _chunks[^1].Count == ChunkEntries || offset - _chunks[^1].Origin > uint.MaxValue) { _chunks.Add(new Chunk(offset)); }
+        if (_chunks.Count == 0 || _chunks[^1].Count == ChunkEntries || offset - _chunks[^1].Origin > uint.MaxValue)
+        {
+            _chunks.Add(new Chunk(offset));
+        }
         Chunk chunk = _chunks[^1];
         chunk.Hashes[chunk.Count] = hash;
         chunk.Places[chunk.Count++] = (uint)(offset - chunk.Origin);

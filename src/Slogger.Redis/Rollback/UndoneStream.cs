@@ -60,7 +60,8 @@ internal sealed class UndoneStream : IStreamSink
         while (_start + _filled < end)
         {
             if (!Grow((int)Math.Min(end - _start - _filled, 1 << 20))) { return; }
-            int read = history.Read(_start + _filled, _bytes.AsSpan(_filled, (int)Math.Min(_bytes.Length - _filled, end - _start - _filled)));
+            int read = history.Read(_start + _filled,
+                _bytes.AsSpan(_filled, (int)Math.Min(_bytes.Length - _filled, end - _start - _filled)));
             if (read == 0)
             {
                 _ended = "the log's end cannot be read";
@@ -122,9 +123,15 @@ internal sealed class UndoneStream : IStreamSink
             {
                 at = _effect.End;
                 if (_effect.Is(0, "MULTI"u8)) { isIn = true; }
-                else if (_effect.Is(0, "SPUBLISH"u8) && isIn && !mark.IsEmpty && _effect.Count == 3 && _effect[2].SequenceEqual(mark)) { isOwn = true; }
+                else if (_effect.Is(0, "SPUBLISH"u8) && isIn && !mark.IsEmpty && _effect.Count == 3 && _effect[2].SequenceEqual(mark))
+                {
+                    isOwn = true;
+                }
                 else if (!isOwn) { reason ??= Note(ref database, held); }
-                else if (EffectScope.Find(_effect, database, _places) == EffectReach.Select) { database = EffectScope.DatabaseOf(_effect) ?? database; }
+                else if (EffectScope.Find(_effect, database, _places) == EffectReach.Select)
+                {
+                    database = EffectScope.DatabaseOf(_effect) ?? database;
+                }
                 bool ends = _effect.Is(0, "EXEC"u8);
                 if (isIn && !ends) { continue; }
                 isIn = false;
@@ -179,7 +186,8 @@ internal sealed class UndoneStream : IStreamSink
             case EffectReach.Nothing:
                 return null;
             default:
-                return System.Text.Encoding.Latin1.GetString(_effect[0]).ToUpperInvariant() + " is to be undone, which is not confined to keys that it names";
+                return System.Text.Encoding.Latin1.GetString(_effect[0])
+                    .ToUpperInvariant() + " is to be undone, which is not confined to keys that it names";
         }
     }
 
@@ -191,7 +199,10 @@ internal sealed class UndoneStream : IStreamSink
             Signal();
             return false;
         }
-        if (_filled + more > _bytes.Length) { Array.Resize(ref _bytes, (int)Math.Min(_bytesMax, Math.Max(2L * _bytes.Length, _filled + more))); }
+        if (_filled + more > _bytes.Length)
+        {
+            Array.Resize(ref _bytes, (int)Math.Min(_bytesMax, Math.Max(2L * _bytes.Length, _filled + more)));
+        }
         return true;
     }
 

@@ -1,5 +1,6 @@
-// One RDB file of parts of several: for a backup whose shards are cut otherwise than the primary's. A key's entry is taken as it stands, with its expiry and what eviction knows of it; fields about the file are left out,
-// since they speak of another one. Only database 0 and hash slots are known here, as in a cluster.
+// One RDB file of parts of several: for a backup whose shards are cut otherwise than the primary's. A key's entry is taken as it stands,
+// with its expiry and what eviction knows of it; fields about the file are left out, since they speak of another one. Only database 0 and
+// hash slots are known here, as in a cluster.
 using System.Buffers.Binary;
 using System.Globalization;
 using System.Text;
@@ -77,7 +78,10 @@ public static class RdbMerge
 
     private static void RequireFirst(in RdbEntry entry)
     {
-        if (entry.Database != 0) { throw new SlotEffectException($"there are keys in database {entry.Database}, and a cluster has database 0 only", isOver: false); }
+        if (entry.Database != 0)
+        {
+            throw new SlotEffectException($"there are keys in database {entry.Database}, and a cluster has database 0 only", isOver: false);
+        }
     }
 
     private sealed class Output(FileStream file)

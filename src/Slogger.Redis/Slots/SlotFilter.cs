@@ -1,7 +1,9 @@
-// What of a shard's replication stream concerns some hash slots: for a backup whose shards are cut otherwise than the primary's. Commands are kept as they stand; of those that may be taken apart (DEL, MSET) the part
-// that concerns the slots, of a transaction the commands that do. Messages, marks and Redis's heartbeats are dropped: nobody publishes, and nobody counts, a second time.
+// What of a shard's replication stream concerns some hash slots: for a backup whose shards are cut otherwise than the primary's. Commands
+// are kept as they stand; of those that may be taken apart (DEL, MSET) the part that concerns the slots, of a transaction the commands that
+// do. Messages, marks and Redis's heartbeats are dropped: nobody publishes, and nobody counts, a second time.
 //
-// What a command reads it must find: so one that names keys in and outside the slots, or may look at any key, is refused, since another shard holds what it needs. So are other databases, which a cluster has not.
+// What a command reads it must find: so one that names keys in and outside the slots, or may look at any key, is refused, since another
+// shard holds what it needs. So are other databases, which a cluster has not.
 using Slogger.Core.Ownership;
 using Slogger.Redis.Connections;
 using Slogger.Redis.Rollback;
@@ -20,7 +22,8 @@ public sealed class SlotEffectException(string message, bool isOver) : Exception
 /// <summary>What a filter keeps.</summary>
 /// <param name="Slots">Effects on keys in these.</param>
 /// <param name="IsAll">Whether the store that they go to holds no keys of another source: then that is emptied when the source is.</param>
-/// <param name="HasFunctions">Whether functions are taken from this source. Each shard of a cluster has them: of a store's sources one gives them.</param>
+/// <param name="HasFunctions">Whether functions are taken from this source. Each shard of a cluster has them: of a store's sources one
+/// gives them.</param>
 public readonly record struct SlotShare(SlotRange Slots, bool IsAll, bool HasFunctions);
 
 /// <summary>Filters a replication stream. Not thread-safe.</summary>
@@ -69,7 +72,8 @@ public sealed class SlotFilter
             case EffectReach.Nothing:
                 break;
             case EffectReach.Select:
-                _database = EffectScope.DatabaseOf(_cutter.Effect) ?? throw new RedisException(RedisProblem.Protocol, "The replication stream has a SELECT without a database number.");
+                _database = EffectScope.DatabaseOf(_cutter.Effect)
+                    ?? throw new RedisException(RedisProblem.Protocol, "The replication stream has a SELECT without a database number.");
                 break;
             case EffectReach.Library:
                 if (_share.HasFunctions) { Give(_cutter.Effect.Bytes, keep); }
@@ -88,7 +92,10 @@ public sealed class SlotFilter
         int kept = 0;
         foreach (EffectKey key in _keys)
         {
-            if (key.Database != 0) { throw new SlotEffectException($"{Name} concerns database {key.Database}, and a cluster has database 0 only", isOver: false); }
+            if (key.Database != 0)
+            {
+                throw new SlotEffectException($"{Name} concerns database {key.Database}, and a cluster has database 0 only", isOver: false);
+            }
             if (IsKept(key)) { kept++; }
         }
         if (kept == _keys.Count) { Give(_cutter.Effect.Bytes, keep); }
@@ -101,14 +108,18 @@ public sealed class SlotFilter
         if (!isFlush) { throw new SlotEffectException($"{Name} may concern keys of any slot", isOver: false); }
         // There is nothing in other databases.
         if (_database != 0 && _cutter.Effect.Is(0, "FLUSHDB"u8)) { return; }
-        if (!_share.IsAll) { throw new SlotEffectException($"{Name} has emptied one of the shards whose keys come together here", isOver: true); }
+        if (!_share.IsAll)
+        {
+            throw new SlotEffectException($"{Name} has emptied one of the shards whose keys come together here", isOver: true);
+        }
         Give(_cutter.Effect.Bytes, keep);
     }
 
     // What does to each of its keys what it would do to that key alone.
     private void GivePart(int kept, Keep? keep)
     {
-        int step = _cutter.Effect.Is(0, "DEL"u8) || _cutter.Effect.Is(0, "UNLINK"u8) ? 1 : _cutter.Effect.Is(0, "MSET"u8) || _cutter.Effect.Is(0, "MSETNX"u8) ? 2 : 0;
+        int step = _cutter.Effect.Is(0, "DEL"u8) || _cutter.Effect.Is(0, "UNLINK"u8) ? 1
+            : _cutter.Effect.Is(0, "MSET"u8) || _cutter.Effect.Is(0, "MSETNX"u8) ? 2 : 0;
         if (step == 0) { throw new SlotEffectException($"{Name} names keys of several of this site's shards", isOver: false); }
         var part = new List<byte>();
         AddHead('*', 1 + (kept * step));
@@ -120,7 +131,9 @@ public sealed class SlotFilter
         }
         Give([.. part], keep);
 
-        void AddHead(char kind, int number) => part.AddRange(System.Text.Encoding.ASCII.GetBytes(string.Create(System.Globalization.CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
+        void AddHead(char kind, int number) =>
+            part.AddRange(System.Text.Encoding.ASCII.GetBytes(
+                string.Create(System.Globalization.CultureInfo.InvariantCulture, $"{kind}{number}\r\n")));
         void Add(ReadOnlySpan<byte> argument)
         {
             AddHead('$', argument.Length);
@@ -139,5 +152,6 @@ public sealed class SlotFilter
     }
 
     // Whatever its name is, for a person.
-    private string Name => string.Concat(_cutter.Effect[0][..Math.Min(_cutter.Effect[0].Length, NameShownMax)].ToArray().Select(b => b is > (byte)' ' and <= (byte)'~' ? (char)b : '?'));
+    private string Name => string.Concat(_cutter.Effect[0][..Math.Min(_cutter.Effect[0].Length, NameShownMax)].ToArray()
+        .Select(b => b is > (byte)' ' and <= (byte)'~' ? (char)b : '?'));
 }

@@ -85,7 +85,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
             return;
         try
         {
-            await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StopTimeMax, cancellation).ConfigureAwait(false);
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(
+                Endpoint, _options.StopTimeMax, cancellation).ConfigureAwait(false);
             await connection.CommandAsync(["SHUTDOWN", "NOSAVE", "NOW", "FORCE"], cancellation).ConfigureAwait(false);
         }
         catch (RedisException)
@@ -108,7 +109,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         await Exited.WaitAsync(cancellation).ConfigureAwait(false);
     }
 
-    /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start; nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
+    /// <summary>Ends, by SIGKILL, what a process before this one has left running in the directory, also one that was about to start;
+    /// nothing is started, and nobody else's is touched. Returns when it has ended.</summary>
     public async Task EndLeftBehindAsync(CancellationToken cancellation = default)
     {
         // Elsewhere it cannot be told whose a process is.
@@ -116,7 +118,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         string[] said;
         try
         {
-            said = [File.Exists(PidPath) ? await File.ReadAllTextAsync(PidPath, cancellation).ConfigureAwait(false) : "", .. LogSince(0).Split('\n').Select(l => l.Split(':')[0])];
+            said = [File.Exists(PidPath) ? await File.ReadAllTextAsync(PidPath, cancellation).ConfigureAwait(false)
+                : "", .. LogSince(0).Split('\n').Select(l => l.Split(':')[0])];
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -124,7 +127,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         }
         foreach (string text in said.Distinct())
         {
-            if (!int.TryParse(text.Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int process) || !HasOurConfiguration(process)) continue;
+            if (!int.TryParse(text.Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int process)
+                || !HasOurConfiguration(process)) continue;
             ProcessWatch.KillHard(process);
             await ProcessWatch.WaitForExitAsync(process, cancellation).ConfigureAwait(false);
         }
@@ -149,9 +153,11 @@ public sealed class RedisSupervisor : IAsyncDisposable
         string home = Path.GetDirectoryName(SocketPath)!;
         if (home == _directory) { return; }
         MakePrivate(home);
-        // Where all may make directories, another user may have made this one: whoever listens there would be told the password and the data.
+        // Where all may make directories, another user may have made this one: whoever listens there would be told the password and the
+        // data.
         if (OperatingSystem.IsLinux() && !FileStatus.IsPrivateDirectory(home))
-            throw new IOException($"Its socket would be in {home}, which is not a directory that this user owns and only this user may use (mode 700). Have it removed, or give a shorter data directory, which then holds the socket.");
+            throw new IOException($"Its socket would be in {home}, which is not a directory that this user owns and only this user may "
+                + "use (mode 700). Have it removed, or give a shorter data directory, which then holds the socket.");
     }
 
     private static void MakePrivate(string directory)
@@ -168,10 +174,12 @@ public sealed class RedisSupervisor : IAsyncDisposable
             return null;
         try
         {
-            await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
+            await using RedisConnection connection = await RedisConnection.ConnectAsync(
+                Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
             await WaitUntilReadyAsync(connection, cancellation).ConfigureAwait(false);
             Dictionary<string, string> server = await connection.InfoAsync("server", cancellation).ConfigureAwait(false);
-            bool differ = !File.Exists(ConfigPath) || await File.ReadAllTextAsync(ConfigPath, cancellation).ConfigureAwait(false) != Configuration();
+            bool differ = !File.Exists(ConfigPath)
+                || await File.ReadAllTextAsync(ConfigPath, cancellation).ConfigureAwait(false) != Configuration();
             int process = int.Parse(server["process_id"], CultureInfo.InvariantCulture);
             WatchProcess(process);
             return new SupervisedStart.Adopted(process, server["run_id"], differ);
@@ -183,7 +191,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         catch (RedisException e)
         {
             return new SupervisedStart.Failed(e.Problem,
-                $"A Redis runs in {_directory} but cannot be adopted: {e.Message} If its password was changed, stop it (its process id is in {PidPath}) and start again.");
+                $"A Redis runs in {_directory} but cannot be adopted: {e.Message} If its password was changed, stop it (its "
+                    + $"process id is in {PidPath}) and start again.");
         }
     }
 
@@ -231,7 +240,9 @@ public sealed class RedisSupervisor : IAsyncDisposable
         if (!OperatingSystem.IsLinux()) return IsOurRedis(process);
         try
         {
-            return ProcessWatch.IsRunning(process) && File.ReadAllText(string.Create(CultureInfo.InvariantCulture, $"/proc/{process}/cwd/{Path.GetFileName(ConfigPath)}")) == File.ReadAllText(ConfigPath);
+            return ProcessWatch.IsRunning(process)
+                && File.ReadAllText(string.Create(CultureInfo.InvariantCulture, $"/proc/{process}/cwd/{Path.GetFileName(ConfigPath)}"))
+                == File.ReadAllText(ConfigPath);
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
@@ -248,7 +259,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         File.Delete(Path.Combine(_directory, DumpName));
         WritePrivate(ConfigPath, Configuration());
         long logBefore = File.Exists(LogPath) ? new FileInfo(LogPath).Length : 0;
-        var start = new ProcessStartInfo(_options.Executable) { UseShellExecute = false, RedirectStandardError = true, RedirectStandardOutput = true, RedirectStandardInput = true };
+        var start = new ProcessStartInfo(_options.Executable) { UseShellExecute = false, RedirectStandardError = true,
+            RedirectStandardOutput = true, RedirectStandardInput = true };
         start.ArgumentList.Add(ConfigPath);
         int launcherId;
         try
@@ -258,14 +270,17 @@ public sealed class RedisSupervisor : IAsyncDisposable
             launcherId = launcher.Id;
             // It ends as soon as the daemon has been forked off; a broken configuration is told here.
             Task<string> errors = launcher.StandardError.ReadToEndAsync(cancellation);
-            string spoken = await launcher.StandardOutput.ReadToEndAsync(cancellation).ConfigureAwait(false) + await errors.ConfigureAwait(false);
+            string spoken = await launcher.StandardOutput.ReadToEndAsync(cancellation).ConfigureAwait(false)
+                + await errors.ConfigureAwait(false);
             await launcher.WaitForExitAsync(cancellation).ConfigureAwait(false);
             if (launcher.ExitCode != 0)
-                return new SupervisedStart.Failed(RedisProblem.LocalFile, $"{_options.Executable} did not start: {Shorten(spoken)} {Shorten(LogSince(logBefore))}");
+                return new SupervisedStart.Failed(RedisProblem.LocalFile,
+                    $"{_options.Executable} did not start: {Shorten(spoken)} {Shorten(LogSince(logBefore))}");
         }
         catch (Win32Exception e)
         {
-            return new SupervisedStart.Failed(RedisProblem.LocalFile, $"{_options.Executable} cannot be run: {e.Message}. Install Redis 7.0 or later, or give its path.");
+            return new SupervisedStart.Failed(RedisProblem.LocalFile,
+                $"{_options.Executable} cannot be run: {e.Message}. Install Redis 7.0 or later, or give its path.");
         }
         return await WaitForStartAsync(logBefore, launcherId, cancellation).ConfigureAwait(false);
     }
@@ -283,7 +298,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
             {
                 try
                 {
-                    await using RedisConnection connection = await RedisConnection.ConnectAsync(Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
+                    await using RedisConnection connection = await RedisConnection.ConnectAsync(
+                        Endpoint, _options.StartTimeMax, cancellation).ConfigureAwait(false);
                     await WaitUntilReadyAsync(connection, cancellation).ConfigureAwait(false);
                     Dictionary<string, string> server = await connection.InfoAsync("server", cancellation).ConfigureAwait(false);
                     WatchProcess(process);
@@ -319,7 +335,8 @@ public sealed class RedisSupervisor : IAsyncDisposable
         foreach (string line in log.Split('\n').Reverse())
         {
             int colon = line.IndexOf(':', StringComparison.Ordinal);
-            if (colon > 0 && int.TryParse(line.AsSpan(0, colon), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && id != launcherId)
+            if (colon > 0 && int.TryParse(line.AsSpan(0, colon), NumberStyles.None, CultureInfo.InvariantCulture, out int id)
+                && id != launcherId)
                 return id;
         }
         return 0;

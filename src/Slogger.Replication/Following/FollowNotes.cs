@@ -1,4 +1,5 @@
-// Which places in a stream the commits of a store that follows stand for: a file beside them. A commit counts only with its note, which is made behind it; so none is ever taken for another one's.
+// Which places in a stream the commits of a store that follows stand for: a file beside them. A commit counts only with its note, which is
+// made behind it; so none is ever taken for another one's.
 using System.Text.Json.Serialization;
 using Slogger.Core.WorldLines;
 using Slogger.Log.Files;
@@ -35,7 +36,8 @@ internal sealed class FollowNotes(string directory)
     private const string FileName = "followed.json";
     private readonly Lock _lock = new();
     private readonly string _path = Path.Combine(directory, FileName);
-    private List<FollowNote> _notes = DurableFile.ReadJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), FollowNoteJson.Default.ListFollowNote) ?? [];
+    private List<FollowNote> _notes = DurableFile.ReadJson(
+        SystemFileLayer.Instance, Path.Combine(directory, FileName), FollowNoteJson.Default.ListFollowNote) ?? [];
 
     /// <summary>The notes, oldest first.</summary>
     public IReadOnlyList<FollowNote> All
@@ -46,7 +48,8 @@ internal sealed class FollowNotes(string directory)
         }
     }
 
-    /// <summary>Adds a note, in place of one of the same commit, and forgets those of commits that are gone. Durable when it returns.</summary>
+    /// <summary>Adds a note, in place of one of the same commit, and forgets those of commits that are gone. Durable when it
+    /// returns.</summary>
     /// <exception cref="IOException">The disk refused; nothing has changed.</exception>
     public void Add(FollowNote note, IEnumerable<WorldPoint> commits)
     {
@@ -65,10 +68,12 @@ internal sealed class FollowNotes(string directory)
         lock (_lock) { _notes = []; }
     }
 
-    /// <summary>The store is a primary's: it stands for nothing of any stream. Not synced: what a crash brings back is of a life that is over.</summary>
+    /// <summary>The store is a primary's: it stands for nothing of any stream. Not synced: what a crash brings back is of a life that is
+    /// over.</summary>
     public static void Delete(string directory) => File.Delete(Path.Combine(directory, FileName));
 }
 
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower,
+    RespectRequiredConstructorParameters = true)]
 [JsonSerializable(typeof(List<FollowNote>))]
 internal sealed partial class FollowNoteJson : JsonSerializerContext;

@@ -1,8 +1,11 @@
-// FASTER, in this process, that follows a stream's log from version to version: begun from a copy of the primary's Redis, or from the newest commit of its own; what lies above in the log is done by its engine
-// (StreamFeed). It commits now and then at ends of versions, in the background, and notes behind each commit which end that was: the next process goes on there, and the log is needed from the commit before on.
+// FASTER, in this process, that follows a stream's log from version to version: begun from a copy of the primary's Redis, or from the
+// newest commit of its own; what lies above in the log is done by its engine (StreamFeed). It commits now and then at ends of versions, in
+// the background, and notes behind each commit which end that was: the next process goes on there, and the log is needed from the commit
+// before on.
 //
-// The store is the shard's (IFasterHost), whose commands go on at it when it has become a primary's. Whatever the store cannot do is found before readers have to wait for it, if it can be; if not (no memory), the
-// store is given up, and begun again from the commit: what is shown is never half of a version.
+// The store is the shard's (IFasterHost), whose commands go on at it when it has become a primary's. Whatever the store cannot do is found
+// before readers have to wait for it, if it can be; if not (no memory), the store is given up, and begun again from the commit: what is
+// shown is never half of a version.
 using System.Diagnostics;
 using Slogger.Core.WorldLines;
 using Slogger.Faster;
@@ -49,9 +52,11 @@ internal interface IFasterHost
 /// <param name="withLog">Has something done to the log while nothing is appended.</param>
 /// <param name="report">For people.</param>
 /// <param name="shard">Which it is, for messages.</param>
-internal sealed class FollowedFaster(IFasterHost host, VersionLog log, CheckpointStore checkpoints, Func<Action, Task> withLog, ILogger report, string shard) : IFollowedStore
+internal sealed class FollowedFaster(IFasterHost host, VersionLog log, CheckpointStore checkpoints, Func<Action, Task> withLog,
+    ILogger report, string shard) : IFollowedStore
 {
-    // So much of the stream, or what has changed in so much time, the next process does again. Less of it where memory is small: on a long way commits are made, and memory is given back.
+    // So much of the stream, or what has changed in so much time, the next process does again. Less of it where memory is small: on a long
+    // way commits are made, and memory is given back.
     private const long CommitBytesMin = 1 << 20, CommitBytesMax = 32 << 20;
     private const int CommitMemoryShare = 16;
     private static readonly TimeSpan CommitPeriod = TimeSpan.FromSeconds(1);
@@ -109,7 +114,10 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
 
     private void RequireKnown(Boundary end, CancellationToken stop)
     {
-        if (_refusal is { } refusal && end.Offset > refusal.Offset && Stopwatch.GetTimestamp() < refusal.Until) { throw new UnknownToStoreException(refusal.Why); }
+        if (_refusal is { } refusal && end.Offset > refusal.Offset && Stopwatch.GetTimestamp() < refusal.Until)
+        {
+            throw new UnknownToStoreException(refusal.Why);
+        }
         try
         {
             if (_checkedTo < 0)
@@ -162,13 +170,21 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private void Feed(Boundary end, CancellationToken stop)
     {
         StreamFeed feed = _feed!;
-        if (end.Offset < feed.Offset) { throw new LogHistoryChangedException($"the store stands at offset {feed.Offset}, and version {end.Version} ends at {end.Offset}"); }
+        if (end.Offset < feed.Offset)
+        {
+            throw new LogHistoryChangedException(
+                $"the store stands at offset {feed.Offset}, and version {end.Version} ends at {end.Offset}");
+        }
         try
         {
             while (true)
             {
                 Boundary step = end;
-                if (end.Offset - feed.Offset > _commitBytes && LogPlaces.EndAtOrBelow(log, feed.Offset + _commitBytes) is var (nearer, _) && nearer.Offset > feed.Offset) { step = nearer; }
+                if (end.Offset - feed.Offset > _commitBytes && LogPlaces.EndAtOrBelow(log, feed.Offset + _commitBytes) is var (nearer, _)
+                    && nearer.Offset > feed.Offset)
+                {
+                    step = nearer;
+                }
                 feed.GoTo(step.Offset, stop);
                 _at = step;
                 CommitIfDue(step);
@@ -186,7 +202,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
 
     private void GiveUp(long offset, string error)
     {
-        string why = $"the embedded store has refused what stands behind offset {offset} of the stream: {error}. It begins again from its newest commit; if this stays so, give it more memory (--faster-memory)";
+        string why = $"the embedded store has refused what stands behind offset {offset} of the stream: {error}. It begins again from its "
+            + "newest commit; if this stays so, give it more memory (--faster-memory)";
         _refusal = new(offset, Stopwatch.GetTimestamp() + (long)(RefusalPeriod.TotalSeconds * Stopwatch.Frequency), why);
         _lost.TrySetResult(why);
         throw new UnknownToStoreException(why);
@@ -236,7 +253,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     }
 
     private Checkpoint CopyBelow(long offset) => checkpoints.Latest(log, offset)
-        ?? throw new LogHistoryChangedException($"there is neither a commit nor a copy at or below offset {offset} that the store could begin from: have the stream seeded anew (slogger seed)");
+        ?? throw new LogHistoryChangedException($"there is neither a commit nor a copy at or below offset {offset} that the store could "
+        + "begin from: have the stream seeded anew (slogger seed)");
 
     private void Start(FollowNote note)
     {
@@ -265,7 +283,11 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
     private void CommitIfDue(Boundary at)
     {
         if (!_commit.IsCompleted || Stopwatch.GetTimestamp() < Volatile.Read(ref _mayCommitAt)) { return; }
-        if (at.Offset - _committedOffset >= _commitBytes || (host.Store.IsChanged && (host.Store.CommitCount == 0 || Stopwatch.GetElapsedTime(_committedAt) >= CommitPeriod))) { Commit(at); }
+        if (at.Offset - _committedOffset >= _commitBytes
+            || (host.Store.IsChanged && (host.Store.CommitCount == 0 || Stopwatch.GetElapsedTime(_committedAt) >= CommitPeriod)))
+        {
+            Commit(at);
+        }
     }
 
     private void Commit(Boundary at)
@@ -276,7 +298,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         _commit = Task.Run(() => NoteInBackgroundAsync(durable, note));
     }
 
-    // The log in memory grows faster than it is compacted: only what the newest commit needs is kept, also should a drill want more, and compaction is waited for a little.
+    // The log in memory grows faster than it is compacted: only what the newest commit needs is kept, also should a drill want more, and
+    // compaction is waited for a little.
     private void Relieve(Boundary at, CancellationToken stop)
     {
         _commit.Wait(stop);
@@ -307,20 +330,23 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
         host.Notes.Add(note, host.Store.Commits.Select(c => c.Point));
     }
 
-    private FollowNote NoteOf(Boundary at, int database) => new() { Life = _life, Line = at.WorldLine.Number, Version = at.Version.Number, Offset = at.Offset, Database = database };
+    private FollowNote NoteOf(Boundary at, int database) =>
+        new() { Life = _life, Line = at.WorldLine.Number, Version = at.Version.Number, Offset = at.Offset, Database = database };
 
     /// <summary>The commits that it can begin from, oldest first.</summary>
     private List<FollowNote> Usable()
     {
         if (log.IsEmpty || log.ReplicationId == log.Origin.ReplicationId) { return []; }
         HashSet<WorldPoint> commits = [.. host.Commits.Select(c => c.Point)];
-        return [.. host.Notes.All.Where(n => n.Life == log.ReplicationId && n.Offset >= log.StartOffset && n.Offset <= log.DurableOffset && commits.Contains(n.Point) && log.IsInHistory(log.Origin, new(n.Line), n.Offset)).OrderBy(n => n.Offset)];
+        return [.. host.Notes.All.Where(n => n.Life == log.ReplicationId && n.Offset >= log.StartOffset && n.Offset <= log.DurableOffset
+            && commits.Contains(n.Point) && log.IsInHistory(log.Origin, new(n.Line), n.Offset)).OrderBy(n => n.Offset)];
     }
 
     /// <summary>The newest commit at or below an offset that it can begin from.</summary>
     public FollowNote? NoteBelow(long offset) => Usable().LastOrDefault(n => n.Offset <= offset);
 
-    /// <summary>Deletes what no beginning needs: all commits but two, the log before them, and the copy that reaches back no further. Not while the store is being begun anew.</summary>
+    /// <summary>Deletes what no beginning needs: all commits but two, the log before them, and the copy that reaches back no further. Not
+    /// while the store is being begun anew.</summary>
     /// <param name="look">Called while the store is not exchanged for another.</param>
     public async Task TrimAsync(Action look)
     {
@@ -354,7 +380,10 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
             if (Usable() is [.., var newest] && newest.Offset == end.Offset) { return newest; }
             if (end.Version.Next > host.Store.Open)
             {
-                if (_feed.Offset != end.Offset) { throw new IOException($"the store stands at offset {_feed.Offset}, and version {end.Version} ends at {end.Offset}"); }
+                if (_feed.Offset != end.Offset)
+                {
+                    throw new IOException($"the store stands at offset {_feed.Offset}, and version {end.Version} ends at {end.Offset}");
+                }
                 if (host.Store.BeginCommit(end.WorldLine, end.Version.Next) is { } durable)
                 {
                     (_committedOffset, _committedAt) = (end.Offset, Stopwatch.GetTimestamp());
@@ -379,7 +408,8 @@ internal sealed class FollowedFaster(IFasterHost host, VersionLog log, Checkpoin
 
     // ---- Taking over ----
 
-    /// <summary>It stands at the final watermark: a process that is started as a primary's finds it there, in the world-line that begins there.</summary>
+    /// <summary>It stands at the final watermark: a process that is started as a primary's finds it there, in the world-line that begins
+    /// there.</summary>
     public async Task SecureAsync(Boundary end, CancellationToken stop)
     {
         FollowNote note;

@@ -1,5 +1,5 @@
-// The version log as a store reads it that follows (StoreFollower): a world-line may begin in the log meanwhile. What was read below its branch is
-// part of it, too, and it is read on. A store is never fed beyond what survives (I4); should it have been, that is found here.
+// The version log as a store reads it that follows (StoreFollower): a world-line may begin in the log meanwhile. What was read below its
+// branch is part of it, too, and it is read on. A store is never fed beyond what survives (I4); should it have been, that is found here.
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;
@@ -43,7 +43,8 @@ internal sealed class FollowedLog(VersionLog log) : IHistorySource, IDisposable
         foreach (WorldLineBranch branch in log.Branches)
         {
             if (branch.WorldLine > _worldLine && branch.Offset < offset)
-                throw new LogHistoryChangedException($"World-line {branch.WorldLine} voids what lies above offset {branch.Offset}, and the store was fed up to {offset}.");
+                throw new LogHistoryChangedException(
+                    $"World-line {branch.WorldLine} voids what lies above offset {branch.Offset}, and the store was fed up to {offset}.");
         }
         _history.Dispose();
         (_history, _worldLine, _rewinds) = (new LogHistory(log), now, rewinds);

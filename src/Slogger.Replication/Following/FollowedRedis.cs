@@ -1,5 +1,6 @@
-// A Redis that follows a stream's log from version to version (StoreFollower): begun from a checkpoint, resumed where it stands after this process has died, begun anew when it was
-// lost. The identity that it follows is the log's present one: noted there before Redis hears of it, and what the log is continued by once Redis is a master.
+// A Redis that follows a stream's log from version to version (StoreFollower): begun from a checkpoint, resumed where it stands after this
+// process has died, begun anew when it was lost. The identity that it follows is the log's present one: noted there before Redis hears of
+// it, and what the log is continued by once Redis is a master.
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Checkpoints;
@@ -17,14 +18,16 @@ namespace Slogger.Replication.Following;
 /// <param name="endpoint">The Redis, proved to be this process's.</param>
 /// <param name="undoFile">Keeps the settings that promotion returns to.</param>
 /// <param name="withLog">Has something done to the log while nothing is appended.</param>
-internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints, Func<RedisEndpoint> endpoint, string undoFile, Func<Action, Task> withLog) : IFollowedStore
+internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints, Func<RedisEndpoint> endpoint, string undoFile,
+    Func<Action, Task> withLog) : IFollowedStore
 {
     private RedisConnection? _control;
     private FollowedLog? _history;
     private StoreFollower? _follower;
     private long? _promotedAt;
 
-    public bool Follows => _promotedAt is not null || (_follower is { Lost.IsCompleted: false } follower && follower.ReplicationId == log.ReplicationId);
+    public bool Follows => _promotedAt is not null
+        || (_follower is { Lost.IsCompleted: false } follower && follower.ReplicationId == log.ReplicationId);
 
     public Task<string>? Lost => _follower?.Lost;
 
@@ -43,8 +46,12 @@ internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints,
             return true;
         }
         _history = new FollowedLog(log);
-        FollowStart start = await StoreFollower.ResumeAsync(_control, log.ReplicationId, _history, log.DurableOffset, Options, stop).ConfigureAwait(false);
-        if (start.Follower is null && start.Problem is not (RedisProblem.HistoryGone or RedisProblem.NotMaster)) { throw new RedisException(start.Problem, start.Message); }
+        FollowStart start = await StoreFollower.ResumeAsync(
+            _control, log.ReplicationId, _history, log.DurableOffset, Options, stop).ConfigureAwait(false);
+        if (start.Follower is null && start.Problem is not (RedisProblem.HistoryGone or RedisProblem.NotMaster))
+        {
+            throw new RedisException(start.Problem, start.Message);
+        }
         _follower = start.Follower;
         return _follower is not null;
     }
@@ -53,7 +60,11 @@ internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints,
     {
         if (_promotedAt is { } promoted)
         {
-            if (promoted != end.Offset) { throw new RedisException(RedisProblem.HistoryGone, $"Redis was promoted at offset {promoted}, and version {end.Version} ends at {end.Offset}"); }
+            if (promoted != end.Offset)
+            {
+                throw new RedisException(RedisProblem.HistoryGone,
+                    $"Redis was promoted at offset {promoted}, and version {end.Version} ends at {end.Offset}");
+            }
             return;
         }
         if (!Follows)
@@ -82,13 +93,15 @@ internal sealed class FollowedRedis(VersionLog log, CheckpointStore checkpoints,
     private async Task BeginAsync(Boundary end, CancellationToken stop)
     {
         Checkpoint from = checkpoints.Latest(log, end.Offset)
-            ?? throw new LogHistoryChangedException($"there is no checkpoint at or below offset {end.Offset} that the store could begin from: have the stream seeded anew (slogger seed)");
+            ?? throw new LogHistoryChangedException($"there is no checkpoint at or below offset {end.Offset} that the store could begin "
+            + "from: have the stream seeded anew (slogger seed)");
         await ResetAsync().ConfigureAwait(false);
         string id = FeedPlan.NewReplicationId();
         await withLog(() => log.SetReplicationId(id)).ConfigureAwait(false);
         _control = await RedisConnection.ConnectAsync(endpoint(), cancellation: stop).ConfigureAwait(false);
         _history = new FollowedLog(log);
-        var plan = new FeedPlan { BaseFile = checkpoints.PathOf(from), BaseOffset = from.Offset, TargetOffset = end.Offset, History = _history, ReplicationId = id };
+        var plan = new FeedPlan { BaseFile = checkpoints.PathOf(from), BaseOffset = from.Offset, TargetOffset = end.Offset,
+            History = _history, ReplicationId = id };
         FollowStart start = await StoreFollower.BeginAsync(_control, plan, Options, stop).ConfigureAwait(false);
         _follower = start.Follower ?? throw new RedisException(start.Problem, start.Message);
     }

@@ -1,4 +1,5 @@
-// What follows a stream's log from version to version: a Redis, fed as a replica (FollowedRedis), or FASTER in this process (FollowedFaster).
+// What follows a stream's log from version to version: a Redis, fed as a replica (FollowedRedis), or FASTER in this process
+// (FollowedFaster).
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Replication.Following;
@@ -6,7 +7,8 @@ namespace Slogger.Replication.Following;
 /// <summary>The store of a stream. One call at a time, if nothing else is said.</summary>
 internal interface IFollowedStore : IAsyncDisposable
 {
-    /// <summary>Whether it follows, or has been promoted where it stood: it can be brought on without loading anything. Any thread.</summary>
+    /// <summary>Whether it follows, or has been promoted where it stood: it can be brought on without loading anything. Any
+    /// thread.</summary>
     bool Follows { get; }
 
     /// <summary>Completes when the store does not hold the history any more; null while none follows. Any thread.</summary>
@@ -29,10 +31,12 @@ internal interface IFollowedStore : IAsyncDisposable
     {
     }
 
-    /// <summary>Throws if the store cannot be brought to the end of a version since it does not know what is in the log, or in what it would begin from. Readers need not wait for it: nothing is changed.</summary>
+    /// <summary>Throws if the store cannot be brought to the end of a version since it does not know what is in the log, or in what it
+    /// would begin from. Readers need not wait for it: nothing is changed.</summary>
     Task RequireKnownAsync(Boundary end, CancellationToken stop) => Task.CompletedTask;
 
-    /// <summary>Brings it to the end of a version: from where it is, or, if it does not follow, from a checkpoint. Throws if it is not there.</summary>
+    /// <summary>Brings it to the end of a version: from where it is, or, if it does not follow, from a checkpoint. Throws if it is not
+    /// there.</summary>
     Task BringToAsync(Boundary end, CancellationToken stop);
 
     /// <summary>It has certainly ended: whoever waits for it is told. Any thread.</summary>

@@ -8,24 +8,27 @@ namespace Slogger.Replication.Following;
 /// <summary>Finds ends of versions.</summary>
 internal static class LogPlaces
 {
-    /// <summary>Where in the log an offset is: the last version that ends at or below it, as the first of those that end at the same place; and whether it ends there.
-    /// Null: the log does not hold it.</summary>
+    /// <summary>Where in the log an offset is: the last version that ends at or below it, as the first of those that end at the same place;
+    /// and whether it ends there. Null: the log does not hold it.</summary>
     public static (Boundary End, bool IsExact)? EndAtOrBelow(VersionLog log, long offset)
     {
         if (log.IsEmpty) { return null; }
         if (log.DurableBoundary is not { } last || Search(log, last.Version, offset) is not { } found)
         {
             return offset < log.Origin.Offset || log.StartOffset > log.Origin.Offset ? null
-                : (new(log.FirstWorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default), offset == log.Origin.Offset);
+                : (new(log.FirstWorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default),
+                offset == log.Origin.Offset);
         }
-        Version first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next : Version.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
+        Version first = Search(log, found.Version, found.Offset - 1) is { } before ? before.Version.Next
+            : Version.Max(log.FirstVersion, log.FirstBoundary?.Version ?? found.Version);
         // Of the world-line that has closed it, not of one that has begun there.
         WorldLine line = log.Branches.Where(b => b.Version < first).Select(b => b.WorldLine).Append(log.FirstWorldLine).Max();
         return (found with { Version = first, WorldLine = line }, found.Offset == offset);
     }
 
     /// <summary>What a log began with, as the end of the version before its first.</summary>
-    public static Boundary BaseOf(VersionLog log) => new(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
+    public static Boundary BaseOf(VersionLog log) =>
+        new(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, log.Origin.Database, default);
 
     // The last version that ends at or below an offset.
     private static Boundary? Search(VersionLog log, Version last, long offset)

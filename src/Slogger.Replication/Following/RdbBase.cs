@@ -20,10 +20,13 @@ internal static class RdbBase
         while (cursor.ReadEntry() is { } entry)
         {
             stop.ThrowIfCancellationRequested();
-            string? flaw = entry.Type != RdbCursor.StringType ? $"key {FeedCommand.Shown(entry.Key)} is a {RdbCursor.TypeName(entry.Type)}, and it has strings only"
+            string? flaw = entry.Type != RdbCursor.StringType
+                ? $"key {FeedCommand.Shown(entry.Key)} is a {RdbCursor.TypeName(entry.Type)}, and it has strings only"
                 : entry.Database != 0 ? $"key {FeedCommand.Shown(entry.Key)} is in database {entry.Database}, and it has database 0 only"
                 // Only what could be too large is read.
-                : entry.End - entry.ValueStart > recordBytesMax / 256 ? FeedCommand.TooLarge(entry.Key, cursor.ReadString(entry).Length, recordBytesMax) : FeedCommand.TooLarge(entry.Key, 0, recordBytesMax);
+                : entry.End - entry.ValueStart > recordBytesMax / 256
+                ? FeedCommand.TooLarge(entry.Key, cursor.ReadString(entry).Length, recordBytesMax)
+                : FeedCommand.TooLarge(entry.Key, 0, recordBytesMax);
             if (flaw is not null) { throw Unknown(flaw); }
         }
         if (cursor.HasFunctions) { throw Unknown("there are functions (FUNCTION LOAD), which it does not know"); }
@@ -57,5 +60,6 @@ internal static class RdbBase
         }
     }
 
-    private static UnknownToStoreException Unknown(string what) => new($"the embedded store cannot begin from the primary's copy: {what}. {StreamFeed.Advice}");
+    private static UnknownToStoreException Unknown(string what) =>
+        new($"the embedded store cannot begin from the primary's copy: {what}. {StreamFeed.Advice}");
 }

@@ -1,8 +1,8 @@
-// What is done for the first time takes the runtime tens of milliseconds, since methods are compiled when they are first called; and a failover should take few. So what a failover will need of
-// this program is compiled while nobody waits for it, on a thread of its own.
+// What is done for the first time takes the runtime tens of milliseconds, since methods are compiled when they are first called; and a
+// failover should take few. So what a failover will need of this program is compiled while nobody waits for it, on a thread of its own.
 //
-// Of a method that awaits, most of what there is to compile is not its own: what the framework makes for it when it is first suspended, once for each. A rehearsal does not reach that everywhere, since
-// what is awaited may have come already.
+// Of a method that awaits, most of what there is to compile is not its own: what the framework makes for it when it is first suspended,
+// once for each. A rehearsal does not reach that everywhere, since what is awaited may have come already.
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -13,9 +13,11 @@ namespace Slogger.Replication.Following;
 internal static partial class Readiness
 {
     private const int Niceness = 10;
-    private const BindingFlags All = BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
+    private const BindingFlags All =
+        BindingFlags.DeclaredOnly | BindingFlags.Instance | BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic;
 
-    /// <summary>Begins to compile all methods of some assemblies, and what the framework makes for them. Completes when that is done.</summary>
+    /// <summary>Begins to compile all methods of some assemblies, and what the framework makes for them. Completes when that is
+    /// done.</summary>
     public static Task PrepareAsync(IReadOnlyList<Assembly> assemblies)
     {
         var done = new TaskCompletionSource(TaskCreationOptions.RunContinuationsAsynchronously);
@@ -46,15 +48,25 @@ internal static partial class Readiness
     // A method that awaits is a type of its own, with its builder, and an awaiter for each kind of what it awaits.
     private static void PrepareAwaiting(Type machine)
     {
-        if (!machine.IsAssignableTo(typeof(IAsyncStateMachine)) || machine.GetField("<>t__builder", All)?.FieldType is not { } builder) { return; }
-        Type[] awaiters = [.. machine.GetFields(All).Where(f => f.Name.StartsWith("<>u__", StringComparison.Ordinal)).Select(f => f.FieldType).Where(t => t.IsAssignableTo(typeof(ICriticalNotifyCompletion)))];
+        if (!machine.IsAssignableTo(typeof(IAsyncStateMachine)) || machine.GetField("<>t__builder", All)?.FieldType is not { } builder)
+        {
+            return;
+        }
+        Type[] awaiters = [.. machine.GetFields(All).Where(f => f.Name.StartsWith("<>u__", StringComparison.Ordinal))
+            .Select(f => f.FieldType).Where(t => t.IsAssignableTo(typeof(ICriticalNotifyCompletion)))];
         foreach (Type type in BuildersBehind(builder))
         {
             foreach (MethodInfo method in type.GetMethods(All))
             {
-                foreach (Type[] arguments in ArgumentsOf(method, machine, awaiters)) { Prepare(method, [.. type.GenericTypeArguments, .. arguments]); }
+                foreach (Type[] arguments in ArgumentsOf(method, machine, awaiters))
+                {
+                    Prepare(method, [.. type.GenericTypeArguments, .. arguments]);
+                }
             }
-            if (type.GetNestedType("AsyncStateMachineBox`1", BindingFlags.NonPublic) is { } box) { PrepareAll(box.MakeGenericType([.. type.GenericTypeArguments, machine])); }
+            if (type.GetNestedType("AsyncStateMachineBox`1", BindingFlags.NonPublic) is { } box)
+            {
+                PrepareAll(box.MakeGenericType([.. type.GenericTypeArguments, machine]));
+            }
             if (type.GenericTypeArguments is [{ IsValueType: true } result])
             {
                 PrepareAll(type);
@@ -74,7 +86,10 @@ internal static partial class Readiness
         yield return builder;
         if (builder.GenericTypeArguments is [var result])
         {
-            if (builder.GetGenericTypeDefinition() != typeof(AsyncTaskMethodBuilder<>)) { yield return typeof(AsyncTaskMethodBuilder<>).MakeGenericType(result); }
+            if (builder.GetGenericTypeDefinition() != typeof(AsyncTaskMethodBuilder<>))
+            {
+                yield return typeof(AsyncTaskMethodBuilder<>).MakeGenericType(result);
+            }
         }
         else if (typeof(Task).Assembly.GetType("System.Threading.Tasks.VoidTaskResult") is { } none)
         {

@@ -31,10 +31,14 @@ internal sealed class StoreGuard(long recordBytesMax) : StreamGuard
             if (command.Flaw is { } flaw) { throw Unfollowable(flaw); }
             _database = command.Database;
         }
-        if (_commands.Rest > StreamFeed.CommandBytesMax) { throw Unfollowable($"a command of more than {StreamFeed.CommandBytesMax >> 20} MB"); }
+        if (_commands.Rest > StreamFeed.CommandBytesMax)
+        {
+            throw Unfollowable($"a command of more than {StreamFeed.CommandBytesMax >> 20} MB");
+        }
     }
 
     protected override void Begin(int database) => (_commands, _database) = (new(), database);
 
-    private static UnfollowableException Unfollowable(string flaw) => new($"the embedded store cannot follow what comes now: {flaw}. {StreamFeed.Advice}");
+    private static UnfollowableException Unfollowable(string flaw) =>
+        new($"the embedded store cannot follow what comes now: {flaw}. {StreamFeed.Advice}");
 }

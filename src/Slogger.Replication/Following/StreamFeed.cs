@@ -1,5 +1,6 @@
-// What a primary's replication stream says, done by a store in this process. Redis has decided everything already: what is here are effects. Only such are taken as the engine executes to the same end, whatever
-// the time is: an expiry is a moment, never a duration. Whether a stretch has others can be seen beforehand, without doing anything.
+// What a primary's replication stream says, done by a store in this process. Redis has decided everything already: what is here are
+// effects. Only such are taken as the engine executes to the same end, whatever the time is: an expiry is a moment, never a duration.
+// Whether a stretch has others can be seen beforehand, without doing anything.
 using System.Text;
 using Slogger.Faster.Commands;
 using Slogger.Log;
@@ -44,8 +45,10 @@ internal sealed unsafe class StreamFeed : IDisposable
     public int Database { get; private set; }
 
     /// <summary>Goes on to an offset, which is the end of a version.</summary>
-    /// <exception cref="UnknownToStoreException">There is something that the store does not know, at <see cref="Offset"/>; nothing of it was done.</exception>
-    /// <exception cref="FeedFailedException">The store has refused something: what it holds is no state of the history any more.</exception>
+    /// <exception cref="UnknownToStoreException">There is something that the store does not know, at <see cref="Offset"/>; nothing of it
+    /// was done.</exception>
+    /// <exception cref="FeedFailedException">The store has refused something: what it holds is no state of the history any
+    /// more.</exception>
     /// <exception cref="LogHistoryChangedException">The log is not what was read before.</exception>
     /// <exception cref="LogException">It cannot be read.</exception>
     public void GoTo(long until, CancellationToken stop)
@@ -63,7 +66,8 @@ internal sealed unsafe class StreamFeed : IDisposable
             }
             else if (_filled == until - Offset)
             {
-                throw new LogHistoryChangedException($"A command at offset {Offset} of the log does not end before offset {until}, where a version ends");
+                throw new LogHistoryChangedException(
+                    $"A command at offset {Offset} of the log does not end before offset {until}, where a version ends");
             }
             else if (_filled == _buffer.Length) { Grow(); }
         }
@@ -82,7 +86,10 @@ internal sealed unsafe class StreamFeed : IDisposable
         while (_filled < wanted)
         {
             int count = _history.Read(Offset + _filled, _buffer.AsSpan(_filled, wanted - _filled));
-            if (count == 0) { throw new LogHistoryChangedException($"The log ends at offset {Offset + _filled}, and a version at {until}"); }
+            if (count == 0)
+            {
+                throw new LogHistoryChangedException($"The log ends at offset {Offset + _filled}, and a version at {until}");
+            }
             _filled += count;
         }
     }
@@ -144,7 +151,8 @@ internal sealed unsafe class StreamFeed : IDisposable
         new($"the embedded store cannot follow beyond offset {Offset} of the stream: {what}. {Advice}");
 
     /// <summary>What to do about a primary that is more than this store.</summary>
-    public const string Advice = "What came before stays as it is, and can be taken over. Have this shard's backup follow with a Redis: stop this process, and start slogger backup with --redis-server or --redis and an empty --data; it is seeded by itself";
+    public const string Advice = "What came before stays as it is, and can be taken over. Have this shard's backup follow with a Redis: "
+        + "stop this process, and start slogger backup with --redis-server or --redis and an empty --data; it is seeded by itself";
 }
 
 /// <summary>A store has refused what the primary's has done.</summary>
@@ -175,7 +183,8 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
     }
 
     private static readonly Dictionary<string, Form> s_forms = Forms();
-    private static readonly Dictionary<string, Form>.AlternateLookup<ReadOnlySpan<char>> s_lookup = s_forms.GetAlternateLookup<ReadOnlySpan<char>>();
+    private static readonly Dictionary<string, Form>.AlternateLookup<ReadOnlySpan<char>> s_lookup =
+        s_forms.GetAlternateLookup<ReadOnlySpan<char>>();
 
     /// <summary>Looks at a command.</summary>
     /// <param name="effect">The command.</param>
@@ -189,12 +198,14 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
         for (int i = 0; i < name.Length; i++) { upper[i] = (char)(name[i] is >= (byte)'a' and <= (byte)'z' ? name[i] - 32 : name[i]); }
         if (!s_lookup.TryGetValue(upper[..name.Length], out Form form))
         {
-            return Refuse(effect.Count > 1 ? $"{Shown(name)} of {Shown(effect[1])} is no command that it knows: it has strings only, and expiries that are moments" : $"{Shown(name)} is no command that it knows");
+            return Refuse(effect.Count > 1 ? $"{Shown(name)} of {Shown(effect[1])} is no command that it knows: it has strings only, and "
+                + $"expiries that are moments" : $"{Shown(name)} is no command that it knows");
         }
         switch (form)
         {
             case Form.Nothing: return new(false, database, null);
-            case Form.Select: return EffectScope.DatabaseOf(effect) is { } selected ? new(false, selected, null) : Refuse("a SELECT without a database");
+            case Form.Select: return EffectScope.DatabaseOf(effect) is { } selected ? new(false, selected, null)
+                : Refuse("a SELECT without a database");
             case Form.FlushAll: return new(true, database, null);
             case Form.FlushDatabase: return new(database == 0, database, null);
         }
@@ -225,9 +236,12 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
 
     /// <summary>Why a key and its value are too large; null: they are not.</summary>
     public static string? TooLarge(ReadOnlySpan<byte> key, long valueBytes, long recordBytesMax) =>
-        key.Length > CommandEngine.KeyBytesMax ? $"key {Shown(key)} has {key.Length} bytes, and it takes {CommandEngine.KeyBytesMax} at most"
-        : valueBytes > CommandEngine.ValueBytesMax ? $"the value of key {Shown(key)} has {valueBytes} bytes, and it takes {CommandEngine.ValueBytesMax} at most"
-        : key.Length + valueBytes > recordBytesMax ? $"key {Shown(key)} and its value have {key.Length + valueBytes} bytes, and with this --faster-page it takes {recordBytesMax} at most" : null;
+        key.Length > CommandEngine.KeyBytesMax
+            ? $"key {Shown(key)} has {key.Length} bytes, and it takes {CommandEngine.KeyBytesMax} at most"
+        : valueBytes > CommandEngine.ValueBytesMax
+        ? $"the value of key {Shown(key)} has {valueBytes} bytes, and it takes {CommandEngine.ValueBytesMax} at most"
+        : key.Length + valueBytes > recordBytesMax ? $"key {Shown(key)} and its value have {key.Length + valueBytes} bytes, and with this "
+        + $"--faster-page it takes {recordBytesMax} at most" : null;
 
     private static FeedCommand OfSet(Effect effect, long recordBytesMax)
     {
@@ -235,7 +249,10 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
         for (int i = 3; i < effect.Count; i++)
         {
             if (effect.Is(i, "PXAT"u8) || effect.Is(i, "EXAT"u8)) { i++; }
-            else if (!effect.Is(i, "KEEPTTL"u8) && !effect.Is(i, "NX"u8) && !effect.Is(i, "XX"u8) && !effect.Is(i, "GET"u8)) { return new(false, 0, $"SET of {Shown(effect[1])} has the option {Shown(effect[i])}, which it cannot follow"); }
+            else if (!effect.Is(i, "KEEPTTL"u8) && !effect.Is(i, "NX"u8) && !effect.Is(i, "XX"u8) && !effect.Is(i, "GET"u8))
+            {
+                return new(false, 0, $"SET of {Shown(effect[1])} has the option {Shown(effect[i])}, which it cannot follow");
+            }
         }
         return new(true, 0, TooLarge(effect[1], effect[2].Length, recordBytesMax));
     }
@@ -251,7 +268,10 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
     {
         for (int i = 3; i + 1 < effect.Count; i++)
         {
-            if (effect.Is(i, "DB"u8) && !effect[i + 1].SequenceEqual("0"u8)) { return new(false, 0, $"COPY of {Shown(effect[1])} goes to database {Shown(effect[i + 1])}, and it has database 0 only"); }
+            if (effect.Is(i, "DB"u8) && !effect[i + 1].SequenceEqual("0"u8))
+            {
+                return new(false, 0, $"COPY of {Shown(effect[1])} goes to database {Shown(effect[i + 1])}, and it has database 0 only");
+            }
         }
         return new(true, 0, null);
     }
@@ -266,7 +286,8 @@ internal readonly record struct FeedCommand(bool ChangesData, int Database, stri
         // Transactions are executed bit by bit: nobody reads before the version's end.
         Add("PING REPLCONF MULTI EXEC PUBLISH SPUBLISH", Form.Nothing);
         Add("SELECT", Form.Select);
-        Add("SETNX GETSET APPEND SETRANGE SETBIT INCR DECR INCRBY DECRBY DEL UNLINK GETDEL PEXPIREAT EXPIREAT PERSIST RENAME RENAMENX", Form.Data);
+        Add("SETNX GETSET APPEND SETRANGE SETBIT INCR DECR INCRBY DECRBY DEL UNLINK GETDEL PEXPIREAT EXPIREAT PERSIST RENAME RENAMENX",
+            Form.Data);
         Add("SET", Form.Set);
         Add("MSET MSETNX", Form.Pairs);
         Add("COPY", Form.Copy);

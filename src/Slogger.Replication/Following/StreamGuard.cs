@@ -1,4 +1,5 @@
-// What a shard's store could not follow is not taken into its stream's log, so no cut that has it is ever held, and no failover goes to one: the site stays at the version before, and can take over there.
+// What a shard's store could not follow is not taken into its stream's log, so no cut that has it is ever held, and no failover goes to
+// one: the site stays at the version before, and can take over there.
 using Slogger.Core.WorldLines;
 using Slogger.Log;
 using Slogger.Log.Format;

@@ -1,4 +1,5 @@
-// When the loss of a way to another process is a warning. One that starts, is seeded, or ends since its site takes over is away for a moment: that passes by itself.
+// When the loss of a way to another process is a warning. One that starts, is seeded, or ends since its site takes over is away for a
+// moment: that passes by itself.
 using System.Diagnostics;
 
 namespace Slogger.Replication.Links;

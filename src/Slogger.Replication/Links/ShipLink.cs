@@ -1,5 +1,5 @@
-// What shipping needs of a transport: messages in both directions, in any order and as often as it likes. Both ends are machines that stand every loss
-// (Core's Shipper and Receiver), so a link that fails is thrown away, and another one made.
+// What shipping needs of a transport: messages in both directions, in any order and as often as it likes. Both ends are machines that stand
+// every loss (Core's Shipper and Receiver), so a link that fails is thrown away, and another one made.
 using System.Buffers;
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
@@ -10,7 +10,8 @@ namespace Slogger.Replication.Links;
 
 /// <summary>A request, with what a piece holds of the log.</summary>
 /// <param name="Request">What the shipper's machine said.</param>
-/// <param name="Bytes">Of a piece the stream's bytes from its beginning to its end; valid until the call that it was given to returns.</param>
+/// <param name="Bytes">Of a piece the stream's bytes from its beginning to its end; valid until the call that it was given to
+/// returns.</param>
 /// <param name="Ends">Of a piece the ends of versions behind its beginning, up to its end.</param>
 internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequence<byte> Bytes, IReadOnlyList<VersionEnd> Ends)
 {
@@ -24,20 +25,34 @@ internal readonly record struct ShipMessage(ShipRequest Request, ReadOnlySequenc
             if (Request is ShipRequest.Copied { Chunk: var chunk })
             {
                 Seed seed = chunk.Seed;
-                bool isNamed = seed.Id.Length is > 0 and <= SeedIdLengthMax && seed.History.ReplicationId.Length is > 0 and <= 40 && !seed.History.ReplicationId.AsSpan().ContainsAnyExceptInRange('!', '~');
-                if (!isNamed || seed.Base.Offset < 0 || seed.Base.Closed < Version.Zero || seed.Floor.WorldLine != seed.Base.WorldLine || seed.Floor.Version <= seed.Base.Closed) { return $"{seed} is no copy of a store"; }
-                bool isInside = chunk.At >= 0 && chunk.Bytes >= 0 && chunk.At <= chunk.Seed.Bytes - chunk.Bytes && (chunk.Bytes > 0 || chunk.At == chunk.Seed.Bytes);
-                return isInside && chunk.Bytes == Bytes.Length && Ends.Count == 0 ? null : $"the chunk of {Bytes.Length} bytes at {chunk.At} is none of a copy of {chunk.Seed.Bytes}";
+                bool isNamed = seed.Id.Length is > 0 and <= SeedIdLengthMax && seed.History.ReplicationId.Length is > 0 and <= 40
+                    && !seed.History.ReplicationId.AsSpan().ContainsAnyExceptInRange('!', '~');
+                if (!isNamed || seed.Base.Offset < 0 || seed.Base.Closed < Version.Zero || seed.Floor.WorldLine != seed.Base.WorldLine
+                    || seed.Floor.Version <= seed.Base.Closed)
+                {
+                    return $"{seed} is no copy of a store";
+                }
+                bool isInside = chunk.At >= 0 && chunk.Bytes >= 0 && chunk.At <= chunk.Seed.Bytes - chunk.Bytes
+                    && (chunk.Bytes > 0 || chunk.At == chunk.Seed.Bytes);
+                return isInside && chunk.Bytes == Bytes.Length && Ends.Count == 0 ? null
+                    : $"the chunk of {Bytes.Length} bytes at {chunk.At} is none of a copy of {chunk.Seed.Bytes}";
             }
-            if (Request is not ShipRequest.Piece piece) { return Bytes.IsEmpty && Ends.Count == 0 ? null : "only a piece and a chunk hold bytes, and only a piece ends of versions"; }
+            if (Request is not ShipRequest.Piece piece)
+            {
+                return Bytes.IsEmpty && Ends.Count == 0 ? null : "only a piece and a chunk hold bytes, and only a piece ends of versions";
+            }
             (LogIndex at, LogIndex to) = (piece.From, piece.To);
             bool isPlain = !piece.IsHeartbeat && !piece.IsBranch;
-            if (to.WorldLine < at.WorldLine || (isPlain && (to.Offset < at.Offset || to.Closed < at.Closed))) { return $"the piece goes back, from {at} to {to}"; }
+            if (to.WorldLine < at.WorldLine || (isPlain && (to.Offset < at.Offset || to.Closed < at.Closed)))
+            {
+                return $"the piece goes back, from {at} to {to}";
+            }
             if (Bytes.Length != (isPlain ? to.Offset - at.Offset : 0)) { return $"the piece from {at} to {to} holds {Bytes.Length} bytes"; }
             if (!isPlain) { return Ends.Count == 0 ? null : "a heartbeat or a branch holds ends of versions"; }
             foreach ((Boundary end, bool isEmptyRun) in Ends)
             {
-                bool isInOrder = end.WorldLine == at.WorldLine && end.Version > at.Closed && (isEmptyRun || (end.Offset >= at.Offset && end.Offset <= to.Offset));
+                bool isInOrder = end.WorldLine == at.WorldLine && end.Version > at.Closed
+                    && (isEmptyRun || (end.Offset >= at.Offset && end.Offset <= to.Offset));
                 if (!isInOrder) { return $"the end of {end.Point} at offset {end.Offset} is out of order, behind {at}"; }
                 at = at with { Closed = end.Version, Offset = isEmptyRun ? at.Offset : end.Offset };
             }
@@ -70,7 +85,8 @@ internal interface IShipConnector
     /// <summary>Where it leads, for people.</summary>
     string Target { get; }
 
-    /// <summary>How the shipper's keys are divided: said with each hello. While it gives null that is not known yet, and nothing is connected.</summary>
+    /// <summary>How the shipper's keys are divided: said with each hello. While it gives null that is not known yet, and nothing is
+    /// connected.</summary>
     Func<ShipShape?> Shape
     {
         get => static () => default(ShipShape);

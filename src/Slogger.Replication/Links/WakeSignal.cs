@@ -1,5 +1,5 @@
-// A task that has nothing to do waits here until somebody has something for it: said any number of times, it wakes once. Unlike a semaphore it is cheap to wait for
-// (nothing is allocated, no timer is set), and to set when nobody waits.
+// A task that has nothing to do waits here until somebody has something for it: said any number of times, it wakes once. Unlike a semaphore
+// it is cheap to wait for (nothing is allocated, no timer is set), and to set when nobody waits.
 using System.Threading.Tasks.Sources;
 
 namespace Slogger.Replication.Links;

@@ -1,4 +1,5 @@
-// A stream that is being seeded: what comes of the copy goes into a file, and is made durable as it grows. A disk that refuses is asked again with what is durable there.
+// A stream that is being seeded: what comes of the copy goes into a file, and is made durable as it grows. A disk that refuses is asked
+// again with what is durable there.
 using System.Diagnostics;
 using Slogger.Core.Replication;
 using Slogger.Log;

@@ -1,5 +1,6 @@
-// Receives one stream at the backup: performs what Core's Receiver decides, on the log of the stream. One task has the machine and the log; links, SQL and the syncing
-// thread give it what they have (Post), and it never waits for any of them: only for the disk, where a world-line begins.
+// Receives one stream at the backup: performs what Core's Receiver decides, on the log of the stream. One task has the machine and the log;
+// links, SQL and the syncing thread give it what they have (Post), and it never waits for any of them: only for the disk, where a
+// world-line begins.
 using System.Buffers;
 using System.Diagnostics;
 using System.Threading.Channels;
@@ -18,7 +19,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Receiving;
 
-/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task, but for <see cref="OnFailed"/>: what takes time is done elsewhere.</summary>
+/// <summary>Who performs what a stream's receiver asks of the backup. Called on the receiver's task, but for <see cref="OnFailed"/>: what
+/// takes time is done elsewhere.</summary>
 internal interface IStreamOwner
 {
     /// <summary>Tell the watermark service.</summary>
@@ -79,7 +81,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private long _bytesReceived;
     private long _heardAt;
     private Told? _told;
-    private Task _syncing = Task.CompletedTask, _syncingBefore = Task.CompletedTask, _noting = Task.CompletedTask, _counting = Task.CompletedTask;
+    private Task _syncing = Task.CompletedTask, _syncingBefore = Task.CompletedTask, _noting = Task.CompletedTask, _counting =
+        Task.CompletedTask;
 
     /// <summary>A piece that waits for its turn.</summary>
     private readonly record struct Kept(ShipRequest.Piece Piece, byte[] Bytes, VersionEnd[] Ends);
@@ -117,13 +120,15 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     /// <summary>How long its shipper has said nothing; null: it never has. For status.</summary>
     public TimeSpan? Silence => Volatile.Read(ref _heardAt) is > 0 and long at ? Stopwatch.GetElapsedTime(at) : null;
 
-    /// <summary>Why nothing of its shipper is taken any more: it has sent what cannot be followed here. What was taken before stays, and can be taken over. Null: all is taken.</summary>
+    /// <summary>Why nothing of its shipper is taken any more: it has sent what cannot be followed here. What was taken before stays, and
+    /// can be taken over. Null: all is taken.</summary>
     public string? Refusal => _refusal;
 
     /// <summary>Bytes of the stream that have come, what came twice included. For status.</summary>
     public long BytesReceived => Interlocked.Read(ref _bytesReceived);
 
-    /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used again.</summary>
+    /// <summary>A message has come over a link, to which replies go from now on. Returns when it was taken: then its bytes may be used
+    /// again.</summary>
     /// <exception cref="OperationCanceledException">It was not: the receiver has stopped, or failed.</exception>
     public async ValueTask ReceivedAsync(ShipMessage message, IReplyLink link)
     {
@@ -220,7 +225,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
     private async Task RunAsync()
     {
         // Time is an input, too: also for seeing that it is over.
-        await using var ticking = new Timer(static o => ((StreamReceiver)o!)._inputs.Writer.TryWrite(static () => { }), this, PeriodMs, PeriodMs);
+        await using var ticking = new Timer(static o => ((StreamReceiver)o!)._inputs.Writer.TryWrite(static () => { }), this, PeriodMs,
+            PeriodMs);
         try
         {
             Perform();
@@ -333,7 +339,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         }
     }
 
-    // The log stays as it is: the machine begins anew with that, as in a process that is started again, and no message of a shipper reaches it.
+    // The log stays as it is: the machine begins anew with that, as in a process that is started again, and no message of a shipper reaches
+    // it.
     private void Refuse(UnfollowableException e)
     {
         _effects.Clear();
@@ -376,7 +383,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
             ?? (offset == _log.Origin.Offset ? new(_log.WorldLine, version, _log.Origin.Offset, _log.Origin.Database, default) : null);
         if (branch is not { } at || (offset is { } expected && at.Offset != expected))
         {
-            throw new BrokenInvariantException($"I7: world-line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
+            throw new BrokenInvariantException(
+                $"I7: world-line {line} begins at version {version}, offset {offset}, and that version ends at {branch?.Offset} here");
         }
         _log.BeginWorldLine(line, at with { Version = version }, _log.ReplicationId);
         _disk.Guard?.Restart(_log);
@@ -416,7 +424,10 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
                 site =>
                 {
                     // Somebody else's stream: what he may not admit any more is none of this process's business.
-                    if (site.Streams[_machine.Stream.Number].Owner != _start.Owner) { return new(null, $"stream {_machine.Stream} is received by another process"); }
+                    if (site.Streams[_machine.Stream.Number].Owner != _start.Owner)
+                    {
+                        return new(null, $"stream {_machine.Stream} is received by another process");
+                    }
                     (SiteState after, newest) = site.Admit(_machine.Stream, sender);
                     return new(after, null);
                 },
@@ -441,7 +452,8 @@ internal sealed partial class StreamReceiver : IAsyncDisposable
         {
             try
             {
-                await _metadata.ChangeSiteAsync(_cluster, site => new(site.Count(_machine.Stream, _machine.Generation), null), _stop).ConfigureAwait(false);
+                await _metadata.ChangeSiteAsync(_cluster, site => new(site.Count(_machine.Stream, _machine.Generation), null),
+                    _stop).ConfigureAwait(false);
                 return;
             }
             catch (OperationCanceledException)

@@ -9,18 +9,21 @@ using Version = Slogger.Core.Versions.Version;
 namespace Slogger.Replication.Seeding;
 
 /// <summary>The content of copy.json.</summary>
-internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset, long WorldLine, long Offset, long Closed, long Floor)
+internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset,
+    long WorldLine, long Offset, long Closed, long Floor)
 {
     private const string FileName = "copy.json";
 
     /// <summary>Where a copy's file lies.</summary>
     public static string PathOf(string directory, string id) => Path.Combine(directory, id + ".rdb");
 
-    /// <summary>Remembers a copy, durably; its file lies there. What is in that is not synced: a copy that a crash has damaged is refused by the backup, which knows its checksum. Throws IOException.</summary>
+    /// <summary>Remembers a copy, durably; its file lies there. What is in that is not synced: a copy that a crash has damaged is refused
+    /// by the backup, which knows its checksum. Throws IOException.</summary>
     public static void Write(string directory, Seed seed)
     {
         CopyRecord record = new(
-            seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number);
+            seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset,
+                seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number, seed.Floor.Version.Number);
         DurableFile.WriteJson(SystemFileLayer.Instance, Path.Combine(directory, FileName), record, CopyJson.Default.CopyRecord);
     }
 
@@ -30,12 +33,15 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
         if (!Directory.Exists(directory)) { return null; }
         try
         {
-            CopyRecord? record = JsonSerializer.Deserialize(File.ReadAllBytes(Path.Combine(directory, FileName)), CopyJson.Default.CopyRecord);
+            CopyRecord? record = JsonSerializer.Deserialize(File.ReadAllBytes(Path.Combine(directory, FileName)),
+                CopyJson.Default.CopyRecord);
             if (record is not null && new FileInfo(PathOf(directory, record.Id)) is { Exists: true } file && file.Length == record.Bytes)
             {
                 WorldLine line = new(record.WorldLine);
                 return new(
-                    new(record.Id, record.Generation, record.Bytes, new(record.ReplicationId, record.HistoryOffset), new(line, record.Offset, new Version(record.Closed)), new(line, new Version(record.Floor))) { Checksum = record.Checksum },
+                    new(record.Id, record.Generation, record.Bytes, new(record.ReplicationId, record.HistoryOffset),
+                        new(line, record.Offset, new Version(record.Closed)),
+                            new(line, new Version(record.Floor))) { Checksum = record.Checksum },
                     file.FullName);
             }
         }
@@ -48,6 +54,7 @@ internal sealed record CopyRecord(string Id, long Generation, long Bytes, uint C
     }
 }
 
-[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower, RespectRequiredConstructorParameters = true, RespectNullableAnnotations = true)]
+[JsonSourceGenerationOptions(WriteIndented = true, PropertyNamingPolicy = JsonKnownNamingPolicy.SnakeCaseLower,
+    RespectRequiredConstructorParameters = true, RespectNullableAnnotations = true)]
 [JsonSerializable(typeof(CopyRecord))]
 internal sealed partial class CopyJson : JsonSerializerContext;

@@ -1,8 +1,10 @@
-// What a process of the backup has of a stream on its disk: the log, the checkpoints on which it rests, and of which life of the stream they are. While the stream is being seeded, a part of a
-// copy of the primary's store (`stream/copy.part`), and how much of it is durable (`stream/seed.json`).
+// What a process of the backup has of a stream on its disk: the log, the checkpoints on which it rests, and of which life of the stream
+// they are. While the stream is being seeded, a part of a copy of the primary's store (`stream/copy.part`), and how much of it is durable
+// (`stream/seed.json`).
 //
-// A new life begins in this order, each step durable before the next: the whole copy; the checkpoints of before are deleted, and the copy becomes one; the log begins at the copy's offset; the
-// note that the log is of this life. A crash in between leaves the copy: all of that is done again. Until the note nothing of the log counts.
+// A new life begins in this order, each step durable before the next: the whole copy; the checkpoints of before are deleted, and the copy
+// becomes one; the log begins at the copy's offset; the note that the log is of this life. A crash in between leaves the copy: all of that
+// is done again. Until the note nothing of the log counts.
 using System.Buffers;
 using System.Text.Json.Serialization;
 using Slogger.Core.Replication;
@@ -18,7 +20,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Replication.Seeding;
 
-/// <summary>A stream's disk. Not thread-safe, but for <see cref="Sync"/> beside <see cref="Write"/>. Log and checkpoints are their owner's to close.</summary>
+/// <summary>A stream's disk. Not thread-safe, but for <see cref="Sync"/> beside <see cref="Write"/>. Log and checkpoints are their owner's
+/// to close.</summary>
 internal sealed class StreamDisk : IDisposable
 {
     private const string DirectoryName = "stream", RecordName = "seed.json", PartName = "copy.part";
@@ -61,7 +64,8 @@ internal sealed class StreamDisk : IDisposable
     /// <summary>What a process goes on with that receives the stream.</summary>
     /// <param name="badCopy">A copy that came whole, and was not what it should be; null: none.</param>
     public StreamOnDisk Find(string? badCopy) => Life is { } life && Seed is { } seed
-        ? new() { Life = life, History = seed.History, Log = Log.DurableEnd, Held = Log.HeldCut, Base = seed.Base.Offset, Floor = seed.Floor }
+        ? new() { Life = life, History = seed.History, Log = Log.DurableEnd, Held = Log.HeldCut, Base = seed.Base.Offset,
+        Floor = seed.Floor }
         : new() { Copy = Part, BadCopy = badCopy };
 
     /// <summary>Finds what there is.</summary>
@@ -69,10 +73,12 @@ internal sealed class StreamDisk : IDisposable
     /// <param name="log">The stream's log.</param>
     /// <param name="checkpoints">Its checkpoints.</param>
     /// <param name="guard">Looks at what goes into the log.</param>
-    /// <param name="databaseOf">Which database was selected in the stream when a copy was made, by its file; null: nobody needs to know.</param>
+    /// <param name="databaseOf">Which database was selected in the stream when a copy was made, by its file; null: nobody needs to
+    /// know.</param>
     /// <exception cref="IOException">The disk refused.</exception>
     /// <exception cref="InvalidDataException">The record cannot be read.</exception>
-    public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints, StreamGuard? guard = null, Func<string, int>? databaseOf = null)
+    public static StreamDisk Open(string dataDirectory, VersionLog log, CheckpointStore checkpoints, StreamGuard? guard = null,
+        Func<string, int>? databaseOf = null)
     {
         var disk = new StreamDisk(Path.Combine(dataDirectory, DirectoryName), log, checkpoints, guard, databaseOf);
         disk.Files.CreateDirectory(disk._directory);
@@ -90,7 +96,8 @@ internal sealed class StreamDisk : IDisposable
     public bool Holds(long generation) => Life == generation;
 
     /// <summary>Whether all of a copy for this life is there.</summary>
-    public bool HasCopy(long generation) => _record is { HasBegun: false } record && record.Generation == generation && record.DurableBytes == record.Bytes;
+    public bool HasCopy(long generation) => _record is { HasBegun: false } record && record.Generation == generation
+        && record.DurableBytes == record.Bytes;
 
     /// <summary>What was written and not synced is forgotten.</summary>
     public void Rewind() => _hasBytes = DurableBytes;
@@ -102,7 +109,10 @@ internal sealed class StreamDisk : IDisposable
         lock (_lock)
         {
             if (chunk.At == 0) { Restart(chunk.Seed); }
-            if (chunk.At != _hasBytes) { throw new InvalidOperationException($"The copy has {_hasBytes} bytes, and a piece at {chunk.At} is to be written."); }
+            if (chunk.At != _hasBytes)
+            {
+                throw new InvalidOperationException($"The copy has {_hasBytes} bytes, and a piece at {chunk.At} is to be written.");
+            }
             _part ??= OpenPart();
             long at = chunk.At;
             foreach (ReadOnlyMemory<byte> piece in bytes)
@@ -148,7 +158,8 @@ internal sealed class StreamDisk : IDisposable
     /// <exception cref="IOException">The same.</exception>
     public bool Begin()
     {
-        SeedRecord record = _record is { HasBegun: false } r && r.DurableBytes == r.Bytes ? r : throw new InvalidOperationException("There is no whole copy.");
+        SeedRecord record = _record is { HasBegun: false } r && r.DurableBytes == r.Bytes ? r
+            : throw new InvalidOperationException("There is no whole copy.");
         Seed seed = record.ToSeed();
         ClosePart();
         int database = LookAtCopy(seed);
@@ -161,7 +172,8 @@ internal sealed class StreamDisk : IDisposable
         Files.LinkOrCopy(PartPath, file);
         Checkpoint copy = Checkpoints.Add(file, new Checkpoint
         {
-            Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database, WorldLine = seed.Base.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
+            Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database,
+                WorldLine = seed.Base.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
         });
         if (copy.Bytes != seed.Bytes || copy.Checksum != seed.Checksum)
         {
@@ -249,16 +261,19 @@ internal sealed class StreamDisk : IDisposable
 
 /// <summary>What <c>seed.json</c> says.</summary>
 internal sealed record SeedRecord(
-    string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset, long BaseWorldLine, long BaseOffset, long BaseClosed, long FloorVersion, long DurableBytes, bool HasBegun)
+    string Id, long Generation, long Bytes, uint Checksum, string ReplicationId, long HistoryOffset, long BaseWorldLine, long BaseOffset,
+        long BaseClosed, long FloorVersion, long DurableBytes, bool HasBegun)
 {
     public static SeedRecord Of(Seed seed) => new(
-        seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number, seed.Base.Offset, seed.Base.Closed.Number,
+        seed.Id, seed.Generation, seed.Bytes, seed.Checksum, seed.History.ReplicationId, seed.History.Offset, seed.Base.WorldLine.Number,
+            seed.Base.Offset, seed.Base.Closed.Number,
         seed.Floor.Version.Number, 0, false);
 
     public Seed ToSeed()
     {
         var line = new WorldLine(BaseWorldLine);
-        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new Version(BaseClosed)), new(line, new(FloorVersion))) { Checksum = Checksum };
+        return new(Id, Generation, Bytes, new(ReplicationId, HistoryOffset), new(line, BaseOffset, new Version(BaseClosed)),
+            new(line, new(FloorVersion))) { Checksum = Checksum };
     }
 }
 

@@ -1,5 +1,6 @@
-// The clock of site leases: it goes on while the machine sleeps. Stopwatch reads CLOCK_MONOTONIC on Linux, which stands still then: a laptop or a virtual
-// machine that was suspended would wake with a lease that ran out long ago. Whoever waits for leases to run out uses a clock that stands still: it waits longer.
+// The clock of site leases: it goes on while the machine sleeps. Stopwatch reads CLOCK_MONOTONIC on Linux, which stands still then: a
+// laptop or a virtual machine that was suspended would wake with a lease that ran out long ago. Whoever waits for leases to run out uses a
+// clock that stands still: it waits longer.
 using System.Diagnostics;
 using System.Runtime.InteropServices;
 
@@ -16,7 +17,10 @@ internal static partial class LeaseClock
     {
         get
         {
-            if (HasBootTime && clock_gettime(BootTime, out TimeSpec time) == 0) { return (time.Seconds * 1_000_000) + (time.Nanoseconds / 1000); }
+            if (HasBootTime && clock_gettime(BootTime, out TimeSpec time) == 0)
+            {
+                return (time.Seconds * 1_000_000) + (time.Nanoseconds / 1000);
+            }
             return (long)Stopwatch.GetElapsedTime(0).TotalMicroseconds;
         }
     }

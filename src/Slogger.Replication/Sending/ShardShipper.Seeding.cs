@@ -1,4 +1,5 @@
-// Seeding: the receiver asks for what it lacks of a copy, and gets it over the same link, read from the copy's file. All of it on the task that sends; the shard makes the copy.
+// Seeding: the receiver asks for what it lacks of a copy, and gets it over the same link, read from the copy's file. All of it on the task
+// that sends; the shard makes the copy.
 using System.Buffers;
 using Microsoft.Win32.SafeHandles;
 using Slogger.Core.Replication;
@@ -46,12 +47,15 @@ internal sealed partial class ShardShipper
     private async ValueTask<bool?> SendCopyAsync(IShipLink link, CancellationToken ended)
     {
         bool? isOpen = null;
-        for (int n = 0; n < ChunksAtOnce && isOpen != false && !ended.IsCancellationRequested && State == ShipperState.AwaitsSeed && _flow.Next() is { } chunk; n++)
+        for (int n = 0; n < ChunksAtOnce && isOpen != false && !ended.IsCancellationRequested && State == ShipperState.AwaitsSeed
+            && _flow.Next() is { } chunk; n++)
         {
             byte[] bytes = ArrayPool<byte>.Shared.Rent(Math.Max(1, chunk.Bytes));
             if (!await ReadCopyAsync(chunk, bytes.AsMemory(0, chunk.Bytes)).ConfigureAwait(false)) { break; }
             Volatile.Write(ref _bytesSent, _bytesSent + chunk.Bytes);
-            isOpen = await TakenAsync(link.SendAsync(new(new ShipRequest.Copied(_stream, _self, chunk), new(bytes, 0, chunk.Bytes), []), isLast: true)).ConfigureAwait(false);
+            isOpen = await TakenAsync(
+                link.SendAsync(new(new ShipRequest.Copied(_stream, _self, chunk), new(bytes, 0, chunk.Bytes), []),
+                    isLast: true)).ConfigureAwait(false);
             // Not if that has failed: somebody may be sending them yet.
             ArrayPool<byte>.Shared.Return(bytes);
         }
@@ -62,10 +66,12 @@ internal sealed partial class ShardShipper
     {
         try
         {
-            _copyFile ??= File.OpenHandle(_copy!.File, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete, FileOptions.Asynchronous);
+            _copyFile ??= File.OpenHandle(_copy!.File, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete,
+                FileOptions.Asynchronous);
             for (int got = 0; got < bytes.Length;)
             {
-                int read = await RandomAccess.ReadAsync(_copyFile, bytes[got..], chunk.At + got, CancellationToken.None).ConfigureAwait(false);
+                int read = await RandomAccess.ReadAsync(_copyFile, bytes[got..], chunk.At + got, CancellationToken.None).ConfigureAwait(
+                    false);
                 if (read == 0) { throw new IOException($"it ends at byte {chunk.At + got}, and should have {chunk.Seed.Bytes}"); }
                 got += read;
             }
@@ -96,7 +102,8 @@ internal sealed partial class ShardShipper
         if (why == _saidWhy) { return; }
         _saidWhy = why;
         // Without a copy it is a backup's first seeding, or one that somebody has asked for.
-        _report.Write(why == SeedOffer.NoCopy ? LogLevel.Information : LogLevel.Warning, $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
+        _report.Write(why == SeedOffer.NoCopy ? LogLevel.Information : LogLevel.Warning,
+            $"shard {_stream}: the backup at {_connector.Target} has to be seeded: {why}");
     }
 
     private bool IsToBeSaid()

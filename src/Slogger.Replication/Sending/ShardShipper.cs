@@ -1,5 +1,6 @@
-// Ships one shard's version log to its backup: performs what Core's Shipper decides. One task sends, one reads replies, and both change the machine under its
-// lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut (Wake), so that none of those ever waits for it.
+// Ships one shard's version log to its backup: performs what Core's Shipper decides. One task sends, one reads replies, and both change the
+// machine under its lock. It looks at the log by itself, woken by whoever appends, syncs or records a cut (Wake), so that none of those
+// ever waits for it.
 //
 // It lives as long as the shard's log is one history: when that begins anew, another is made.
 using System.Buffers;
@@ -24,8 +25,8 @@ internal interface IShipperListener
     /// <summary>Writes of clients are to wait, since the log kept for the backup is at its budget; or may go on.</summary>
     void HoldWrites(bool isHeld);
 
-    /// <summary>The backup has to be seeded, and what <see cref="CopyOf"/> gives for this life of the stream, if anything, will not do: another copy is to be made. Said again until there
-    /// is one, also while it is being made.</summary>
+    /// <summary>The backup has to be seeded, and what <see cref="CopyOf"/> gives for this life of the stream, if anything, will not do:
+    /// another copy is to be made. Said again until there is one, also while it is being made.</summary>
     void OnSeedWanted(long generation, string why);
 
     /// <summary>Another process, or another site, ships this shard: it is served here no more.</summary>
@@ -42,8 +43,8 @@ internal interface IShipperListener
     /// <summary>More is durable at the backup, as a whole.</summary>
     void OnWatermark(WorldPoint watermark);
 
-    /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null: there is none (yet);
-    /// <see cref="OnSeedWanted"/> has it made.</summary>
+    /// <summary>What a seed of this generation is sent from (<see cref="SeedSource"/>): it exists until the stream is shipped again. Null:
+    /// there is none (yet); <see cref="OnSeedWanted"/> has it made.</summary>
     SeedCopy? CopyOf(long generation) => null;
 }
 
@@ -76,7 +77,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
 {
     private const int PeriodMs = 5;
     private const string NotYet = "not connected yet";
-    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax = TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
+    private static readonly TimeSpan ReconnectFirst = TimeSpan.FromMilliseconds(20), ReconnectMax =
+        TimeSpan.FromMilliseconds(100), ReasonLimit = TimeSpan.FromMilliseconds(500);
     private static readonly TimeSpan TakenLimit = TimeSpan.FromSeconds(10), DetachedPeriod = TimeSpan.FromMilliseconds(50);
 
     private readonly VersionLog _log;
@@ -99,14 +101,16 @@ internal sealed partial class ShardShipper : IAsyncDisposable
     private volatile bool _hasAnswered;
 
     /// <summary>Begins to ship.</summary>
-    /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that what is not durable yet can be shipped.</param>
+    /// <param name="log">The shard's log, which is not empty; with a tail in memory (<see cref="VersionLogOptions.TailBytes"/>), so that
+    /// what is not durable yet can be shipped.</param>
     /// <param name="stream">The shard.</param>
     /// <param name="self">This process of it.</param>
     /// <param name="options">Bounds.</param>
     /// <param name="connector">The way to the receiver.</param>
     /// <param name="listener">Is told what happens.</param>
     /// <param name="report">For people.</param>
-    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector, IShipperListener listener, ILogger report)
+    public ShardShipper(VersionLog log, ShardId stream, Sender self, ShipperOptions options, IShipConnector connector,
+        IShipperListener listener, ILogger report)
     {
         (_log, _stream, _self, _connector, _listener, _report) = (log, stream, self, connector, listener, report);
         _flow = new(options);
@@ -131,7 +135,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         {
             lock (_lock)
             {
-                return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark, Volatile.Read(ref _bytesSent), _problem)
+                return new(_machine.State, _log.End, _machine.Received, _machine.BackedUp, _machine.Watermark,
+                    Volatile.Read(ref _bytesSent), _problem)
                 {
                     Generation = _machine.Generation, WindowUsed = _machine.WindowUsed, Kept = _machine.Kept,
                     Seeding = _machine.State == ShipperState.AwaitsSeed ? Volatile.Read(ref _seeding)?.Of : null,
@@ -212,7 +217,10 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         if (_problem is null or NotYet)
         {
             _loss.Over();
-            if (!e.NeedsPerson) { _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}"); }
+            if (!e.NeedsPerson)
+            {
+                _report.Info($"shard {_stream}: {(_problem is null ? $"shipping to {_connector.Target} has stopped" : $"the backup at {_connector.Target} does not take the log yet")}, and is tried again: {e.Message}");
+            }
         }
         if (!_loss.IsToTell(e.NeedsPerson)) { return; }
         _report.Warn($"shard {_stream}: the backup at {_connector.Target} does not take the log{(e.NeedsPerson ? "" : string.Create(CultureInfo.InvariantCulture, $" since {LastingLoss.WarnAfter.TotalSeconds:0} s"))}, and is tried again: {e.Message}");
@@ -260,14 +268,20 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 }
                 bool isIdle = _effects.Count == 0;
                 isOpen = await PerformAsync(link).ConfigureAwait(false);
-                if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent) { (isOpen, isIdle) = (sent, false); }
+                if (isOpen && await SendCopyAsync(link, ended.Token).ConfigureAwait(false) is { } sent)
+                {
+                    (isOpen, isIdle) = (sent, false);
+                }
                 if (isIdle) { await _wanted.WaitAsync().ConfigureAwait(false); }
             }
         }
         finally
         {
             // A link that takes nothing any more has a reason, which the reader is about to hear.
-            if (!_stop.IsCancellationRequested) { await Task.WhenAny(reading, Task.Delay(ReasonLimit, CancellationToken.None)).ConfigureAwait(false); }
+            if (!_stop.IsCancellationRequested)
+            {
+                await Task.WhenAny(reading, Task.Delay(ReasonLimit, CancellationToken.None)).ConfigureAwait(false);
+            }
             await ended.CancelAsync().ConfigureAwait(false);
             lock (_lock)
             {
@@ -320,7 +334,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
         }
     }
 
-    // Under the lock. The cut is read first: what is said to be durable is to cover it. The two ends are read one after the other: between them a world-line may begin.
+    // Under the lock. The cut is read first: what is said to be durable is to cover it. The two ends are read one after the other: between
+    // them a world-line may begin.
     private void LookAtLog()
     {
         WorldPoint cut = _listener.RecordedCut;
@@ -355,7 +370,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                         break;
                     case ShipperEffect.Seed seed:
                         SayWhy(seed.Why);
-                        isOpen = await SendAsync(link, new ShipRequest.WantsSeed(_stream, _self, seed.Generation), isLast: true).ConfigureAwait(false);
+                        isOpen = await SendAsync(link, new ShipRequest.WantsSeed(_stream, _self, seed.Generation),
+                            isLast: true).ConfigureAwait(false);
                         break;
                     default:
                         Perform(effect);
@@ -385,7 +401,8 @@ internal sealed partial class ShardShipper : IAsyncDisposable
                 _report.Warn($"shard {_stream}: {warn.KeptBytes >> 20} MiB of the log are kept for the backup at {_connector.Target}, which does not keep up or cannot be reached");
                 break;
             case ShipperEffect.Detached:
-                _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at its budget: it has to be seeded again");
+                _report.Warn($"shard {_stream}: the backup at {_connector.Target} was given up, since the log that was kept for it was at "
+                    + "its budget: it has to be seeded again");
                 break;
             case ShipperEffect.ShardTaken taken:
                 _listener.OnShippingDeposed(taken.By, isSite: false);

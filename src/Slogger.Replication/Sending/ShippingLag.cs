@@ -1,4 +1,5 @@
-// How long a version that is committed here takes until the backup has it, as a whole: from when the recorded cut covered it until the watermark that was told does.
+// How long a version that is committed here takes until the backup has it, as a whole: from when the recorded cut covered it until the
+// watermark that was told does.
 using Slogger.Core.WorldLines;
 
 namespace Slogger.Replication.Sending;
@@ -32,7 +33,8 @@ internal sealed class ShippingLag
         }
     }
 
-    /// <summary>The lag of the newest version that the backup has come to; or how long the oldest one has waited that it has not, if that is more. Microseconds.</summary>
+    /// <summary>The lag of the newest version that the backup has come to; or how long the oldest one has waited that it has not, if that
+    /// is more. Microseconds.</summary>
     public long At(long nowUs)
     {
         lock (_ahead) { return _ahead.TryPeek(out (WorldPoint Cut, long AtUs) first) ? Math.Max(_lastUs, nowUs - first.AtUs) : _lastUs; }

@@ -1,5 +1,5 @@
-// What the processes and commands of two sites show each other, and ask of each other: a secret, certificates, or both. Read once, from the files that the --site-*-file options name;
-// everything that listens or connects for a site is made from it.
+// What the processes and commands of two sites show each other, and ask of each other: a secret, certificates, or both. Read once, from the
+// files that the --site-*-file options name; everything that listens or connects for a site is made from it.
 using System.Net;
 using System.Net.Sockets;
 using System.Security.Cryptography;
@@ -23,26 +23,35 @@ internal sealed class SiteCredentials
     private SiteCredentials(string? secret, GrpcTls? tls) => (_secret, _tls) = (secret, tls);
 
     /// <summary>Reads the files that a process's options name.</summary>
-    public static (SiteCredentials? Credentials, ProxyExit? Failed) Load(SiteOptions site) => Load(site.SecretFile, site.CertificateFile, site.KeyFile, site.CaFile);
+    public static (SiteCredentials? Credentials, ProxyExit? Failed) Load(SiteOptions site) =>
+        Load(site.SecretFile, site.CertificateFile, site.KeyFile, site.CaFile);
 
     /// <summary>Reads the files; null: not given. Without certificates of ours and of authorities there is no TLS.</summary>
     /// <param name="secretFile">Its first line is what everybody has to know: printable ASCII without blanks.</param>
-    /// <param name="certificateFile">Our certificate (PEM), and what leads from it to its authority: for both uses, of a server and of a client.</param>
+    /// <param name="certificateFile">Our certificate (PEM), and what leads from it to its authority: for both uses, of a server and of a
+    /// client.</param>
     /// <param name="keyFile">Its key; null: in the same file.</param>
     /// <param name="authoritiesFile">Who may have issued the others' certificates (PEM): then each side asks for one.</param>
-    public static (SiteCredentials? Credentials, ProxyExit? Failed) Load(string? secretFile, string? certificateFile, string? keyFile, string? authoritiesFile)
+    public static (SiteCredentials? Credentials, ProxyExit? Failed) Load(string? secretFile, string? certificateFile, string? keyFile,
+        string? authoritiesFile)
     {
-        if (keyFile is not null && certificateFile is null) { return (null, ProxyExit.Failed("--site-key-file is given without the certificate that it belongs to", "give --site-cert-file too")); }
+        if (keyFile is not null && certificateFile is null)
+        {
+            return (null, ProxyExit.Failed("--site-key-file is given without the certificate that it belongs to",
+                "give --site-cert-file too"));
+        }
         (string? secret, ProxyExit? failed) = secretFile is null ? (null, null) : SecretIn(secretFile);
         if (failed is not null) { return (null, failed); }
         try
         {
-            return (new(secret, certificateFile is null && authoritiesFile is null ? null : GrpcTls.Load(certificateFile, keyFile, authoritiesFile)), null);
+            return (new(secret, certificateFile is null && authoritiesFile is null ? null
+                : GrpcTls.Load(certificateFile, keyFile, authoritiesFile)), null);
         }
         catch (Exception e) when (e is CryptographicException or IOException or UnauthorizedAccessException or ArgumentException)
         {
             string files = string.Join(", ", new[] { certificateFile, keyFile, authoritiesFile }.Where(f => f is not null).Distinct());
-            return (null, ProxyExit.Failed($"the certificates between the sites cannot be used ({files}): {e.Message}", "give PEM files that belong together and can be read"));
+            return (null, ProxyExit.Failed($"the certificates between the sites cannot be used ({files}): {e.Message}", "give PEM files "
+                + "that belong together and can be read"));
         }
     }
 
@@ -57,7 +66,11 @@ internal sealed class SiteCredentials
     /// <param name="address">TCP.</param>
     public (GrpcServerOptions? Options, ProxyExit? Failed) ServerAt(ListenAddress address)
     {
-        if (_tls is { Certificate: null }) { return (null, ProxyExit.Failed("--site-ca-file is given without a certificate to show to those who connect", "give --site-cert-file and --site-key-file too")); }
+        if (_tls is { Certificate: null })
+        {
+            return (null, ProxyExit.Failed("--site-ca-file is given without a certificate to show to those who connect",
+                "give --site-cert-file and --site-key-file too"));
+        }
         try
         {
             IPAddress ip = IPAddress.TryParse(address.Host, out IPAddress? parsed) ? parsed : Dns.GetHostAddresses(address.Host!)[0];
@@ -65,18 +78,21 @@ internal sealed class SiteCredentials
         }
         catch (SocketException e)
         {
-            return (null, ProxyExit.Failed($"cannot listen on {address}: {e.Message}", "give an address of this machine with --site-listen"));
+            return (null, ProxyExit.Failed($"cannot listen on {address}: {e.Message}", "give an address of this machine with "
+                + "--site-listen"));
         }
     }
 
-    /// <summary>Whether anybody who reaches one of these addresses would be let in: what to do against it; null: nobody is, or only who is on this machine.</summary>
+    /// <summary>Whether anybody who reaches one of these addresses would be let in: what to do against it; null: nobody is, or only who is
+    /// on this machine.</summary>
     public ProxyExit? OpenTo(params IEnumerable<ListenAddress> addresses)
     {
         bool isAsked = _secret is not null || _tls?.Authorities.Count > 0;
         return isAsked || addresses.FirstOrDefault(a => !a.IsLocal) is not { } open ? null
             : ProxyExit.Failed(
                 $"{open} is not on this machine, and nothing would be asked of who connects: the whole store goes that way",
-                "give --site-secret-file, or certificates: --site-cert-file, --site-key-file and --site-ca-file. A secret alone travels in clear");
+                "give --site-secret-file, or certificates: --site-cert-file, --site-key-file and --site-ca-file. A secret alone "
+                    + "travels in clear");
     }
 
     private static (string? Secret, ProxyExit? Failed) SecretIn(string file)
@@ -85,11 +101,13 @@ internal sealed class SiteCredentials
         {
             string secret = File.ReadLines(file).FirstOrDefault() ?? "";
             return secret.Length > 0 && !secret.AsSpan().ContainsAnyExceptInRange('!', '~') ? (secret, null)
-                : (null, ProxyExit.Failed($"the first line of {file} is no secret: that is printable ASCII, without blanks", "write one into it, for example by: openssl rand -hex 32"));
+                : (null, ProxyExit.Failed($"the first line of {file} is no secret: that is printable ASCII, without blanks", "write one "
+                + "into it, for example by: openssl rand -hex 32"));
         }
         catch (Exception e) when (e is IOException or UnauthorizedAccessException)
         {
-            return (null, ProxyExit.Failed($"the secret between the sites cannot be read from {file}: {e.Message}", "give a file that the proxy may read with --site-secret-file"));
+            return (null, ProxyExit.Failed($"the secret between the sites cannot be read from {file}: {e.Message}", "give a file that the "
+                + "proxy may read with --site-secret-file"));
         }
     }
 }

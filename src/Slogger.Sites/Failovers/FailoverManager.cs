@@ -1,4 +1,5 @@
-// Performs a failover as Core's Failover decides: in a process of the backup, which runs already (FailoverRole), or in the command of a person, if none does. It may end at any moment; the next one goes on.
+// Performs a failover as Core's Failover decides: in a process of the backup, which runs already (FailoverRole), or in the command of a
+// person, if none does. It may end at any moment; the next one goes on.
 using System.Diagnostics;
 using System.Globalization;
 using System.Net.Sockets;
@@ -25,7 +26,8 @@ internal readonly record struct SitePeer(IReadOnlyList<ShardId> Shards, GrpcChan
 /// <summary>What a failover came to.</summary>
 /// <param name="Site">The site after it; null: it was refused.</param>
 /// <param name="Error">Why it was; null: it was done.</param>
-/// <param name="FinalTime">When the last version that is kept ended at the primary, a hybrid timestamp's bits; 0: this manager has not heard of it, since another one had decided.</param>
+/// <param name="FinalTime">When the last version that is kept ended at the primary, a hybrid timestamp's bits; 0: this manager has not
+/// heard of it, since another one had decided.</param>
 /// <param name="Silent">Shards that are open, and have not said in time that they serve.</param>
 internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, ulong FinalTime = 0, IReadOnlyList<int>? Silent = null);
 
@@ -35,13 +37,15 @@ internal readonly record struct FailoverOutcome(SiteState? Site, string? Error, 
 /// <param name="processes">The backup's processes.</param>
 /// <param name="leaseWaitUs"><see cref="SiteLease.WaitUs"/>; 0: the operator attests that the primary is down.</param>
 /// <param name="report">For people.</param>
-/// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not wait.</param>
+/// <param name="onTaken">Is told when SQL has taken the epoch: the other site may be told that it is deposed, and not before. It does not
+/// wait.</param>
 /// <param name="began">When it was asked for, a timestamp of <see cref="Stopwatch"/>; 0: now.</param>
 internal sealed class FailoverManager(
     IMetadataStore metadata, string cluster, IReadOnlyList<SitePeer> processes, long leaseWaitUs, ILogger report,
     Action<SiteEpoch>? onTaken = null, long began = 0)
 {
-    private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan AskLimit = TimeSpan.FromSeconds(2), RetryPause = TimeSpan.FromMilliseconds(20), ServeLimit =
+        TimeSpan.FromSeconds(10);
     private readonly SortedDictionary<WorldLine, WorldPoint> _lineage = [];
     private readonly Dictionary<WorldPoint, ulong> _times = [];
     private readonly StringBuilder _stages = new();
@@ -55,17 +59,22 @@ internal sealed class FailoverManager(
     /// <summary>When each stage was over, for people.</summary>
     public string Stages => _stages.ToString();
 
-    /// <summary>Asks for what is refused everywhere, so that what a failover needs is loaded and connected, here and at the processes, before anything stands still. Changes nothing.</summary>
-    /// <exception cref="MetadataException">The database cannot be used. Nothing is begun yet: the caller decides how long it is tried.</exception>
+    /// <summary>Asks for what is refused everywhere, so that what a failover needs is loaded and connected, here and at the processes,
+    /// before anything stands still. Changes nothing.</summary>
+    /// <exception cref="MetadataException">The database cannot be used. Nothing is begun yet: the caller decides how long it is
+    /// tried.</exception>
     public async Task RehearseAsync(CancellationToken stop)
     {
         var never = new SiteEpoch(-1);
         await metadata.ChangeSiteAsync(cluster, site => new(null, site.Take([]).Error ?? "a rehearsal"), stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(
+            p => AskAsync(p, SiteControlMethods.Freeze, new V1.FreezeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
         await metadata.DecideFailoverAsync(cluster, never, new(WorldLine.First, new(1)), [], stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(
+            p => AskAsync(p, SiteControlMethods.Final, new V1.FinalRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
         await metadata.OpenStreamsAsync(cluster, never, [new(new(0), 1, "nobody")], stop).ConfigureAwait(false);
-        await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Serve, new V1.ServeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
+        await Task.WhenAll(processes.Select(
+            p => AskAsync(p, SiteControlMethods.Serve, new V1.ServeRequest { SiteEpoch = never.Number }, stop))).ConfigureAwait(false);
     }
 
     /// <summary>Has the site take over, and returns when every shard serves, or when that is refused.</summary>
@@ -76,7 +85,8 @@ internal sealed class FailoverManager(
         _site = await TryAsync(() => metadata.SiteAsync(cluster, stop), stop).ConfigureAwait(false);
         foreach (int shard in _site is { Role: SiteRole.FailingOver, Final: null } ? losing : [])
         {
-            SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop), stop).ConfigureAwait(false);
+            SiteAnswer lost = await TryAsync(() => metadata.ChangeSiteAsync(cluster, s => s.Lose(new(shard)), stop), stop).ConfigureAwait(
+                false);
             if (lost.Error is { } isOver) { return new(null, isOver); }
             _site = lost.Site;
         }
@@ -87,7 +97,8 @@ internal sealed class FailoverManager(
             switch (machine.Next(NowUs))
             {
                 case FailoverStep.Take:
-                    SiteAnswer taken = await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => site.Take([.. losing]), stop), stop).ConfigureAwait(false);
+                    SiteAnswer taken = await TryAsync(() => metadata.ChangeSiteAsync(cluster, site => site.Take([.. losing]), stop),
+                        stop).ConfigureAwait(false);
                     if (taken.Error is { } refused) { return new(null, refused); }
                     Passed("taken");
                     report.Info($"site epoch {taken.Site.Epoch} is taken: nothing of the primary is received any more");
@@ -103,7 +114,9 @@ internal sealed class FailoverManager(
                     break;
                 case FailoverStep.Decide decide:
                     Passed("frozen");
-                    SiteAnswer decided = await TryAsync(() => metadata.DecideFailoverAsync(cluster, decide.Number, decide.Final, [.. _lineage.Values], stop), stop).ConfigureAwait(false);
+                    SiteAnswer decided = await TryAsync(
+                        () => metadata.DecideFailoverAsync(cluster, decide.Number, decide.Final, [.. _lineage.Values], stop),
+                            stop).ConfigureAwait(false);
                     if (decided.Error is { } over) { return new(null, over); }
                     Passed("decided");
                     report.Info($"the final watermark is {decided.Site.Final}: world-line {decide.Number.FirstWorldLine} begins there");
@@ -113,7 +126,8 @@ internal sealed class FailoverManager(
                     await OpenAsync(machine, stop).ConfigureAwait(false);
                     break;
                 case FailoverStep.Done:
-                    return new(_site, null, _site.Final is { } final ? _times.GetValueOrDefault(final) : 0, await ServeAsync(stop).ConfigureAwait(false));
+                    return new(_site, null, _site.Final is { } final ? _times.GetValueOrDefault(final) : 0,
+                        await ServeAsync(stop).ConfigureAwait(false));
                 case FailoverStep.Refused refusal:
                     return new(null, refusal.Why);
                 default:
@@ -134,7 +148,9 @@ internal sealed class FailoverManager(
         {
             foreach (WorldPoint line in final.Lineage.Select(ShipWire.FromWire)) { _lineage[line.WorldLine] = line; }
             if (final.Held is { } point) { _times[ShipWire.FromWire(point)] = final.HeldTime; }
-            isNews |= final.Held is { } held && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held)), NowUs);
+            isNews |= final.Held is { } held
+                && machine.Reported(new(new(final.SiteEpoch), new(final.Shard), final.Generation, final.Owner, ShipWire.FromWire(held)),
+                NowUs);
         }
         if (isNews) { return; }
         // Said when it changes: it is asked again and again.
@@ -175,23 +191,28 @@ internal sealed class FailoverManager(
         if (e.Code == StatusCode.DeadlineExceeded)
         {
             string limit = $"{AskLimit.TotalSeconds:0} s";
-            return $"has not answered within {limit}: it is busy or stopped, or its machine is not reached. slogger status --site tells which";
+            return $"has not answered within {limit}: it is busy or stopped, or its machine is not reached. slogger status "
+                + "--site tells which";
         }
         for (Exception? cause = e.InnerException; cause is not null; cause = cause.InnerException)
         {
             if (cause is not SocketException) { continue; }
             string loss = string.Join(' ', shards.Select(s => $"--lose-shard {s}"));
-            return $"does not run, or its machine is not reached. Start it; only if its disk is gone for good, give it up: slogger failover {loss}";
+            return $"does not run, or its machine is not reached. Start it; only if its disk is gone for good, give it up: "
+                + $"slogger failover {loss}";
         }
         return $"cannot say it yet: {e.Detail}";
     }
 
-    // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told again.
+    // All that are at the final watermark are opened at once: one sync of the database for all of them. Whoever is not there yet is told
+    // again.
     private async Task OpenAsync(Failover machine, CancellationToken stop)
     {
         var request = new V1.FinalRequest { SiteEpoch = _site.Epoch.Number, Final = ShipWire.ToWire(_site.Final!.Value) };
-        V1.FinalReply?[] replies = await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
-        ReadyStream[] ready = [.. replies.Where(r => r is not null).SelectMany(r => r!.Ready).Select(r => new ReadyStream(new(r.Shard), r.Owner, r.Name))];
+        V1.FinalReply?[] replies =
+            await Task.WhenAll(processes.Select(p => AskAsync(p, SiteControlMethods.Final, request, stop))).ConfigureAwait(false);
+        ReadyStream[] ready = [.. replies.Where(r => r is not null).SelectMany(r => r!.Ready)
+            .Select(r => new ReadyStream(new(r.Shard), r.Owner, r.Name))];
         if (ready.Length == 0) { await Task.Delay(RetryPause, stop).ConfigureAwait(false); }
         else { Passed("brought there"); }
         // A process that has heard nothing for a while opens its own shard: then this reads what became of all.
@@ -204,7 +225,8 @@ internal sealed class FailoverManager(
             report.Info("all shards are open");
             return;
         }
-        string missing = ShardsOf(Enumerable.Range(0, _site.Streams.Length).Where(s => _site.Streams[s] is { IsOpen: false, IsLost: false }));
+        string missing = ShardsOf(Enumerable.Range(0, _site.Streams.Length)
+            .Where(s => _site.Streams[s] is { IsOpen: false, IsLost: false }));
         if (missing != _missing) { report.Warn($"shard {missing} is not at the final watermark yet"); }
         _missing = missing;
     }
@@ -218,7 +240,8 @@ internal sealed class FailoverManager(
         long began = Stopwatch.GetTimestamp();
         while (true)
         {
-            V1.ServeReply?[] replies = await Task.WhenAll(asked.Select(p => AskAsync(p, SiteControlMethods.Serve, request, stop))).ConfigureAwait(false);
+            V1.ServeReply?[] replies =
+                await Task.WhenAll(asked.Select(p => AskAsync(p, SiteControlMethods.Serve, request, stop))).ConfigureAwait(false);
             silent.ExceptWith(replies.Where(r => r is not null).SelectMany(r => r!.Shards));
             if (silent.Count == 0 || Stopwatch.GetElapsedTime(began) > ServeLimit) { break; }
             asked = [.. asked.Where((_, i) => replies[i] is not { Shards.Count: > 0 })];
@@ -230,7 +253,8 @@ internal sealed class FailoverManager(
 
     private string ShardsOf(IEnumerable<int> streams) => string.Join(", ", streams.Select(_site.ShardOf).Distinct());
 
-    private void Passed(string stage) => _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
+    private void Passed(string stage) =>
+        _stages.Append(CultureInfo.InvariantCulture, $"{(_stages.Length == 0 ? "" : ", ")}{stage} {Elapsed.TotalMilliseconds:0.0}");
 
     // Null: it does not answer now.
     private static async Task<TReply?> AskAsync<TRequest, TReply>(

@@ -1,5 +1,6 @@
-// Performs failovers in a process of the backup, for the command that asks: here all is compiled and connected already, and a command would be most of a failover's time starting. Each process of the
-// backup can do it; the one that is asked first, that of the lowest shard, keeps the ways to the others open, and has rehearsed it.
+// Performs failovers in a process of the backup, for the command that asks: here all is compiled and connected already, and a command would
+// be most of a failover's time starting. Each process of the backup can do it; the one that is asked first, that of the lowest shard, keeps
+// the ways to the others open, and has rehearsed it.
 using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Identities;
@@ -39,7 +40,8 @@ internal sealed class FailoverRole : IAsyncDisposable
     /// <param name="credentials">Between the processes.</param>
     /// <param name="log">For people.</param>
     /// <param name="rehearsal">Of this process; null: it has none.</param>
-    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogger log, IRehearsal? rehearsal = null)
+    public FailoverRole(IMetadataStore metadata, string cluster, ShardId shard, SiteCredentials credentials, ILogger log,
+        IRehearsal? rehearsal = null)
     {
         (_metadata, _cluster, _shard, _credentials, _log, _rehearsal) = (metadata, cluster, shard, credentials, log, rehearsal);
         _preparing = PrepareAsync(_stop.Token);
@@ -64,9 +66,15 @@ internal sealed class FailoverRole : IAsyncDisposable
 
     private async Task PerformAsync(ServerCall<V1.FailoverRequest, V1.FailoverNotice> call)
     {
-        if (await call.ReadAsync().ConfigureAwait(false) is not { } request) { throw new RpcException(StatusCode.InvalidArgument, "nothing was asked for"); }
+        if (await call.ReadAsync().ConfigureAwait(false) is not { } request)
+        {
+            throw new RpcException(StatusCode.InvalidArgument, "nothing was asked for");
+        }
         long arrived = Stopwatch.GetTimestamp();
-        if (request.LeaseWaitUs < 0 && !request.Rehearse) { throw new RpcException(StatusCode.InvalidArgument, "the wait for the site lease is negative"); }
+        if (request.LeaseWaitUs < 0 && !request.Rehearse)
+        {
+            throw new RpcException(StatusCode.InvalidArgument, "the wait for the site lease is negative");
+        }
         // Refused, or not: it can be made up for.
         _rehearsal?.End(forGood: false);
         var notices = Channel.CreateUnbounded<V1.FailoverNotice>(new() { SingleReader = true });
@@ -80,7 +88,8 @@ internal sealed class FailoverRole : IAsyncDisposable
         Task writing = WriteAsync(call, notices.Reader);
         try
         {
-            manager = new FailoverManager(_metadata, _cluster, await ProcessesAsync(call.Cancellation).ConfigureAwait(false), request.LeaseWaitUs, new Steps(Tell), number => Tell(new() { Taken = number.Number }), arrived);
+            manager = new FailoverManager(_metadata, _cluster, await ProcessesAsync(call.Cancellation).ConfigureAwait(false),
+                request.LeaseWaitUs, new Steps(Tell), number => Tell(new() { Taken = number.Number }), arrived);
             if (request.Rehearse)
             {
                 // Two notices, one after the other: who asks for them has the waiting for one compiled, too.
@@ -109,7 +118,10 @@ internal sealed class FailoverRole : IAsyncDisposable
 
     private static async Task WriteAsync(ServerCall<V1.FailoverRequest, V1.FailoverNotice> call, ChannelReader<V1.FailoverNotice> notices)
     {
-        await foreach (V1.FailoverNotice notice in notices.ReadAllAsync(call.Cancellation).ConfigureAwait(false)) { await call.WriteAsync(notice).ConfigureAwait(false); }
+        await foreach (V1.FailoverNotice notice in notices.ReadAllAsync(call.Cancellation).ConfigureAwait(false))
+        {
+            await call.WriteAsync(notice).ConfigureAwait(false);
+        }
     }
 
     // As SQL has them now: one may have been started elsewhere.
@@ -122,14 +134,18 @@ internal sealed class FailoverRole : IAsyncDisposable
             foreach (IGrouping<string, ShardId> one in addresses.GroupBy(a => a.Value, a => a.Key))
             {
                 if (!ListenAddress.TryParse(one.Key, out ListenAddress? address, out _) || address.IsUnix) { continue; }
-                if (!_channels.TryGetValue(one.Key, out GrpcChannel? channel)) { _channels[one.Key] = channel = _credentials.Open(address); }
+                if (!_channels.TryGetValue(one.Key, out GrpcChannel? channel))
+                {
+                    _channels[one.Key] = channel = _credentials.Open(address);
+                }
                 peers.Add(new([.. one], channel));
             }
             return peers;
         }
     }
 
-    // Again when another process is there, which has yet to be connected and to have compiled what it needs, and when all streams can be taken over.
+    // Again when another process is there, which has yet to be connected and to have compiled what it needs, and when all streams can be
+    // taken over.
     private async Task PrepareAsync(CancellationToken stop)
     {
         string rehearsed = "";
@@ -140,12 +156,17 @@ internal sealed class FailoverRole : IAsyncDisposable
                 IReadOnlyDictionary<ShardId, string> addresses = await _metadata.SiteAddressesAsync(_cluster, stop).ConfigureAwait(false);
                 SiteState site = await _metadata.SiteAsync(_cluster, stop).ConfigureAwait(false);
                 // What is taken over is there: this does not delay it.
-                if (site.Role == SiteRole.Backup && site.StreamsOf(_shard).All(s => site.Streams[s].Phase == StreamPhase.Counts)) { _rehearsal?.Begin(); }
+                if (site.Role == SiteRole.Backup && site.StreamsOf(_shard).All(s => site.Streams[s].Phase == StreamPhase.Counts))
+                {
+                    _rehearsal?.Begin();
+                }
                 else { _rehearsal?.End(forGood: false); }
                 string all = $"{site.Streams.Count(s => s.Phase == StreamPhase.Counts)} of {string.Join(' ', addresses.OrderBy(a => a.Key.Number).Select(a => a.Value))}";
-                if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0 && addresses.Keys.Min(s => s.Number) == _shard.Number)
+                if (all != rehearsed && site.Role == SiteRole.Backup && addresses.Count > 0
+                    && addresses.Keys.Min(s => s.Number) == _shard.Number)
                 {
-                    await new FailoverManager(_metadata, _cluster, await ProcessesAsync(stop).ConfigureAwait(false), 0, new Steps(_ => { })).RehearseAsync(stop).ConfigureAwait(false);
+                    await new FailoverManager(_metadata, _cluster, await ProcessesAsync(stop).ConfigureAwait(false), 0,
+                        new Steps(_ => { })).RehearseAsync(stop).ConfigureAwait(false);
                     rehearsed = all;
                 }
             }
@@ -159,6 +180,7 @@ internal sealed class FailoverRole : IAsyncDisposable
 
     private sealed class Steps(Action<V1.FailoverNotice> tell) : LineLogger(LogLevel.Information)
     {
-        protected override void Write(LogLevel level, string message) => tell(new() { Text = message, IsWarning = level > LogLevel.Information });
+        protected override void Write(LogLevel level, string message) =>
+            tell(new() { Text = message, IsWarning = level > LogLevel.Information });
     }
 }

@@ -1,5 +1,5 @@
-// What the commands of two sites ask of a process, whatever its site is at the moment: how its streams are; at a backup, to freeze them and to go to the final watermark; at a primary, to hold
-// its clients' operations. What a site is, SQL says: nothing is done on a word alone.
+// What the commands of two sites ask of a process, whatever its site is at the moment: how its streams are; at a backup, to freeze them and
+// to go to the final watermark; at a primary, to hold its clients' operations. What a site is, SQL says: nothing is done on a word alone.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -25,7 +25,8 @@ namespace Slogger.Sites.Failovers;
 /// <param name="lease">The site lease that it is configured with; zero: none.</param>
 /// <param name="tryRestore">Restores the log of its stream, and compares; null: nothing can be restored here.</param>
 internal sealed class SiteControlService(
-    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null, Func<IReadOnlyList<(ShardId Shard, Task Serving)>>? serving = null, TimeSpan lease = default,
+    IMetadataStore metadata, string cluster, Func<IReadOnlyList<BackupStream>> streamsOf, Func<IPrimaryShard?>? primaryOf = null,
+        Func<IReadOnlyList<(ShardId Shard, Task Serving)>>? serving = null, TimeSpan lease = default,
     Func<CancellationToken, Task<RestoreTrial>>? tryRestore = null)
 {
     private static readonly TimeSpan StreamLimit = TimeSpan.FromSeconds(1);
@@ -35,7 +36,8 @@ internal sealed class SiteControlService(
 
     /// <summary>Has a server answer.</summary>
     public void AddTo(GrpcServer server) => server
-        .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync).AddUnary(SiteControlMethods.Final, FinalAsync)
+        .AddUnary(SiteControlMethods.Status, StatusAsync).AddUnary(SiteControlMethods.Freeze, FreezeAsync)
+            .AddUnary(SiteControlMethods.Final, FinalAsync)
         .AddUnary(SiteControlMethods.Serve, ServeAsync)
         .AddUnary(SiteControlMethods.Hold, HoldAsync).AddUnary(SiteControlMethods.Attach, AttachAsync)
         .AddUnary(SiteControlMethods.Verify, VerifyAsync).AddUnary(SiteControlMethods.TryRestore, TryRestoreAsync);
@@ -56,10 +58,14 @@ internal sealed class SiteControlService(
             },
             LeaseUs = (long)lease.TotalMicroseconds,
         };
-        if (site.Streams.Length > 0) { reply.Streams.AddRange(streamsOf().Where(s => s.Stream.Number < site.Streams.Length).Select(s => s.StatusIn(site))); }
+        if (site.Streams.Length > 0)
+        {
+            reply.Streams.AddRange(streamsOf().Where(s => s.Stream.Number < site.Streams.Length).Select(s => s.StatusIn(site)));
+        }
         if (primaryOf?.Invoke() is { } primary)
         {
-            reply.Shipped.Add(new V1.ShippedStatus { Shard = primary.Shard.Number, State = primary.ShippingState, Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark) });
+            reply.Shipped.Add(new V1.ShippedStatus { Shard = primary.Shard.Number, State = primary.ShippingState,
+                Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark) });
         }
         return reply;
     }
@@ -72,7 +78,8 @@ internal sealed class SiteControlService(
         WorldPoint? held = await primary.HoldAllAsync(request.Number, call.Cancellation).ConfigureAwait(false);
         reply.Shards.Add(new V1.HeldShard
         {
-            Shard = primary.Shard.Number, Held = held is { } point ? ShipWire.ToWire(point) : null, Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark),
+            Shard = primary.Shard.Number, Held = held is { } point ? ShipWire.ToWire(point) : null,
+                Cut = ShipWire.ToWire(primary.RecordedCut), Watermark = ShipWire.ToWire(primary.Watermark),
         });
         return reply;
     }
@@ -80,24 +87,33 @@ internal sealed class SiteControlService(
     private Task<V1.AttachReply> AttachAsync(V1.AttachRequest request, ServerCall<V1.AttachRequest, V1.AttachReply> call)
     {
         var reply = new V1.AttachReply();
-        if (primaryOf?.Invoke() is { } primary && request.Shards.Contains(primary.Shard.Number) && primary.Attach()) { reply.Shards.Add(primary.Shard.Number); }
+        if (primaryOf?.Invoke() is { } primary && request.Shards.Contains(primary.Shard.Number) && primary.Attach())
+        {
+            reply.Shards.Add(primary.Shard.Number);
+        }
         return Task.FromResult(reply);
     }
 
     private async Task<V1.VerifyReply> VerifyAsync(V1.VerifyRequest request, ServerCall<V1.VerifyRequest, V1.VerifyReply> call)
     {
         WorldPoint to = ShipWire.FromWire(ShipWire.Required(request.To));
-        return streamsOf().FirstOrDefault(s => s.Stream.Number == request.Shard) is { } stream ? await Task.Run(() => stream.Verify(to, call.Cancellation)).ConfigureAwait(false)
+        return streamsOf().FirstOrDefault(s => s.Stream.Number == request.Shard) is { } stream
+            ? await Task.Run(() => stream.Verify(to, call.Cancellation)).ConfigureAwait(false)
             : throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here");
     }
 
-    private async Task<V1.TryRestoreReply> TryRestoreAsync(V1.TryRestoreRequest request, ServerCall<V1.TryRestoreRequest, V1.TryRestoreReply> call)
+    private async Task<V1.TryRestoreReply> TryRestoreAsync(V1.TryRestoreRequest request,
+        ServerCall<V1.TryRestoreRequest, V1.TryRestoreReply> call)
     {
-        if (tryRestore is null || !streamsOf().Any(s => s.Stream.Number == request.Shard)) { throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here"); }
+        if (tryRestore is null || !streamsOf().Any(s => s.Stream.Number == request.Shard))
+        {
+            throw new RpcException(StatusCode.NotFound, $"the stream of shard {request.Shard} is not received here");
+        }
         RestoreTrial trial = await tryRestore(call.Cancellation).ConfigureAwait(false);
         return new()
         {
-            At = ShipWire.ToWire(trial.At), Keys = trial.Keys, BaseBytes = trial.BaseBytes, LogBytes = trial.LogBytes, RestoreUs = (long)trial.Took.TotalMicroseconds, Flaw = trial.Flaw ?? "",
+            At = ShipWire.ToWire(trial.At), Keys = trial.Keys, BaseBytes = trial.BaseBytes, LogBytes = trial.LogBytes,
+                RestoreUs = (long)trial.Took.TotalMicroseconds, Flaw = trial.Flaw ?? "",
         };
     }
 
@@ -106,14 +122,20 @@ internal sealed class SiteControlService(
         var number = new SiteEpoch(request.SiteEpoch);
         SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
         // Nobody is frozen on a word alone: a message that is late could stop a backup that has long gone on.
-        if (site.Epoch != number || site.Role != SiteRole.FailingOver) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not under way here"); }
+        if (site.Epoch != number || site.Role != SiteRole.FailingOver)
+        {
+            throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not under way here");
+        }
         var reply = new V1.FreezeReply();
         // Each by itself: one that has failed may be given up, and then the others are all that there is.
-        FinalReport?[] reports = await Task.WhenAll(streamsOf().Where(s => request.Shards.Contains(s.Stream.Number)).Select(s => FreezeAsync(s, number, call.Cancellation))).ConfigureAwait(false);
+        FinalReport?[] reports = await Task.WhenAll(streamsOf().Where(s => request.Shards.Contains(s.Stream.Number))
+            .Select(s => FreezeAsync(s, number, call.Cancellation))).ConfigureAwait(false);
         foreach (FinalReport report in reports.OfType<FinalReport>())
         {
             BackupStream stream = streamsOf().First(s => s.Stream == report.Stream);
-            var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number, Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held), HeldTime = stream.TimeOf(report.Held) };
+            var final = new V1.FinalReport { SiteEpoch = report.Number.Number, Shard = report.Stream.Number,
+                Generation = report.Generation, Owner = report.Owner, Held = ShipWire.ToWire(report.Held),
+                    HeldTime = stream.TimeOf(report.Held) };
             final.Lineage.AddRange(stream.Lineage.Select(ShipWire.ToWire));
             reply.Reports.Add(final);
         }
@@ -127,14 +149,19 @@ internal sealed class SiteControlService(
         if (request.Final is null)
         {
             SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
-            if (site.Epoch != number || site.Final is null) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided"); }
+            if (site.Epoch != number || site.Final is null)
+            {
+                throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} is not decided");
+            }
             request.Final = ShipWire.ToWire(site.Final.Value);
         }
         WorldPoint final = ShipWire.FromWire(request.Final);
         // Each by itself: one that has failed may be given up, and then the others are all that there is.
-        ReadyStream?[] ready = await Task.WhenAll(streamsOf().Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(false);
+        ReadyStream?[] ready = await Task.WhenAll(streamsOf().Select(s => ReadyAsync(s, number, final, call.Cancellation))).ConfigureAwait(
+            false);
         var reply = new V1.FinalReply();
-        reply.Ready.AddRange(ready.OfType<ReadyStream>().Select(r => new V1.ReadyStream { Shard = r.Stream.Number, Owner = r.Owner, Name = r.Name }));
+        reply.Ready.AddRange(ready.OfType<ReadyStream>()
+            .Select(r => new V1.ReadyStream { Shard = r.Stream.Number, Owner = r.Owner, Name = r.Name }));
         return reply;
     }
 
@@ -157,7 +184,10 @@ internal sealed class SiteControlService(
     {
         var number = new SiteEpoch(request.SiteEpoch);
         SiteState site = await ReadAsync(call.Cancellation).ConfigureAwait(false);
-        if (site.Epoch != number || site.Final is null || site.Role is not (SiteRole.Primary or SiteRole.HandingOver)) { throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} has not opened every shard"); }
+        if (site.Epoch != number || site.Final is null || site.Role is not (SiteRole.Primary or SiteRole.HandingOver))
+        {
+            throw new RpcException(StatusCode.FailedPrecondition, $"failover {number} has not opened every shard");
+        }
         foreach (BackupStream stream in streamsOf()) { stream.SiteServes(site); }
         var reply = new V1.ServeReply();
         IReadOnlyList<(ShardId Shard, Task Serving)> shards = serving?.Invoke() ?? [];

@@ -1,12 +1,14 @@
-// The store of a backup's shard that follows several of the primary's, or a part of one: a stream with a log of its own for each, and out of these the shard's log, which the store follows and with which the shard goes
-// on when the site has taken over.
+// The store of a backup's shard that follows several of the primary's, or a part of one: a stream with a log of its own for each, and out
+// of these the shard's log, which the store follows and with which the shard goes on when the site has taken over.
 //
-// When the watermark has come to a version, what lies between the version before and this one in each stream's log, and concerns the shard's slots, is appended to the shard's log, stream after stream, and then the
-// end of the version; all of it is durable before the store goes there. Nothing beyond a watermark is ever in it, so nothing of it is taken back but a part of a version that a crash has left (VersionLog.Rewind). How far
-// it is says its last version; what comes next say the streams' logs, which are trimmed behind that.
+// When the watermark has come to a version, what lies between the version before and this one in each stream's log, and concerns the
+// shard's slots, is appended to the shard's log, stream after stream, and then the end of the version; all of it is durable before the
+// store goes there. Nothing beyond a watermark is ever in it, so nothing of it is taken back but a part of a version that a crash has left
+// (VersionLog.Rewind). How far it is says its last version; what comes next say the streams' logs, which are trimmed behind that.
 //
-// It begins with the copies of all streams, each as of its own offset, in one file: the first version is appended behind that, and the store is brought there before anybody looks. Which lives of the streams it is put together
-// from is noted when it has begun (merged.json); as long as a stream is in another one, the shard's log stays as it is, and the store goes on showing it.
+// It begins with the copies of all streams, each as of its own offset, in one file: the first version is appended behind that, and the
+// store is brought there before anybody looks. Which lives of the streams it is put together from is noted when it has begun (merged.json);
+// as long as a stream is in another one, the shard's log stays as it is, and the store goes on showing it.
 using System.Text.Json.Serialization;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
@@ -51,7 +53,8 @@ internal sealed class MergedStore : IDisposable
     private volatile bool _isOver;
 
     private MergedStore(IFollowingShard shard, ShardId number, string dataDirectory, ILogger report) =>
-        (_shard, _number, _dataDirectory, _record, _report) = (shard, number, dataDirectory, Path.Combine(dataDirectory, DirectoryName, RecordName), report);
+        (_shard, _number, _dataDirectory, _record, _report) =
+            (shard, number, dataDirectory, Path.Combine(dataDirectory, DirectoryName, RecordName), report);
 
     /// <summary>The streams, in the order of their sources.</summary>
     public IReadOnlyList<MergedStream> Streams { get; private set; } = [];
@@ -67,11 +70,15 @@ internal sealed class MergedStore : IDisposable
     /// <exception cref="LogException">A log cannot be opened.</exception>
     /// <exception cref="IOException">The disk refused.</exception>
     /// <exception cref="InvalidDataException">A record cannot be read.</exception>
-    public static MergedStore Open(IFollowingShard shard, ShardId number, long epoch, string dataDirectory, StreamLayout layout, ILogger report, VersionLogOptions? logs = null)
+    public static MergedStore Open(IFollowingShard shard, ShardId number, long epoch, string dataDirectory, StreamLayout layout,
+        ILogger report, VersionLogOptions? logs = null)
     {
         string directory = Path.Combine(dataDirectory, DirectoryName);
         // Of a shard whose log is gone nothing is of use any more: the copies that it began with are in that.
-        if (shard.Log.IsEmpty && DurableFile.Read(shard.Log.Files, Path.Combine(directory, RecordName)) is not null) { Clear(shard.Log.Files, dataDirectory); }
+        if (shard.Log.IsEmpty && DurableFile.Read(shard.Log.Files, Path.Combine(directory, RecordName)) is not null)
+        {
+            Clear(shard.Log.Files, dataDirectory);
+        }
         shard.Log.Files.CreateDirectory(directory);
         var store = new MergedStore(shard, number, dataDirectory, report);
         try
@@ -80,7 +87,9 @@ internal sealed class MergedStore : IDisposable
             foreach (int stream in streams)
             {
                 var share = new SlotShare(layout.SlotsOf(stream), streams.Length == 1, stream == streams[0]);
-                store.Streams = [.. store.Streams, MergedStream.Open(store, new(stream), layout[stream].Source, share, directory, (logs ?? MergedStream.Logs) with { Shard = number, Epoch = epoch })];
+                store.Streams = [.. store.Streams,
+                    MergedStream.Open(store, new(stream), layout[stream].Source, share, directory,
+                        (logs ?? MergedStream.Logs) with { Shard = number, Epoch = epoch })];
             }
             store._known = DurableFile.ReadJson(shard.Log.Files, store._record, MergedRecordJson.Default.MergedRecord);
             if (store.IsCurrent) { store._reached = shard.Applied; }
@@ -123,7 +132,8 @@ internal sealed class MergedStore : IDisposable
         }
     }
 
-    /// <summary>A stream's watermark has come to a version: returns when the store is there, or beyond. It goes when all streams have come there.</summary>
+    /// <summary>A stream's watermark has come to a version: returns when the store is there, or beyond. It goes when all streams have come
+    /// there.</summary>
     public async Task BringToAsync(MergedStream stream, WorldPoint to, CancellationToken stop)
     {
         lock (_lock) { stream.Target = to; }
@@ -159,7 +169,8 @@ internal sealed class MergedStore : IDisposable
                     // One that is damaged is deleted, and says nothing.
                     string? flaw = RdbMerge.Flaw(stream.Disk.CopyPath);
                     return flaw is not null && CheckpointStore.ChecksumOf(stream.Disk.CopyPath) == stream.Disk.Seed!.Checksum
-                        ? throw new SlotEffectException($"the primary's shard {stream.Source} cannot be divided among another number of shards: {flaw}", isOver: false) : begin();
+                        ? throw new SlotEffectException($"the primary's shard {stream.Source} cannot be divided among another "
+                        + $"number of shards: {flaw}", isOver: false) : begin();
                 },
                 CancellationToken.None).ConfigureAwait(false);
         }
@@ -180,7 +191,8 @@ internal sealed class MergedStore : IDisposable
                 {
                     VersionLog log = _shard.Log;
                     log.Rewind();
-                    log.BeginWorldLine(line, log.LastBoundary ?? throw new InvalidOperationException("The shard's log has no version."), log.ReplicationId);
+                    log.BeginWorldLine(line, log.LastBoundary ?? throw new InvalidOperationException("The shard's log has no version."),
+                        log.ReplicationId);
                 },
                 CancellationToken.None).ConfigureAwait(false);
         }
@@ -204,7 +216,8 @@ internal sealed class MergedStore : IDisposable
         _shard.TakeOver(site);
     }
 
-    /// <summary>Shows that a version can be recovered to: by the shard's log up to where that goes, and the stream's from there on.</summary>
+    /// <summary>Shows that a version can be recovered to: by the shard's log up to where that goes, and the stream's from there
+    /// on.</summary>
     public V1.VerifyReply Verify(MergedStream stream, WorldPoint to, CancellationToken stop)
     {
         if (!IsCurrent || _shard.Log.LastBoundary is not { } last) { return new() { Flaw = "its copies have not been put together yet" }; }
@@ -231,7 +244,8 @@ internal sealed class MergedStore : IDisposable
         }
     }
 
-    private bool IsCurrent => _known is { } known && Streams.All(s => s.Disk.Life is { } life && known.Lives.GetValueOrDefault(s.Source) == life);
+    private bool IsCurrent =>
+        _known is { } known && Streams.All(s => s.Disk.Life is { } life && known.Lives.GetValueOrDefault(s.Source) == life);
 
     // To where all may go; null: not all have said.
     private WorldPoint? Least
@@ -276,11 +290,15 @@ internal sealed class MergedStore : IDisposable
     // Done again after a crash until it is noted: the copies are there as long as the first version is not.
     private async Task BeginAsync(WorldPoint to, CancellationToken stop)
     {
-        if (Streams.FirstOrDefault(s => s.Disk.Life is null || s.Disk.Seed!.Floor > to) is { } missing) { throw new InvalidOperationException($"Stream {missing.Number} cannot be brought to {to}."); }
+        if (Streams.FirstOrDefault(s => s.Disk.Life is null || s.Disk.Seed!.Floor > to) is { } missing)
+        {
+            throw new InvalidOperationException($"Stream {missing.Number} cannot be brought to {to}.");
+        }
         string file = _shard.Checkpoints.NewTemporaryPath();
         try
         {
-            await Task.Run(() => RdbMerge.Write(file, [.. Streams.Select(s => new RdbPart(s.CopyFile, s.Share))]), CancellationToken.None).ConfigureAwait(false);
+            await Task.Run(() => RdbMerge.Write(file, [.. Streams.Select(s => new RdbPart(s.CopyFile, s.Share))]),
+                CancellationToken.None).ConfigureAwait(false);
             await _shard.RenewAsync(
                 () =>
                 {
@@ -288,7 +306,8 @@ internal sealed class MergedStore : IDisposable
                     _shard.Checkpoints.Clear();
                     _shard.Checkpoints.Add(file, new Checkpoint
                     {
-                        Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database, WorldLine = to.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
+                        Origin = origin, ReplicationId = origin.ReplicationId, Offset = origin.Offset, Database = origin.Database,
+                            WorldLine = to.WorldLine.Number, CreatedAt = DateTimeOffset.UtcNow,
                     });
                     _shard.Log.Begin(origin, to.WorldLine, to.Version);
                     WriteRecord(new(Streams.ToDictionary(s => s.Source, s => s.Disk.Life!.Value)));
@@ -313,15 +332,19 @@ internal sealed class MergedStore : IDisposable
         if (before?.Point >= to) { return before.Value; }
         if (to.WorldLine > log.WorldLine)
         {
-            log.BeginWorldLine(to.WorldLine, before ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, 0, default), log.ReplicationId);
+            log.BeginWorldLine(to.WorldLine, before
+                ?? new Boundary(log.WorldLine, log.FirstVersion.Previous, log.Origin.Offset, 0, default), log.ReplicationId);
             if (before is { } kept && kept.Version == to.Version) { return log.LastBoundary!.Value; }
         }
         long began = log.EndOffset;
         HybridTimestamp time = before?.Time ?? default;
         foreach (MergedStream stream in Streams)
         {
-            Boundary end = stream.Log.BoundaryAtOrBelow(to.Version) ?? throw new LogHistoryChangedException($"The log of stream {stream.Number} does not hold the end of version {to.Version}, which is to be applied.");
-            (long at, int database) = before is { } last && stream.Log.BoundaryAtOrBelow(last.Version) is { } from ? (from.Offset, from.Database) : (stream.Log.Origin.Offset, stream.Log.Origin.Database);
+            Boundary end = stream.Log.BoundaryAtOrBelow(to.Version)
+                ?? throw new LogHistoryChangedException(
+                $"The log of stream {stream.Number} does not hold the end of version {to.Version}, which is to be applied.");
+            (long at, int database) = before is { } last && stream.Log.BoundaryAtOrBelow(last.Version) is { } from
+                ? (from.Offset, from.Database) : (stream.Log.Origin.Offset, stream.Log.Origin.Database);
             if (end.Time > time) { time = end.Time; }
             Copy(stream, at, database, end.Offset, began);
         }
@@ -341,14 +364,21 @@ internal sealed class MergedStore : IDisposable
         while (reader.Position < end)
         {
             int count = reader.Read(_buffer);
-            if (count == 0) { throw new LogHistoryChangedException($"The log of stream {stream.Number} ends at offset {reader.Position}, and {end} is to be applied."); }
+            if (count == 0)
+            {
+                throw new LogHistoryChangedException(
+                    $"The log of stream {stream.Number} ends at offset {reader.Position}, and {end} is to be applied.");
+            }
             filter.Take(_buffer.AsSpan(0, count), kept =>
             {
                 if (log.EndOffset == began) { log.Append(s_select); }
                 log.Append(kept);
             });
         }
-        if (!filter.IsAtBoundary) { throw new InvalidDataException($"The version of stream {stream.Number} that ends at offset {end} ends inside a command."); }
+        if (!filter.IsAtBoundary)
+        {
+            throw new InvalidDataException($"The version of stream {stream.Number} that ends at offset {end} ends inside a command.");
+        }
     }
 
     // Whatever is needed of the streams lies behind this.

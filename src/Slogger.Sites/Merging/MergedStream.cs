@@ -1,4 +1,5 @@
-// One of the streams that a shard is put together from: its log, the copy that it began with, and what of it goes to the shard. To its receiver it is a store like any other.
+// One of the streams that a shard is put together from: its log, the copy that it began with, and what of it goes to the shard. To its
+// receiver it is a store like any other.
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
@@ -18,7 +19,8 @@ internal sealed class MergedStream : IFollowingStore, IDisposable
 
     private readonly MergedStore _store;
 
-    private MergedStream(MergedStore store, ShardId number, int source, SlotShare share, VersionLog log, CheckpointStore checkpoints, string directory)
+    private MergedStream(MergedStore store, ShardId number, int source, SlotShare share, VersionLog log, CheckpointStore checkpoints,
+        string directory)
     {
         (_store, Number, Source, Share, Log, Checkpoints) = (store, number, source, share, log, checkpoints);
         Disk = StreamDisk.Open(directory, log, checkpoints, new SlotGuard(share), StreamDisk.DatabaseOf);
@@ -49,13 +51,15 @@ internal sealed class MergedStream : IFollowingStore, IDisposable
     public string CopyFile => Checkpoints.PathOf(Checkpoints.All[0]);
 
     /// <summary>Opens what there is.</summary>
-    public static MergedStream Open(MergedStore store, ShardId number, int source, SlotShare share, string directory, VersionLogOptions options)
+    public static MergedStream Open(MergedStore store, ShardId number, int source, SlotShare share, string directory,
+        VersionLogOptions options)
     {
         directory = Path.Combine(directory, source.ToString(System.Globalization.CultureInfo.InvariantCulture));
         VersionLog log = VersionLog.Open(options with { Directory = Path.Combine(directory, "log") });
         try
         {
-            return new(store, number, source, share, log, CheckpointStore.Open(Path.Combine(directory, "checkpoints"), log.Files), directory);
+            return new(store, number, source, share, log, CheckpointStore.Open(Path.Combine(directory, "checkpoints"), log.Files),
+                directory);
         }
         catch
         {

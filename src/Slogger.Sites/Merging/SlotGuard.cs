@@ -3,7 +3,8 @@ using Slogger.Replication.Following;
 
 namespace Slogger.Sites.Merging;
 
-/// <summary>Keeps from a stream's log what cannot be followed slot by slot (SlotFilter). Of the copy that is seen where streams are put together (RdbMerge).</summary>
+/// <summary>Keeps from a stream's log what cannot be followed slot by slot (SlotFilter). Of the copy that is seen where streams are put
+/// together (RdbMerge).</summary>
 /// <param name="share">What of the stream is followed here.</param>
 internal sealed class SlotGuard(SlotShare share) : StreamGuard
 {
@@ -18,7 +19,8 @@ internal sealed class SlotGuard(SlotShare share) : StreamGuard
         }
         catch (SlotEffectException e)
         {
-            throw new UnfollowableException($"{e.Message}, which a backup of another number of shards cannot follow.{(e.IsOver ? "" : $" {Advice}")}", e.IsOver);
+            throw new UnfollowableException(
+                $"{e.Message}, which a backup of another number of shards cannot follow.{(e.IsOver ? "" : $" {Advice}")}", e.IsOver);
         }
     }
 

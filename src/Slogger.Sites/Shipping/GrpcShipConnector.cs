@@ -9,7 +9,8 @@ using V1 = Slogger.Grpc.Shipping.V1;
 namespace Slogger.Sites.Shipping;
 
 /// <summary>Connects to a receiver's process.</summary>
-internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, ShipTerms terms, bool isGzip) : IShipConnector, IDisposable
+internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOptions options, ShipTerms terms, bool isGzip)
+    : IShipConnector, IDisposable
 {
     private static readonly TimeSpan ShapePause = TimeSpan.FromMilliseconds(20);
     private readonly GrpcChannel _channel = new(host, port, options);
@@ -23,7 +24,8 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
         ShipShape? shape;
         while ((shape = Shape()) is null) { await Task.Delay(ShapePause, stop).ConfigureAwait(false); }
         var over = new CancellationTokenSource();
-        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }), terms with { Shape = shape.Value }, over);
+        var link = new Link(_channel.Open(ShippingMethods.Ship, new CallOptions { IsGzip = isGzip, Cancellation = over.Token }),
+            terms with { Shape = shape.Value }, over);
         // The receiver answers with its headers: somebody who is not there, or not the right one, is noticed now.
         if (await link.OpenAsync(stop).ConfigureAwait(false)) { return link; }
         await using (link.ConfigureAwait(false))
@@ -58,12 +60,14 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
             await using CancellationTokenRegistration ends = EndsWith(stop);
             try
             {
-                return ShipWire.FromWire(await call.ReadAsync().ConfigureAwait(false) ?? throw new ShipLinkException("the receiver has ended the call"));
+                return ShipWire.FromWire(await call.ReadAsync().ConfigureAwait(false)
+                    ?? throw new ShipLinkException("the receiver has ended the call"));
             }
             catch (RpcException e)
             {
                 stop.ThrowIfCancellationRequested();
-                throw new ShipLinkException(Explained(e), e) { NeedsPerson = e.Code is StatusCode.Unauthenticated or StatusCode.PermissionDenied or StatusCode.FailedPrecondition };
+                throw new ShipLinkException(Explained(e), e) { NeedsPerson = e.Code is StatusCode.Unauthenticated
+                    or StatusCode.PermissionDenied or StatusCode.FailedPrecondition };
             }
         }
 
@@ -75,8 +79,10 @@ internal sealed class GrpcShipConnector(string host, int port, GrpcChannelOption
 
         // What a person has to put right is said as such.
         private static string Explained(RpcException e) =>
-            e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret at both sites, and certificates must come from authorities that both know" : e.Message;
+            e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret at "
+                + "both sites, and certificates must come from authorities that both know" : e.Message;
 
-        private CancellationTokenRegistration EndsWith(CancellationToken stop) => stop.UnsafeRegister(static o => ((CancellationTokenSource)o!).Cancel(), over);
+        private CancellationTokenRegistration EndsWith(CancellationToken stop) =>
+            stop.UnsafeRegister(static o => ((CancellationTokenSource)o!).Cancel(), over);
     }
 }

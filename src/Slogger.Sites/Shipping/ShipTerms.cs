@@ -1,5 +1,7 @@
-// What the two ends of shipping have to have in common. The shipper says it with each hello, and the receiver's process looks at it before anything else is done: a process of another cluster, reached by
-// a wrong address, would depose this one's site by its epoch, or have a stream seeded with another's data; and a failover that waits for a shorter lease than the primary has, or for one that it has not, would leave two sites that report commits.
+// What the two ends of shipping have to have in common. The shipper says it with each hello, and the receiver's process looks at it before
+// anything else is done: a process of another cluster, reached by a wrong address, would depose this one's site by its epoch, or have a
+// stream seeded with another's data; and a failover that waits for a shorter lease than the primary has, or for one that it has not, would
+// leave two sites that report commits.
 using Slogger.Core.Ownership;
 using Slogger.Core.Sites;
 using Slogger.Proxy.Configuration;
@@ -20,8 +22,10 @@ internal sealed record ShipTerms(string Cluster, TimeSpan Lease)
 
     /// <summary>Why a shipper of these terms is refused here; null: it is not.</summary>
     public string? Against(ShipTerms shipper) =>
-        shipper.Cluster != Cluster ? $"this process is of cluster \"{Cluster}\", and the shipper of \"{shipper.Cluster}\": look where --backup of that leads, and at --cluster of both"
-        : shipper.Lease != Lease ? $"the primary has {Text(shipper.Lease)}, and the backup {Text(Lease)}: a failover would not wait as it has to. Give the same to all processes of both sites"
+        shipper.Cluster != Cluster ? $"this process is of cluster \"{Cluster}\", and the shipper of \"{shipper.Cluster}\": look where "
+            + "--backup of that leads, and at --cluster of both"
+        : shipper.Lease != Lease ? $"the primary has {Text(shipper.Lease)}, and the backup {Text(Lease)}: a failover would not wait as it "
+        + "has to. Give the same to all processes of both sites"
         : null;
 
     /// <summary>Why a shipper is refused by a backup; null: it is not.</summary>
@@ -30,10 +34,13 @@ internal sealed record ShipTerms(string Cluster, TimeSpan Lease)
     /// <param name="source">Its shard.</param>
     public static string? Against(SiteState site, ShipShape shape, int source) =>
         shape.Shards == 0 ? null
-        : shape.Shards != site.Sources ? $"the primary has {shape.Shards} shards, and this backup was made for a primary of {site.Sources}: make it anew, with metadata and data directories of its own and slogger backup --shards {site.Shards}{(site.Shards == shape.Shards ? "" : $" --primary-shards {shape.Shards}")}"
+        : shape.Shards != site.Sources
+        ? $"the primary has {shape.Shards} shards, and this backup was made for a primary of {site.Sources}: make it anew, with metadata "
+        + $"and data directories of its own and slogger backup --shards {site.Shards}{(site.Shards == shape.Shards ? "" : $" --primary-shards {shape.Shards}")}"
         : !site.Layout.IsPlain && source >= 0 && source < site.Sources && shape.Slots != SlotMap.EvenSlots(site.Sources, source).ToString()
             ? $"the primary's shard {source} has slots {(shape.Slots.Length == 0 ? "that are none of a cluster" : shape.Slots)}, and not {SlotMap.EvenSlots(site.Sources, source)}: a backup of another number of shards needs them as they are when a cluster is made. Move them back (slogger move), or make a backup of {site.Sources} shards"
         : null;
 
-    private static string Text(TimeSpan lease) => lease == TimeSpan.Zero ? "no --site-lease" : $"--site-lease {OptionText.FormatDuration(lease)}";
+    private static string Text(TimeSpan lease) => lease == TimeSpan.Zero ? "no --site-lease"
+        : $"--site-lease {OptionText.FormatDuration(lease)}";
 }

@@ -1,5 +1,5 @@
-// Core's messages of shipping as they are on the wire (Protos/slogger/shipping/v1/shipping.proto), and back. What comes may be from anybody: it is refused before a machine
-// sees it.
+// Core's messages of shipping as they are on the wire (Protos/slogger/shipping/v1/shipping.proto), and back. What comes may be from
+// anybody: it is refused before a machine sees it.
 using System.Buffers;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -24,17 +24,20 @@ internal static class ShipWire
             case ShipRequest.Hello hello:
                 wire.Hello = new()
                 {
-                    History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset }, Cluster = terms.Cluster, LeaseUs = (long)terms.Lease.TotalMicroseconds,
+                    History = new() { ReplicationId = hello.History.ReplicationId, Offset = hello.History.Offset },
+                        Cluster = terms.Cluster, LeaseUs = (long)terms.Lease.TotalMicroseconds,
                     Shards = terms.Shape.Shards, Slots = terms.Shape.Slots ?? "",
                 };
                 break;
             case ShipRequest.Piece piece:
-                wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable), Cut = ToWire(piece.Cut), SentUs = piece.SentUs };
+                wire.Piece = new() { From = ToWire(piece.From), To = ToWire(piece.To), Durable = ToWire(piece.Durable),
+                    Cut = ToWire(piece.Cut), SentUs = piece.SentUs };
                 foreach ((Boundary end, bool isEmptyRun) in message.Ends)
                 {
                     wire.Piece.Entries.Add(new V1.Entry
                     {
-                        Kind = isEmptyRun ? V1.EntryKind.EmptyRun : V1.EntryKind.Boundary, Version = end.Version.Number, Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
+                        Kind = isEmptyRun ? V1.EntryKind.EmptyRun : V1.EntryKind.Boundary, Version = end.Version.Number,
+                            Offset = end.Offset, Database = end.Database, Time = end.Time.Bits,
                     });
                 }
                 break;
@@ -48,7 +51,8 @@ internal static class ShipWire
         return new(wire, message.Bytes);
     }
 
-    public static ShipTerms TermsOf(V1.Hello hello) => new(hello.Cluster, TimeSpan.FromMicroseconds(hello.LeaseUs)) { Shape = new(hello.Shards, hello.Slots) };
+    public static ShipTerms TermsOf(V1.Hello hello) =>
+        new(hello.Cluster, TimeSpan.FromMicroseconds(hello.LeaseUs)) { Shape = new(hello.Shards, hello.Slots) };
 
     /// <exception cref="RpcException">It contradicts itself, or lacks something.</exception>
     public static ShipMessage FromWire(ShipFrame frame)
@@ -58,12 +62,16 @@ internal static class ShipWire
         Sender sender = FromWire(Required(wire.Sender));
         ShipMessage message = wire.ItemCase switch
         {
-            V1.ShipRequest.ItemOneofCase.Hello => new(new ShipRequest.Hello(stream, sender, FromWire(Required(wire.Hello.History))), frame.Data, []),
+            V1.ShipRequest.ItemOneofCase.Hello =>
+                new(new ShipRequest.Hello(stream, sender, FromWire(Required(wire.Hello.History))), frame.Data, []),
             V1.ShipRequest.ItemOneofCase.Piece => Piece(stream, sender, wire.Piece, frame.Data),
-            V1.ShipRequest.ItemOneofCase.WantsSeed => new(new ShipRequest.WantsSeed(stream, sender, wire.WantsSeed.Generation), frame.Data, []),
+            V1.ShipRequest.ItemOneofCase.WantsSeed =>
+                new(new ShipRequest.WantsSeed(stream, sender, wire.WantsSeed.Generation), frame.Data, []),
             V1.ShipRequest.ItemOneofCase.SeedChunk => new(
-                new ShipRequest.Copied(stream, sender, new(FromWire(Required(wire.SeedChunk.Seed)), wire.SeedChunk.At, checked((int)frame.Data.Length))), frame.Data, []),
-            _ => throw new RpcException(StatusCode.InvalidArgument, $"a request of a kind that is not known here ({wire.ItemCase}): update this site"),
+                new ShipRequest.Copied(stream, sender,
+                    new(FromWire(Required(wire.SeedChunk.Seed)), wire.SeedChunk.At, checked((int)frame.Data.Length))), frame.Data, []),
+            _ => throw new RpcException(StatusCode.InvalidArgument,
+                $"a request of a kind that is not known here ({wire.ItemCase}): update this site"),
         };
         return message.Flaw is { } flaw ? throw new RpcException(StatusCode.InvalidArgument, flaw) : message;
     }
@@ -79,9 +87,11 @@ internal static class ShipWire
             ShipReplyKind.NotLeader => V1.ReplyKind.NotLeader,
             _ => V1.ReplyKind.NeedsSeed,
         },
-        Shard = reply.Stream.Number, Generation = reply.Generation, Received = ToWire(reply.Received), Durable = ToWire(reply.Durable), Held = ToWire(reply.Held),
+        Shard = reply.Stream.Number, Generation = reply.Generation, Received = ToWire(reply.Received), Durable = ToWire(reply.Durable),
+            Held = ToWire(reply.Held),
         Watermark = ToWire(reply.Watermark), EchoUs = reply.EchoUs, Newest = ToWire(reply.Newest),
-        SeedAsk = reply.Ask is { } ask ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
+        SeedAsk = reply.Ask is { } ask
+            ? new() { Generation = ask.Generation, Id = ask.Id ?? "", HasBytes = ask.HasBytes, BadId = ask.Bad ?? "" } : null,
     };
 
     /// <exception cref="RpcException">It lacks something, or says what is not known here.</exception>
@@ -94,7 +104,8 @@ internal static class ShipWire
             V1.ReplyKind.WhoAreYou => ShipReplyKind.WhoAreYou,
             V1.ReplyKind.NotLeader => ShipReplyKind.NotLeader,
             V1.ReplyKind.NeedsSeed => ShipReplyKind.NeedsSeed,
-            _ => throw new RpcException(StatusCode.InvalidArgument, $"a reply of a kind that is not known here ({wire.Kind}): update this site"),
+            _ => throw new RpcException(StatusCode.InvalidArgument,
+                $"a reply of a kind that is not known here ({wire.Kind}): update this site"),
         },
         new(wire.Shard),
         wire.Generation,
@@ -105,7 +116,9 @@ internal static class ShipWire
         wire.EchoUs,
         FromWire(Required(wire.Newest)))
     {
-        Ask = wire.SeedAsk is { } ask ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null, Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
+        Ask = wire.SeedAsk is { } ask
+            ? new(ask.Generation, ask.Id.Length > 0 ? ask.Id : null,
+            Math.Max(0, ask.HasBytes)) { Bad = ask.BadId.Length > 0 ? ask.BadId : null } : null,
     };
 
     private static ShipMessage Piece(ShardId stream, Sender sender, V1.Piece wire, ReadOnlySequence<byte> data)
@@ -119,17 +132,21 @@ internal static class ShipWire
             {
                 V1.EntryKind.Boundary => false,
                 V1.EntryKind.EmptyRun => true,
-                _ => throw new RpcException(StatusCode.InvalidArgument, $"an end of versions of a kind that is not known here ({entry.Kind}): update this site"),
+                _ => throw new RpcException(StatusCode.InvalidArgument,
+                    $"an end of versions of a kind that is not known here ({entry.Kind}): update this site"),
             };
-            ends[i] = new(new(from.WorldLine, new(entry.Version), entry.Offset, entry.Database, new HybridTimestamp(entry.Time)), isEmptyRun);
+            ends[i] = new(new(from.WorldLine, new(entry.Version), entry.Offset, entry.Database, new HybridTimestamp(entry.Time)),
+                isEmptyRun);
         }
-        return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)), wire.SentUs), data, ends);
+        return new(new ShipRequest.Piece(stream, sender, from, to, FromWire(Required(wire.Durable)), FromWire(Required(wire.Cut)),
+            wire.SentUs), data, ends);
     }
 
     public static T Required<T>(T? part)
         where T : class => part ?? throw new RpcException(StatusCode.InvalidArgument, $"the message has no {typeof(T).Name}");
 
-    private static V1.Sender ToWire(Sender sender) => new() { SiteEpoch = sender.Site.Number, Epoch = sender.Epoch, Incarnation = sender.Incarnation };
+    private static V1.Sender ToWire(Sender sender) =>
+        new() { SiteEpoch = sender.Site.Number, Epoch = sender.Epoch, Incarnation = sender.Incarnation };
 
     private static Sender FromWire(V1.Sender wire) => new(new SiteEpoch(wire.SiteEpoch), wire.Epoch, wire.Incarnation);
 
@@ -137,18 +154,21 @@ internal static class ShipWire
 
     public static WorldPoint FromWire(V1.WorldPoint wire) => new(new(wire.WorldLine), new(wire.Version));
 
-    public static V1.LogIndex ToWire(LogIndex index) => new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
+    public static V1.LogIndex ToWire(LogIndex index) =>
+        new() { WorldLine = index.WorldLine.Number, Offset = index.Offset, Closed = index.Closed.Number };
 
     public static LogIndex FromWire(V1.LogIndex wire) => new(new(wire.WorldLine), wire.Offset, new(wire.Closed));
 
     private static V1.Seed ToWire(Seed seed) => new()
     {
-        Id = seed.Id, Generation = seed.Generation, Bytes = seed.Bytes, History = new() { ReplicationId = seed.History.ReplicationId, Offset = seed.History.Offset }, Base = ToWire(seed.Base),
+        Id = seed.Id, Generation = seed.Generation, Bytes = seed.Bytes,
+            History = new() { ReplicationId = seed.History.ReplicationId, Offset = seed.History.Offset }, Base = ToWire(seed.Base),
         Floor = ToWire(seed.Floor), Checksum = seed.Checksum,
     };
 
     private static Seed FromWire(V1.Seed wire) =>
-        new(wire.Id, wire.Generation, wire.Bytes, FromWire(Required(wire.History)), FromWire(Required(wire.Base)), FromWire(Required(wire.Floor))) { Checksum = wire.Checksum };
+        new(wire.Id, wire.Generation, wire.Bytes, FromWire(Required(wire.History)), FromWire(Required(wire.Base)),
+            FromWire(Required(wire.Floor))) { Checksum = wire.Checksum };
 
     private static StreamHistory FromWire(V1.History wire) => new(wire.ReplicationId, wire.Offset);
 }

@@ -14,9 +14,11 @@ namespace Slogger.Sites.Shipping;
 /// <summary>Serves shippers.</summary>
 /// <param name="receiverOf">Who receives a stream in this process; null: nobody (now).</param>
 /// <param name="terms">Of this process.</param>
-/// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed, and hears it here.</param>
+/// <param name="ruling">Under which epoch this site is the primary; null: it is none (yet). Whoever ships under an older one is deposed,
+/// and hears it here.</param>
 /// <param name="against">Why a shipper whose keys are divided so is refused here, by its shard; null: it is not.</param>
-internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling, Func<ShipShape, int, string?>? against = null)
+internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf, ShipTerms terms, Func<SiteEpoch?> ruling,
+    Func<ShipShape, int, string?>? against = null)
 {
     // Each reply says all that there is to know: of those that nobody has taken yet the newest do.
     private const int RepliesMax = 16;
@@ -38,14 +40,21 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
                 if (frame.Request.Hello is { } hello)
                 {
                     ShipTerms theirs = ShipWire.TermsOf(hello);
-                    if ((terms.Against(theirs) ?? against?.Invoke(theirs.Shape, frame.Request.Shard)) is { } why) { throw new RpcException(StatusCode.FailedPrecondition, why); }
+                    if ((terms.Against(theirs) ?? against?.Invoke(theirs.Shape, frame.Request.Shard)) is { } why)
+                    {
+                        throw new RpcException(StatusCode.FailedPrecondition, why);
+                    }
                     hasGreeted = true;
                 }
                 if (!hasGreeted) { throw new RpcException(StatusCode.InvalidArgument, "the call does not begin with a hello"); }
                 ShardId stream = message.Request.Stream;
                 if (receiverOf(stream) is not { } receiver)
                 {
-                    if (ruling() is not { } epoch || epoch <= message.Request.Sender.Site) { throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here, or not at this moment: look where the shipper is to connect to"); }
+                    if (ruling() is not { } epoch || epoch <= message.Request.Sender.Site)
+                    {
+                        throw new RpcException(StatusCode.NotFound, $"the stream of shard {stream} is not received here, or not at this "
+                            + "moment: look where the shipper is to connect to");
+                    }
                     link.Reply(new(ShipReplyKind.NotLeader, stream, 0, default, default, default, default, 0, new(epoch, 0, 0)));
                     continue;
                 }
@@ -69,7 +78,8 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
 
     private sealed class Link : IReplyLink
     {
-        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
+        private readonly Channel<ShipReply> _replies = Channel.CreateBounded<ShipReply>(
+            new BoundedChannelOptions(RepliesMax) { FullMode = BoundedChannelFullMode.DropOldest, SingleReader = true });
 
         public void Reply(ShipReply reply) => _replies.Writer.TryWrite(reply);
 
@@ -79,7 +89,10 @@ internal sealed class ShippingService(Func<ShardId, StreamReceiver?> receiverOf,
         {
             while (await _replies.Reader.WaitToReadAsync().ConfigureAwait(false))
             {
-                while (_replies.Reader.TryRead(out ShipReply? reply)) { await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false); }
+                while (_replies.Reader.TryRead(out ShipReply? reply))
+                {
+                    await call.WriteAsync(ShipWire.ToWire(reply), flush: _replies.Reader.Count == 0).ConfigureAwait(false);
+                }
             }
         }
     }

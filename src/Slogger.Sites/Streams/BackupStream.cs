@@ -1,8 +1,9 @@
-// One stream of the primary in a backup process, through all of its lives there. While it has no log it is being seeded; when the copy is here its log begins, and it is received and applied;
-// until SQL says, or its shipper, that it has to be seeded anew. None of that needs the process to be restarted, and each of it may be cut short: the disk and SQL say how far it came.
+// One stream of the primary in a backup process, through all of its lives there. While it has no log it is being seeded; when the copy is
+// here its log begins, and it is received and applied; until SQL says, or its shipper, that it has to be seeded anew. None of that needs
+// the process to be restarted, and each of it may be cut short: the disk and SQL say how far it came.
 //
-// What the store holds of a life that is over it goes on showing, until there is a version to which the next can be brought: the watermark stays there, too, so all stores show one version. A store that is lost
-// meanwhile has nothing to show.
+// What the store holds of a life that is over it goes on showing, until there is a version to which the next can be brought: the watermark
+// stays there, too, so all stores show one version. A store that is lost meanwhile has nothing to show.
 using System.Diagnostics;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -60,11 +61,13 @@ internal sealed class BackupStream : IAsyncDisposable
     /// <param name="onBusy">Is told that it is being seeded, or, true, taken over: what can wait beside that has to.</param>
     /// <param name="proof">Shows that its shard can be recovered to a version; null: by its own log.</param>
     public BackupStream(
-        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report, Action<string>? onFailed = null,
+        StreamDisk disk, ShardId stream, IFollowingStore store, SiteState site, IMetadataStore metadata, string cluster,
+            Action<WatermarkReport> onHeld, ILogger report, Action<string>? onFailed = null,
         Action<bool>? onBusy = null, Func<WorldPoint, CancellationToken, V1.VerifyReply>? proof = null)
     {
         _proof = proof ?? ((to, stop) => LogProof.Of(disk.Log, disk.Checkpoints, store.BaseBelow, to, stop));
-        (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, _onBusy, Stream, _owned) = (disk, store, metadata, cluster, onHeld, report, onFailed, onBusy, stream, site.Streams[stream.Number].Owner);
+        (_disk, _store, _metadata, _cluster, _onHeld, _report, _onFailed, _onBusy, Stream, _owned) =
+            (disk, store, metadata, cluster, onHeld, report, onFailed, onBusy, stream, site.Streams[stream.Number].Owner);
         _decides = new(stream, _owned);
         _living = Task.Run(() => LiveAsync(site));
     }
@@ -99,7 +102,8 @@ internal sealed class BackupStream : IAsyncDisposable
     }
 
     /// <summary>Shows that it can be recovered to a version. Takes as long as reading the log does.</summary>
-    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => HasLog ? _proof(to, stop) : new() { Flaw = "it is being seeded" };
+    public V1.VerifyReply Verify(WorldPoint to, CancellationToken stop) => HasLog ? _proof(to, stop)
+        : new() { Flaw = "it is being seeded" };
 
     /// <summary>How it is, for commands.</summary>
     /// <param name="site">What SQL says.</param>
@@ -112,9 +116,12 @@ internal sealed class BackupStream : IAsyncDisposable
         LogIndex durable = HasLog ? _disk.Log.DurableEnd : default;
         return new()
         {
-            Shard = Stream.Number, Generation = state.Generation, Phase = (V1.StreamPhase)(state.Phase + 1), Durable = ShipWire.ToWire(durable), DurableTime = TimeOf(new(durable.WorldLine, durable.Closed)),
-            Held = ShipWire.ToWire(held), HeldTime = TimeOf(held), Watermark = ShipWire.ToWire(watermark), WatermarkTime = watermark == default ? 0 : TimeOf(watermark), Applied = ShipWire.ToWire(applied),
-            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = life?.Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds : -1, Failure = Failure ?? _store.Problem ?? "", Refusal = life?.Receiver.Refusal ?? "",
+            Shard = Stream.Number, Generation = state.Generation, Phase = (V1.StreamPhase)(state.Phase + 1),
+                Durable = ShipWire.ToWire(durable), DurableTime = TimeOf(new(durable.WorldLine, durable.Closed)),
+            Held = ShipWire.ToWire(held), HeldTime = TimeOf(held), Watermark = ShipWire.ToWire(watermark),
+                WatermarkTime = watermark == default ? 0 : TimeOf(watermark), Applied = ShipWire.ToWire(applied),
+            ApplyUs = (long)applyTime.TotalMicroseconds, SilentUs = life?.Receiver.Silence is { } silence ? (long)silence.TotalMicroseconds
+                : -1, Failure = Failure ?? _store.Problem ?? "", Refusal = life?.Receiver.Refusal ?? "",
             SeedHasBytes = Seeding?.HasBytes ?? 0, SeedBytes = Seeding?.Bytes ?? 0,
         };
     }
@@ -131,18 +138,21 @@ internal sealed class BackupStream : IAsyncDisposable
     public Task<FinalReport> FreezeAsync(SiteEpoch number, CancellationToken stop)
     {
         _onBusy?.Invoke(true);
-        return _life is { } life ? life.FreezeAsync(number, stop) : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
+        return _life is { } life ? life.FreezeAsync(number, stop)
+            : Task.FromException<FinalReport>(new OperationCanceledException("The stream is between two lives."));
     }
 
     /// <summary>The failover is decided, in SQL.</summary>
     /// <exception cref="OperationCanceledException">Nobody receives it just now: tell it again.</exception>
-    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) => _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
+    public ValueTask DecidedAsync(SiteEpoch number, WorldPoint final) =>
+        _life is { Receiver.IsSeeded: true } life ? life.Receiver.DecidedAsync(number, final) : ValueTask.CompletedTask;
 
     /// <summary>Returns when its store and its log are at the final watermark that it was told: the shard can be opened.</summary>
     /// <exception cref="OperationCanceledException">It is not, by then; or nobody receives it just now.</exception>
     public async Task<ReadyStream> ReadyAsync(CancellationToken stop)
     {
-        await (_life ?? throw new OperationCanceledException("The stream is between two lives.")).Ready.WaitAsync(stop).ConfigureAwait(false);
+        await (_life ?? throw new OperationCanceledException("The stream is between two lives.")).Ready.WaitAsync(stop).ConfigureAwait(
+            false);
         return new(Stream, _owned, ClusterSeat.Name);
     }
 
@@ -191,7 +201,8 @@ internal sealed class BackupStream : IAsyncDisposable
     {
         switch (_decides.Next(site, _disk.Find(_badCopy), _store.Applied))
         {
-            case StreamStep.Seeded seeded: return await ChangeAsync(s => new(s.Seeded(Stream, seeded.Generation), null)).ConfigureAwait(false);
+            case StreamStep.Seeded seeded: return await ChangeAsync(s => new(s.Seeded(Stream, seeded.Generation), null)).ConfigureAwait(
+                false);
             case StreamStep.Reseed reseed: return await ReseedAsync(reseed.Generation, reseed.Why).ConfigureAwait(false);
             case StreamStep.Receive receive: return await ReceiveAsync(receive.Start).ConfigureAwait(false);
             default: throw new UnreachableException();
@@ -270,8 +281,15 @@ internal sealed class BackupStream : IAsyncDisposable
             {
                 bool isGood = await _store.RenewAsync(_disk.Begin, _stop.Token).ConfigureAwait(false);
                 _badCopy = isGood ? null : seed.Id;
-                if (isGood) { _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to {seed.Floor} first"); }
-                else { _report.Error($"stream {Stream}: the copy that it was seeded with is damaged (its checksum is another one): it is deleted, and another one is asked for"); }
+                if (isGood)
+                {
+                    _report.Info($"stream {Stream}: is seeded with {seed.Bytes >> 20} MiB, at {seed.Base}; it can be brought to {seed.Floor} first");
+                }
+                else
+                {
+                    _report.Error($"stream {Stream}: the copy that it was seeded with is damaged (its checksum is another one): it is "
+                        + "deleted, and another one is asked for");
+                }
                 return;
             }
             catch (Exception e) when (e is IOException or UnauthorizedAccessException or LogIOException { IsFatal: false })

@@ -1,4 +1,5 @@
-// One life of a stream in a backup process: its receiver, and the store that follows what that says. What the receiver asks for is done here, one after the other, on a task of its own.
+// One life of a stream in a backup process: its receiver, and the store that follows what that says. What the receiver asks for is done
+// here, one after the other, on a task of its own.
 using System.Diagnostics;
 using System.Threading.Channels;
 using Slogger.Core.Identities;
@@ -53,7 +54,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
     private readonly string _cluster;
     private readonly ILogger _report;
     private readonly Action<WatermarkReport> _onHeld;
-    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+    private readonly Channel<WorldPoint> _targets = Channel.CreateBounded<WorldPoint>(
+        new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
     private readonly TaskCompletionSource<LifeEnd> _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private readonly CancellationTokenSource _stop = new();
     private readonly Lock _lock = new();
@@ -69,7 +71,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
 
     /// <summary>Begins; with the parameters of <see cref="StreamReceiver"/>.</summary>
     public LivingStream(
-        StreamDisk disk, IFollowingStore store, ReceiverStart start, IMetadataStore metadata, string cluster, Action<WatermarkReport> onHeld, ILogger report)
+        StreamDisk disk, IFollowingStore store, ReceiverStart start, IMetadataStore metadata, string cluster,
+            Action<WatermarkReport> onHeld, ILogger report)
     {
         (_log, _stream, _store, _metadata, _cluster, _onHeld, _report, _applied, _isFrozen) =
             (disk.Log, start.Stream, store, metadata, cluster, onHeld, report, start.Applied, start.IsFrozen);
@@ -189,7 +192,9 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         {
             // Before the first version has ended the log's own beginning is a place to go to.
             Boundary end = _log.BoundaryAtOrBelow(to.Version)
-                ?? (to.Version == _log.FirstVersion.Previous ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?) ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
+                ?? (to.Version == _log.FirstVersion.Previous
+                ? new Boundary(_log.FirstWorldLine, to.Version, _log.Origin.Offset, _log.Origin.Database, default) : null as Boundary?)
+                ?? throw new LogHistoryChangedException($"The log does not hold the end of version {to.Version}, which is to be applied.");
             long began = Stopwatch.GetTimestamp();
             await _store.BringToAsync(end with { WorldLine = to.WorldLine, Version = to.Version }, _stop.Token).ConfigureAwait(false);
             lock (_lock) { (_applied, _applyTime) = (to, Stopwatch.GetElapsedTime(began)); }
@@ -198,13 +203,17 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         }
         catch (Exception e) when (e is not OperationCanceledException || !_stop.IsCancellationRequested)
         {
-            if (e.Message != _told) { _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}"); }
+            if (e.Message != _told)
+            {
+                _report.Warn($"stream {_stream}: its store could not be brought to version {to.Version}, and it is tried again: {e.Message}");
+            }
             _told = e.Message;
             return false;
         }
     }
 
-    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at the store.
+    // The store stands at the final watermark, and the log's new world-line has begun there. Promoted or not: what opens the shard looks at
+    // the store.
     private async Task OpenAsync(SiteEpoch number)
     {
         if (!await EnteredAsync(number.FirstWorldLine).ConfigureAwait(false)) { return; }
@@ -233,11 +242,13 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
                 return;
             }
             await Task.WhenAny(_primary.Task, Task.Delay(LookPause, _stop.Token)).ConfigureAwait(false);
-            site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false) : await SiteAsync(site).ConfigureAwait(false);
+            site = _primary.Task.IsCompletedSuccessfully ? await _primary.Task.ConfigureAwait(false)
+                : await SiteAsync(site).ConfigureAwait(false);
         }
     }
 
-    // What the store holds is found by whoever opens it as a primary's, in the new world-line: only then the shard may be opened. False: stopping.
+    // What the store holds is found by whoever opens it as a primary's, in the new world-line: only then the shard may be opened. False:
+    // stopping.
     private async Task<bool> EnteredAsync(WorldLine line)
     {
         while (true)
@@ -258,7 +269,10 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
             }
             catch (Exception e)
             {
-                if (e.Message != _told) { _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: {e.Message}"); }
+                if (e.Message != _told)
+                {
+                    _report.Warn($"stream {_stream}: world-line {line} cannot begin in the shard's store, and it is tried again: {e.Message}");
+                }
                 _told = e.Message;
             }
             await Task.Delay(RetryDelay, _stop.Token).ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
@@ -273,7 +287,10 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         }
         catch (Exception e)
         {
-            if (!_stop.IsCancellationRequested) { _report.Warn($"stream {_stream}: its store could not be made a primary's, and is restored from the log: {e.Message}"); }
+            if (!_stop.IsCancellationRequested)
+            {
+                _report.Warn($"stream {_stream}: its store could not be made a primary's, and is restored from the log: {e.Message}");
+            }
         }
     }
 
@@ -283,7 +300,8 @@ internal sealed class LivingStream : IStreamOwner, IAsyncDisposable
         {
             try
             {
-                SiteAnswer answer = await _metadata.OpenStreamsAsync(_cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
+                SiteAnswer answer = await _metadata.OpenStreamsAsync(
+                    _cluster, number, [new(_stream, _owned, ClusterSeat.Name)], _stop.Token).ConfigureAwait(false);
                 if (answer.Error is not { } error) { return answer.Site; }
                 ((IStreamOwner)this).OnFailed(error);
                 return null;

@@ -1,4 +1,5 @@
-// Shows that a stream's log can be recovered from: the newest checkpoint below a version, and every byte from there to the end of that version, are there and unchanged. It only reads.
+// Shows that a stream's log can be recovered from: the newest checkpoint below a version, and every byte from there to the end of that
+// version, are there and unchanged. It only reads.
 using System.Diagnostics;
 using Slogger.Core.WorldLines;
 using Slogger.Log;
@@ -16,7 +17,8 @@ internal static class LogProof
     /// <param name="baseBelow">What of the store's own it rests on, at or below an offset; null: nothing.</param>
     /// <param name="to">The version.</param>
     /// <param name="stop">Gives up.</param>
-    public static V1.VerifyReply Of(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to, CancellationToken stop)
+    public static V1.VerifyReply Of(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to,
+        CancellationToken stop)
     {
         long began = Stopwatch.GetTimestamp();
         var reply = new V1.VerifyReply();
@@ -39,7 +41,9 @@ internal static class LogProof
         try
         {
             reply.Flaw = log.HeldCut < to ? $"the log holds {log.HeldCut} durably, and not {to}"
-                : log.BoundaryAtOrBelow(from.Version) is not { } begin || log.BoundaryAtOrBelow(to.Version) is not { } end ? $"the log does not hold what lies between versions {from.Version} and {to.Version}"
+                : log.BoundaryAtOrBelow(from.Version) is not { } begin
+                || log.BoundaryAtOrBelow(to.Version) is not { } end
+                ? $"the log does not hold what lies between versions {from.Version} and {to.Version}"
                 : ReadTo(log, begin.Offset, end, reply, stop) ?? "";
         }
         catch (LogException e)
@@ -49,7 +53,8 @@ internal static class LogProof
         reply.TookUs += (long)Stopwatch.GetElapsedTime(began).TotalMicroseconds;
     }
 
-    private static string? Read(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to, V1.VerifyReply reply, CancellationToken stop)
+    private static string? Read(VersionLog log, CheckpointStore checkpoints, Func<long, long?> baseBelow, WorldPoint to,
+        V1.VerifyReply reply, CancellationToken stop)
     {
         if (log.IsEmpty) { return "there is no log"; }
         if (log.HeldCut < to) { return $"the log holds {log.HeldCut} durably, and not {to}"; }

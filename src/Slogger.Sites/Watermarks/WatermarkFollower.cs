@@ -36,7 +36,8 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     /// <param name="cluster">Whose watermark.</param>
     /// <param name="onWatermark">Is told the watermark, again and again.</param>
     /// <param name="report">For people.</param>
-    public WatermarkFollower(string host, int port, GrpcChannelOptions options, string cluster, Action<WorldPoint> onWatermark, ILogger report)
+    public WatermarkFollower(string host, int port, GrpcChannelOptions options, string cluster, Action<WorldPoint> onWatermark,
+        ILogger report)
     {
         (_channel, _target, _cluster, _onWatermark, _report) = (new(host, port, options), $"{host}:{port}", cluster, onWatermark, report);
         _running = Task.Run(RunAsync);
@@ -69,7 +70,11 @@ internal sealed class WatermarkFollower : IAsyncDisposable
                 reporting = ReportAllAsync(call, over);
                 while (await call.ReadAsync().ConfigureAwait(false) is { } notice)
                 {
-                    if (notice.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"it is of cluster \"{notice.Cluster}\", and this process of \"{_cluster}\": check --watermark"); }
+                    if (notice.Cluster != _cluster)
+                    {
+                        throw new RpcException(StatusCode.FailedPrecondition,
+                            $"it is of cluster \"{notice.Cluster}\", and this process of \"{_cluster}\": check --watermark");
+                    }
                     _loss.Over();
                     if (notice.Watermark is { } watermark) { _onWatermark(ShipWire.FromWire(watermark)); }
                 }
@@ -86,8 +91,12 @@ internal sealed class WatermarkFollower : IAsyncDisposable
 
     private void SayLost(RpcException e)
     {
-        if (_stop.IsCancellationRequested || !_loss.IsToTell(e.Code is StatusCode.Unauthenticated or StatusCode.FailedPrecondition)) { return; }
-        string why = e.Code == StatusCode.Unauthenticated ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret in all processes" : e.Message;
+        if (_stop.IsCancellationRequested || !_loss.IsToTell(e.Code is StatusCode.Unauthenticated or StatusCode.FailedPrecondition))
+        {
+            return;
+        }
+        string why = e.Code == StatusCode.Unauthenticated
+            ? $"it does not let us in: {e.Detail}: --site-secret-file must name the same secret in all processes" : e.Message;
         _report.Warn($"the watermark service at {_target} cannot be reached, and is tried again; the stores stay where they are: {why}");
     }
 
@@ -95,14 +104,17 @@ internal sealed class WatermarkFollower : IAsyncDisposable
     private async Task ReportAllAsync(ClientCall<V1.WatermarkReport, V1.WatermarkNotice> call, CancellationTokenSource over)
     {
         var told = new Dictionary<ShardId, WatermarkReport>();
-        await using CancellationTokenRegistration ending = over.Token.UnsafeRegister(static o => ((WatermarkFollower)o!)._wanted.Set(), this);
-        await using var again = new Timer(static o => ((WatermarkFollower)o!).SayAgain(), this, WatermarkRole.SayAgain, WatermarkRole.SayAgain);
+        await using CancellationTokenRegistration ending =
+            over.Token.UnsafeRegister(static o => ((WatermarkFollower)o!)._wanted.Set(), this);
+        await using var again = new Timer(static o => ((WatermarkFollower)o!).SayAgain(), this, WatermarkRole.SayAgain,
+            WatermarkRole.SayAgain);
         while (!over.IsCancellationRequested)
         {
             foreach ((ShardId stream, WatermarkReport report) in _reports)
             {
                 if (told.TryGetValue(stream, out WatermarkReport before) && before == report) { continue; }
-                var wire = new V1.WatermarkReport { Shard = stream.Number, Generation = report.Generation, Floor = ShipWire.ToWire(report.Floor), Held = ShipWire.ToWire(report.Held), Cluster = _cluster };
+                var wire = new V1.WatermarkReport { Shard = stream.Number, Generation = report.Generation,
+                    Floor = ShipWire.ToWire(report.Floor), Held = ShipWire.ToWire(report.Held), Cluster = _cluster };
                 if (!await call.WriteAsync(wire).ConfigureAwait(false)) { return; }
                 told[stream] = report;
             }

@@ -1,5 +1,5 @@
-// The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two at once do no harm, and nothing is lost
-// with one: whoever follows says all again to the next.
+// The watermark service of a backup site, as a role that any of its processes may have: Core's WatermarkService behind a gRPC method. Two
+// at once do no harm, and nothing is lost with one: whoever follows says all again to the next.
 using System.Collections.Concurrent;
 using System.Diagnostics;
 using System.Threading.Channels;
@@ -75,7 +75,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     /// <summary>A stream of this process says what it holds; as often as it likes.</summary>
     public void ReportHere(in WatermarkReport report)
     {
-        bool isOld = _saidHere.TryGetValue(report.Stream, out (WatermarkReport Report, long At) before) && report == before.Report && Stopwatch.GetElapsedTime(before.At) < SayAgain;
+        bool isOld = _saidHere.TryGetValue(report.Stream, out (WatermarkReport Report, long At) before) && report == before.Report
+            && Stopwatch.GetElapsedTime(before.At) < SayAgain;
         if (isOld) { return; }
         _saidHere[report.Stream] = (report, Stopwatch.GetTimestamp());
         Report(report);
@@ -92,7 +93,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         await call.SendHeadersAsync().ConfigureAwait(false);
         // The newest is all that there is to say.
-        Channel<WorldPoint> notices = Channel.CreateBounded<WorldPoint>(new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
+        Channel<WorldPoint> notices = Channel.CreateBounded<WorldPoint>(
+            new BoundedChannelOptions(1) { FullMode = BoundedChannelFullMode.DropOldest });
         Task telling = TellAsync(call, notices.Reader);
         lock (_lock)
         {
@@ -113,8 +115,13 @@ internal sealed class WatermarkRole : IAsyncDisposable
 
     private void Take(V1.WatermarkReport wire)
     {
-        if (wire.Cluster != _cluster) { throw new RpcException(StatusCode.FailedPrecondition, $"this is the watermark of cluster \"{_cluster}\", and the stream is of \"{wire.Cluster}\": check --watermark"); }
-        Report(new(new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor), ShipWire.FromWire(ShipWire.Required(wire.Held))));
+        if (wire.Cluster != _cluster)
+        {
+            throw new RpcException(StatusCode.FailedPrecondition,
+                $"this is the watermark of cluster \"{_cluster}\", and the stream is of \"{wire.Cluster}\": check --watermark");
+        }
+        Report(new(new(wire.Shard), wire.Generation, wire.Floor is null ? default : ShipWire.FromWire(wire.Floor),
+            ShipWire.FromWire(ShipWire.Required(wire.Held))));
     }
 
     private void Report(in WatermarkReport report)
@@ -136,7 +143,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
     {
         await foreach (WorldPoint watermark in notices.ReadAllAsync().ConfigureAwait(false))
         {
-            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark), Cluster = _cluster }).ConfigureAwait(false);
+            await call.WriteAsync(new V1.WatermarkNotice { Watermark = ShipWire.ToWire(watermark), Cluster = _cluster }).ConfigureAwait(
+                false);
         }
     }
 
@@ -158,7 +166,8 @@ internal sealed class WatermarkRole : IAsyncDisposable
             }
             catch (MetadataException)
             {
-                // What was known last goes on: a stream that is seeded anew reports under another generation, which does not count until it is read here.
+                // What was known last goes on: a stream that is seeded anew reports under another generation, which does not count until it
+                // is read here.
             }
         }
     }

@@ -33,12 +33,16 @@ public sealed class AppLogTests : IDisposable
     {
         string config = _temp.File("c.json", where == "file" ? $$"""{ "log-format": "{{value}}" }""" : "{}");
         AppRun run = await AppRun.Of(
-            ["serve", "--redis", "h:1", "--data", _temp.Below("data"), "--config", config, .. where.StartsWith("--", StringComparison.Ordinal) ? new[] { where, value } : []],
+            ["serve", "--redis", "h:1", "--data", _temp.Below("data"), "--config", config,
+                .. where.StartsWith("--", StringComparison.Ordinal) ? new[] { where, value } : []],
             where.StartsWith("SLOGGER", StringComparison.Ordinal) ? new() { [where] = value } : null);
         Assert.Equal(0, run.ExitCode);
         string[] lines = run.Error.TrimEnd().Split(Environment.NewLine);
         Assert.Equal(2, lines.Length);
-        if (isJson) { Assert.Equal(["info", "info"], lines.Select(line => JsonDocument.Parse(line).RootElement.GetProperty("level").GetString())); }
+        if (isJson)
+        {
+            Assert.Equal(["info", "info"], lines.Select(line => JsonDocument.Parse(line).RootElement.GetProperty("level").GetString()));
+        }
         else { Assert.All(lines, line => Assert.Matches(@"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z info  [a-z]", line)); }
     }
 
@@ -74,7 +78,8 @@ public sealed class AppLogTests : IDisposable
             using Process kill = Process.Start("kill", ["-TERM", serve.Id.ToString(CultureInfo.InvariantCulture)]);
             // The last record: the end of the process sends it.
             await collector.ReceiveAsync("\astopped");
-            await serve.WaitForExitAsync(TestContext.Current.CancellationToken).WaitAsync(s_generous, TestContext.Current.CancellationToken);
+            await serve.WaitForExitAsync(TestContext.Current.CancellationToken)
+                .WaitAsync(s_generous, TestContext.Current.CancellationToken);
             Assert.Equal(0, serve.ExitCode);
         }
         finally
@@ -96,8 +101,10 @@ public sealed class AppLogTests : IDisposable
         {
             await ReadyAsync(serve);
             using Process kill = Process.Start("kill", ["-TERM", serve.Id.ToString(CultureInfo.InvariantCulture)]);
-            string text = await serve.StandardError.ReadToEndAsync(TestContext.Current.CancellationToken).WaitAsync(s_generous, TestContext.Current.CancellationToken);
-            await serve.WaitForExitAsync(TestContext.Current.CancellationToken).WaitAsync(s_generous, TestContext.Current.CancellationToken);
+            string text = await serve.StandardError.ReadToEndAsync(TestContext.Current.CancellationToken)
+                .WaitAsync(s_generous, TestContext.Current.CancellationToken);
+            await serve.WaitForExitAsync(TestContext.Current.CancellationToken)
+                .WaitAsync(s_generous, TestContext.Current.CancellationToken);
             Assert.Equal(0, serve.ExitCode);
             Assert.EndsWith(" info  stopped", text.TrimEnd());
         }
@@ -134,7 +141,8 @@ public sealed class AppLogTests : IDisposable
         StringBuilder said = new();
         for (string? line = ""; !line.Contains("ready:", StringComparison.Ordinal); said.AppendLine(line))
         {
-            line = await serve.StandardError.ReadLineAsync(TestContext.Current.CancellationToken).AsTask().WaitAsync(s_generous, TestContext.Current.CancellationToken);
+            line = await serve.StandardError.ReadLineAsync(TestContext.Current.CancellationToken).AsTask()
+                .WaitAsync(s_generous, TestContext.Current.CancellationToken);
             if (line is null) { Assert.Fail("it ended: " + said); }
         }
     }
@@ -144,7 +152,8 @@ public sealed class AppLogTests : IDisposable
     {
         ProcessStartInfo start = new(
             Path.Combine(AppContext.BaseDirectory, "slogger"),
-            ["serve", "--data", _temp.Below("data"), "--listen", "127.0.0.1:0", "--faster-memory", "128mb", "--faster-index", "1mb"]) { RedirectStandardError = true };
+            ["serve", "--data", _temp.Below("data"), "--listen", "127.0.0.1:0", "--faster-memory", "128mb", "--faster-index",
+                "1mb"]) { RedirectStandardError = true };
         start.Environment[variable] = endpoint;
         if (!isGrpc) { start.Environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf"; }
         return Process.Start(start)!;

@@ -41,7 +41,8 @@ public sealed class LineLogTests
             log.LogError(new InvalidDataException(longer), "odd");
         }
         string[] lines = output.ToString().TrimEnd().Split(Environment.NewLine);
-        Assert.EndsWith(" error " + longer[..LogText.CharsMax] + "... (127000 more characters were cut)", lines[0], StringComparison.Ordinal);
+        Assert.EndsWith(" error " + longer[..LogText.CharsMax] + "... (127000 more characters were cut)", lines[0],
+            StringComparison.Ordinal);
         Assert.EndsWith(" error odd", lines[1].Split('\n')[0], StringComparison.Ordinal);
         Assert.True(output.ToString().Length < 2 * (LogText.CharsMax + 100), "both are bounded");
     }
@@ -84,7 +85,8 @@ public sealed class LineLogTests
         StringWriter output = new();
         using (LineLog log = new(output, LogLevel.Warning))
         {
-            Assert.Equal((false, true, false), (log.IsEnabled(LogLevel.Information), log.IsEnabled(LogLevel.Warning), log.IsEnabled(LogLevel.None)));
+            Assert.Equal((false, true, false),
+                (log.IsEnabled(LogLevel.Information), log.IsEnabled(LogLevel.Warning), log.IsEnabled(LogLevel.None)));
             log.Trace("no trace");
             log.Info("no info");
             log.Warn("a warning");
@@ -116,7 +118,8 @@ public sealed class LineLogTests
         Assert.Equal(LastWords.ExitCode, process.ExitCode);
         string[] lines = error.TrimEnd().Split(Environment.NewLine);
         Assert.Equal(LastWords.Lines, lines.Length);
-        Assert.EndsWith(string.Create(CultureInfo.InvariantCulture, $" error word {LastWords.Lines - 1}"), lines[^1], StringComparison.Ordinal);
+        Assert.EndsWith(string.Create(CultureInfo.InvariantCulture, $" error word {LastWords.Lines - 1}"), lines[^1],
+            StringComparison.Ordinal);
     }
 
     // A process that ends itself while lines wait. It is this program: there is no other that does nothing else.

@@ -41,7 +41,8 @@ public sealed class MembershipCommandTests : IDisposable
         Assert.Equal(1, run.ExitCode);
         Assert.Contains("shard 1 did not agree", run.Error, StringComparison.Ordinal);
         Assert.Single((await store.FindClusterAsync("default"))!.Grid);
-        Assert.Equal(0, (await store.ProposeIntervalAsync("default", (await store.FindClusterAsync("default"))!.Grid[0].IntervalUs, NowUs)).ChangeUs);
+        Assert.Equal(0, (await store.ProposeIntervalAsync(
+            "default", (await store.FindClusterAsync("default"))!.Grid[0].IntervalUs, NowUs)).ChangeUs);
     }
 
     [Fact]

@@ -18,7 +18,8 @@ public sealed class ServeAndRestoreTests : IDisposable
     {
         bool locked = false;
         AppRun run = await AppRun.Of(
-            ["serve", "--redis", "127.0.0.1:6379", "--data", Data, "--listen=127.0.0.1:0", "--listen", "unix:/s", "--version-interval", "1ms"],
+            ["serve", "--redis", "127.0.0.1:6379", "--data", Data, "--listen=127.0.0.1:0", "--listen", "unix:/s", "--version-interval",
+                "1ms"],
             whileServing: options => locked = DataDirectory.OpenForServe(options).Opened is null);
         Assert.Equal(0, run.ExitCode);
         Assert.True(locked);
@@ -47,7 +48,8 @@ public sealed class ServeAndRestoreTests : IDisposable
     [Fact]
     public async Task Serve_Throws_ShowsWhatALineMayHoldAndExitsWithOne()
     {
-        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", Data], whileServing: _ => throw new InvalidDataException("odd" + new string('x', 100_000)));
+        AppRun run = await AppRun.Of(["serve", "--redis", "h:1", "--data", Data],
+            whileServing: _ => throw new InvalidDataException("odd" + new string('x', 100_000)));
         Assert.Equal(1, run.ExitCode);
         Assert.Contains("unexpected failure", run.Error);
         Assert.Contains("odd", run.Error);
@@ -101,7 +103,8 @@ public sealed class ServeAndRestoreTests : IDisposable
         await AppRun.Of(["serve", "--redis", "127.0.0.1:7777", "--data", Data, "--cluster", "c", "--shard", "2"]);
         AppRun run = await AppRun.Of(["restore", "--data", Data, "--version", "42"]);
         Assert.Equal(0, run.ExitCode);
-        Assert.Equal(("127.0.0.1:7777", "c", 2, 42L), (run.Restored!.Redis!.ToString(), run.Restored.Cluster, run.Restored.Shard.Number, run.Restored.Version!.Value.Number));
+        Assert.Equal(("127.0.0.1:7777", "c", 2, 42L),
+            (run.Restored!.Redis!.ToString(), run.Restored.Cluster, run.Restored.Shard.Number, run.Restored.Version!.Value.Number));
         AppRun elsewhere = await AppRun.Of(["restore", "--data", Data, "--latest", "--redis-server", "/bin/sh"]);
         Assert.Equal(("/bin/sh", null, null), (elsewhere.Restored!.RedisServerPath, elsewhere.Restored.Redis, elsewhere.Restored.Version));
     }
@@ -127,7 +130,8 @@ public sealed class ServeAndRestoreTests : IDisposable
             AppRun run = await AppRun.Of([command, "--help"]);
             Assert.Equal((0, ""), (run.ExitCode, run.Error));
             string flat = string.Join(' ', run.Output.Split((char[]?)null, StringSplitOptions.RemoveEmptyEntries));
-            Assert.All(OptionCatalog.For(which), option => Assert.Contains($"{option.Switch} {option.ValueName}".TrimEnd() + " " + option.Help, flat));
+            Assert.All(OptionCatalog.For(which),
+                option => Assert.Contains($"{option.Switch} {option.ValueName}".TrimEnd() + " " + option.Help, flat));
             Assert.All(run.Output.Split('\n'), line => Assert.True(line.Length <= 120, line));
         }
 

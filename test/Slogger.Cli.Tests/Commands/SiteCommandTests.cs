@@ -15,10 +15,14 @@ public sealed class SiteCommandTests
             AppRun run = await AppRun.Of([command.Name, "--help"]);
             Assert.Equal(0, run.ExitCode);
             Assert.All(command.Options, option => Assert.Contains(option.Switch, run.Output, StringComparison.Ordinal));
-            Assert.All(run.Output.Split('\n').Where(l => !l.StartsWith("  slogger", StringComparison.Ordinal)), line => Assert.True(line.Length <= 101, line));
+            Assert.All(run.Output.Split('\n').Where(l => !l.StartsWith("  slogger", StringComparison.Ordinal)),
+                line => Assert.True(line.Length <= 101, line));
             Assert.Contains("Exit codes: ", run.Output, StringComparison.Ordinal);
             // What is named in an example is an option.
-            foreach (string word in command.Examples.SelectMany(e => e.Split(' ')).Where(w => w.StartsWith("--", StringComparison.Ordinal))) { Assert.Contains(command.Options, o => o.Switch == word); }
+            foreach (string word in command.Examples.SelectMany(e => e.Split(' ')).Where(w => w.StartsWith("--", StringComparison.Ordinal)))
+            {
+                Assert.Contains(command.Options, o => o.Switch == word);
+            }
         }
     }
 

@@ -18,8 +18,10 @@ public sealed class StatusCommandTests : IDisposable
         Assert.Equal((0, ""), (run.ExitCode, run.Error));
         string[] expected =
         [
-            "shard 0 of cluster default", "redis 127.0.0.1:6379, up", "log, versions of 5ms", "1205", "1203, 2 behind the open one", "1202, 3 behind the open one",
-            "marker 0.4 ms, log 1.2 ms, sync 3.5 ms, record 0.2 ms", "1.5 MB", "ago, 700.0 MB", "12, 2 with a connection of their own", "123,456 per second",
+            "shard 0 of cluster default", "redis 127.0.0.1:6379, up", "log, versions of 5ms", "1205", "1203, 2 behind the open one",
+                "1202, 3 behind the open one",
+            "marker 0.4 ms, log 1.2 ms, sync 3.5 ms, record 0.2 ms", "1.5 MB", "ago, 700.0 MB", "12, 2 with a connection of their own",
+                "123,456 per second",
             "version 0.1.0, up for 1 h 2 min", "future_field", "[x]",
         ];
         Assert.All(expected, text => Assert.Contains(text, run.Output));

@@ -39,7 +39,8 @@ public sealed class DataDirectoryTests : IDisposable
     public void LaterStart_AnotherStore_IsAnOptionError(string expected, params string[] pairs)
     {
         Open().Dispose();
-        DataDirectoryResult result = DataDirectory.OpenForServe(Layers.Serve([("data", Data), .. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]).Options!);
+        DataDirectoryResult result = DataDirectory.OpenForServe(
+            Layers.Serve([("data", Data), .. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]).Options!);
         Assert.Null(result.Opened);
         Assert.True(result.IsOptionError);
         Assert.Contains(expected, result.Problem);

@@ -33,7 +33,8 @@ public class OptionSourcesTests
     [InlineData("redis-server", "/bin/sh", "SLOGGER_REDIS", "h:1", StoreKind.RedisServer)]
     public void Store_TwoKindsInTwoSources_TheHigherWins(string name, string text, string variable, string variableText, StoreKind expected)
     {
-        OptionsResult<ServeOptions> result = ServeOptionsReader.ReadServe(Layers.CommandLine((name, text)), Layers.Environment((variable, variableText)));
+        OptionsResult<ServeOptions> result = ServeOptionsReader.ReadServe(
+            Layers.CommandLine((name, text)), Layers.Environment((variable, variableText)));
         Assert.Empty(result.Errors);
         Assert.Equal(expected, result.Options!.Store);
     }
@@ -60,7 +61,8 @@ public class OptionSourcesTests
     public void Environment_ListsEmptyAndForeignVariables()
     {
         OptionLayer layer = Layers.Environment(
-            ("SLOGGER_LISTEN", "127.0.0.1:1, unix:/a"), ("SLOGGER_REDIS_DIRECTIVE", "save-a 1, 2\nb 2"), ("SLOGGER_CLUSTER", ""), ("SLOGGER_LISEN", "x"),
+            ("SLOGGER_LISTEN", "127.0.0.1:1, unix:/a"), ("SLOGGER_REDIS_DIRECTIVE", "save-a 1, 2\nb 2"), ("SLOGGER_CLUSTER", ""),
+                ("SLOGGER_LISEN", "x"),
             ("SLOGGER_SERVICE_HOST", "10.0.0.1"), ("SLOGGER_PORT", "tcp://x"), ("SLOGGER_PORT_6380_TCP", "x"), ("PATH", "x"));
         Assert.Equal(["127.0.0.1:1", "unix:/a"], layer.Values["listen"].Texts);
         Assert.Equal(["save-a 1, 2", "b 2"], layer.Values["redis-directive"].Texts);
@@ -71,7 +73,8 @@ public class OptionSourcesTests
     [Fact]
     public void Environment_BadValue_NamesTheVariable()
     {
-        OptionsResult<ServeOptions> result = ServeOptionsReader.ReadServe(Layers.CommandLine(("redis", "h:1")), Layers.Environment(("SLOGGER_COMMIT", "x")));
+        OptionsResult<ServeOptions> result = ServeOptionsReader.ReadServe(
+            Layers.CommandLine(("redis", "h:1")), Layers.Environment(("SLOGGER_COMMIT", "x")));
         Assert.Equal("environment variable SLOGGER_COMMIT", Assert.Single(result.Errors).Origin);
     }
 

@@ -5,7 +5,8 @@ namespace Slogger.Cli.Tests.Configuration;
 
 public class OptionTextTests
 {
-    private static readonly OptionTextParser<TimeSpan> Interval = OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax);
+    private static readonly OptionTextParser<TimeSpan> Interval =
+        OptionText.Duration(ServeOptions.VersionIntervalMin, ServeOptions.VersionIntervalMax);
     private static readonly OptionTextParser<long> Size = OptionText.Size(0, 1L << 50);
 
     [Theory]

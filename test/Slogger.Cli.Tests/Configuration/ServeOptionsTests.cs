@@ -35,10 +35,13 @@ public class ServeOptionsTests
         OptionsResult<ServeOptions> none = Layers.Serve();
         Assert.Empty(none.Errors);
         Assert.Equal((StoreKind.Faster, CommitMode.Faster), (none.Options!.Store, none.Options.Commit));
-        Assert.Equal((1L << 30, 64L << 20, 32L << 20, 8), (none.Options.FasterMemoryBytes, none.Options.FasterIndexBytes, none.Options.FasterPageBytes, none.Options.FasterStride));
-        OptionsResult<ServeOptions> all = Layers.Serve(("commit", "faster"), ("faster-memory", "2gb"), ("faster-index", "1mb"), ("faster-page", "4mb"), ("faster-stride", "2"));
+        Assert.Equal((1L << 30, 64L << 20, 32L << 20, 8),
+            (none.Options.FasterMemoryBytes, none.Options.FasterIndexBytes, none.Options.FasterPageBytes, none.Options.FasterStride));
+        OptionsResult<ServeOptions> all = Layers.Serve(("commit", "faster"), ("faster-memory", "2gb"), ("faster-index", "1mb"),
+            ("faster-page", "4mb"), ("faster-stride", "2"));
         Assert.Empty(all.Errors);
-        Assert.Equal((2L << 30, 1L << 20, 4L << 20, 2), (all.Options!.FasterMemoryBytes, all.Options.FasterIndexBytes, all.Options.FasterPageBytes, all.Options.FasterStride));
+        Assert.Equal((2L << 30, 1L << 20, 4L << 20, 2),
+            (all.Options!.FasterMemoryBytes, all.Options.FasterIndexBytes, all.Options.FasterPageBytes, all.Options.FasterStride));
     }
 
     [Fact]
@@ -47,21 +50,30 @@ public class ServeOptionsTests
         using TempDirectory temp = new();
         string file = temp.File("file");
         ServeOptions options = Layers.Good(
-            ("listen", "127.0.0.1:1"), ("listen", "/s"), ("tls-listen", "127.0.0.1:2"), ("tls-cert", file), ("tls-key", file), ("tls-client-ca", file),
-            ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"), ("on-rollback", "error"), ("redis-user", "u"),
+            ("listen", "127.0.0.1:1"), ("listen", "/s"), ("tls-listen", "127.0.0.1:2"), ("tls-cert", file), ("tls-key", file),
+                ("tls-client-ca", file),
+            ("announce", "there:2"), ("max-clients", "7"), ("client-output-limit", "2mb"), ("output-memory-limit", "3mb"),
+                ("on-rollback", "error"), ("redis-user", "u"),
             ("redis-password-file", file), ("redis-tls", "true"), ("redis-tls-ca", file), ("redis-tls-cert", file), ("redis-tls-key", file),
-            ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("partitions", "range:m,d"), ("commit", "bgsave"), ("version-interval", "1ms"),
-            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"), ("log-level", "debug"), ("log-format", "json"));
+            ("data", temp.Path), ("metadata", "postgres:Host=h"), ("cluster", "c"), ("shard", "3"), ("partitions", "range:m,d"),
+                ("commit", "bgsave"), ("version-interval", "1ms"),
+            ("checkpoint-every", "2mb"), ("log-budget", "5mb"), ("rollback", "full"), ("seed", "from-log"), ("transport", "sockets"),
+                ("log-level", "debug"), ("log-format", "json"));
         Assert.Equal(["127.0.0.1:1", "unix:/s"], options.Listen.Select(address => address.ToString()));
-        Assert.Equal(("127.0.0.1:2", file, file, file), (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile, options.ClientTls.ClientCaFile));
+        Assert.Equal(("127.0.0.1:2", file, file, file),
+            (options.ClientTls!.Listen.Single().ToString(), options.ClientTls.CertificateFile, options.ClientTls.KeyFile,
+                options.ClientTls.ClientCaFile));
         Assert.Equal("there:2", options.Announce!.ToString());
-        Assert.Equal((7, 2L << 20, 3L << 20, RollbackAction.Error), (options.MaxClients, options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes, options.OnRollback));
+        Assert.Equal((7, 2L << 20, 3L << 20, RollbackAction.Error),
+            (options.MaxClients, options.ClientOutputLimitBytes, options.OutputMemoryLimitBytes, options.OnRollback));
         Assert.Equal(("u", file), (options.RedisUser, options.RedisPasswordFile));
         Assert.Equal(new RedisTlsOptions { CaFile = file, CertificateFile = file, KeyFile = file }, options.RedisTls);
-        Assert.Equal((temp.Path, "postgres:Host=h", "c", 3), (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
+        Assert.Equal((temp.Path, "postgres:Host=h", "c", 3),
+            (options.DataDirectory, options.Metadata.Text, options.Cluster, options.Shard.Number));
         Assert.Equal("range:d,m", options.Partitions!.ToString());
         Assert.Equal((CommitMode.Bgsave, TimeSpan.FromMilliseconds(1)), (options.Commit, options.VersionInterval));
-        Assert.Equal((2L << 20, 5L << 20, RollbackMethod.Full, SeedSource.FromLog), (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Rollback, options.Seed));
+        Assert.Equal((2L << 20, 5L << 20, RollbackMethod.Full, SeedSource.FromLog),
+            (options.CheckpointEveryBytes, options.LogBudgetBytes, options.Rollback, options.Seed));
         Assert.Equal((TransportKind.Sockets, LogLevel.Debug, LogFormat.Json), (options.Transport, options.LogLevel, options.LogFormat));
     }
 
@@ -82,9 +94,12 @@ public class ServeOptionsTests
         string program = temp.File("redis-server");
         File.SetUnixFileMode(program, UnixFileMode.UserRead | UnixFileMode.UserExecute);
         string config = temp.File("redis.conf");
-        OptionsResult<ServeOptions> result = Layers.Serve(("redis-server", program), ("redis-config", config), ("redis-directive", "maxmemory 1gb"), ("redis-directive", " maxmemory-policy allkeys-lru "));
+        OptionsResult<ServeOptions> result = Layers.Serve(
+            ("redis-server", program), ("redis-config", config), ("redis-directive", "maxmemory 1gb"),
+                ("redis-directive", " maxmemory-policy allkeys-lru "));
         Assert.Empty(result.Errors);
-        Assert.Equal((StoreKind.RedisServer, program, config), (result.Options!.Store, result.Options.RedisServerPath, result.Options.RedisConfigFile));
+        Assert.Equal((StoreKind.RedisServer, program, config),
+            (result.Options!.Store, result.Options.RedisServerPath, result.Options.RedisConfigFile));
         Assert.Equal(["maxmemory 1gb", "maxmemory-policy allkeys-lru"], result.Options.RedisDirectives);
     }
 
@@ -94,10 +109,13 @@ public class ServeOptionsTests
         string[] derived = [nameof(ServeOptions.Store)];
         IEnumerable<string> properties = Names(typeof(ServeOptions), "").Where(name => !derived.Contains(name));
         Assert.Equal(properties.Order(), OptionCatalog.For(OptionCommands.Backup).Select(option => option.Property).Order());
-        Assert.Equal(["primary-shards", "watermark", "failover-rehearsal"], OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
+        Assert.Equal(["primary-shards", "watermark", "failover-rehearsal"],
+            OptionCatalog.For(OptionCommands.Backup).Except(OptionCatalog.For(OptionCommands.Serve)).Select(option => option.Name));
 
-        static IEnumerable<string> Names(Type type, string prefix) => type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
-            property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions) || property.PropertyType == typeof(SiteOptions)
+        static IEnumerable<string> Names(Type type, string prefix) =>
+            type.GetProperties(BindingFlags.Public | BindingFlags.Instance).SelectMany(property =>
+            property.PropertyType == typeof(ClientTlsOptions) || property.PropertyType == typeof(RedisTlsOptions)
+                || property.PropertyType == typeof(SiteOptions)
                 ? Names(property.PropertyType, property.Name + ".")
                 : [prefix + property.Name]);
     }
@@ -107,7 +125,8 @@ public class ServeOptionsTests
     {
         string[] fromDataDirectory = [nameof(RestoreOptions.Cluster), nameof(RestoreOptions.Shard)];
         HashSet<string> known = [.. OptionCatalog.For(OptionCommands.Restore).Select(option => option.Property.Split('.')[0])];
-        Assert.All(typeof(RestoreOptions).GetProperties().Where(property => !fromDataDirectory.Contains(property.Name)), property => Assert.Contains(property.Name, known));
+        Assert.All(typeof(RestoreOptions).GetProperties().Where(property => !fromDataDirectory.Contains(property.Name)),
+            property => Assert.Contains(property.Name, known));
     }
 
     [Theory]
@@ -191,7 +210,8 @@ public class ServeOptionsTests
     [InlineData("without --backup and --site-listen", "redis", "h:1", "site-secret-file", "/etc/passwd")]
     [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380")]
     [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "0.0.0.0:7380")]
-    [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380", "site-cert-file", "/etc/passwd", "site-key-file", "/etc/passwd")]
+    [InlineData("nothing says who may connect", "redis", "h:1", "backup", "there:7380", "site-cert-file", "/etc/passwd", "site-key-file",
+        "/etc/passwd")]
     [InlineData("needs --site-key-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-cert-file", "/etc/passwd")]
     [InlineData("needs --site-cert-file", "redis", "h:1", "backup", "127.0.0.1:1", "site-ca-file", "/etc/passwd")]
     [InlineData("ships the version log", "redis", "h:1", "backup", "127.0.0.1:1", "commit", "bgsave")]
@@ -219,8 +239,11 @@ public class ServeOptionsTests
         string file = temp.File("file");
         (string, string)[] all =
         [
-            ("redis", "h:1"), ("backup", "there:1,others:4"), ("primary-shards", "3"), ("on-backup-lag", "stall"), ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"), ("backup-compression", "gzip"),
-            ("site-lease", "5s"), ("site-listen", "0.0.0.0:2"), ("site-secret-file", file), ("site-cert-file", file), ("site-key-file", file), ("site-ca-file", file), ("watermark", "there:3"),
+            ("redis", "h:1"), ("backup", "there:1,others:4"), ("primary-shards", "3"), ("on-backup-lag", "stall"),
+                ("backup-budget", "1gb"), ("backup-window", "1mb"), ("backup-pieces", "8"), ("backup-resend", "1s"),
+                    ("backup-compression", "gzip"),
+            ("site-lease", "5s"), ("site-listen", "0.0.0.0:2"), ("site-secret-file", file), ("site-cert-file", file),
+                ("site-key-file", file), ("site-ca-file", file), ("watermark", "there:3"),
             ("failover-rehearsal", "off"),
         ];
         OptionsResult<ServeOptions> backup = ServeOptionsReader.ReadBackup(Layers.CommandLine(all), new OptionLayer());
@@ -228,16 +251,20 @@ public class ServeOptionsTests
         Assert.Empty(backup.Warnings);
         SiteOptions expected = new()
         {
-            Backups = [ListenAddress.Tcp("there", 1), ListenAddress.Tcp("others", 4)], PrimaryShards = 3, BackupBudgetBytes = 1L << 30, BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
-            BackupCompression = ShipCompression.Gzip, Lease = TimeSpan.FromSeconds(5), Listen = ListenAddress.Tcp("0.0.0.0", 2), SecretFile = file, CertificateFile = file, KeyFile = file, CaFile = file,
+            Backups = [ListenAddress.Tcp("there", 1), ListenAddress.Tcp("others", 4)], PrimaryShards = 3, BackupBudgetBytes = 1L << 30,
+                BackupWindowBytes = 1L << 20, BackupPieces = 8, BackupResend = TimeSpan.FromSeconds(1),
+            BackupCompression = ShipCompression.Gzip, Lease = TimeSpan.FromSeconds(5), Listen = ListenAddress.Tcp("0.0.0.0", 2),
+                SecretFile = file, CertificateFile = file, KeyFile = file, CaFile = file,
             Watermark = ListenAddress.Tcp("there", 3), Rehearses = false,
         };
         Assert.Equal(expected.Backups, backup.Options!.Site.Backups);
         Assert.Equal(expected, backup.Options.Site with { Backups = expected.Backups });
         // A file for both commands: what is the backup's alone is passed over by serve.
-        Assert.Equal(expected with { Watermark = null, PrimaryShards = 0, Rehearses = true }, Layers.Serve(all).Options!.Site with { Backups = expected.Backups });
+        Assert.Equal(expected with { Watermark = null, PrimaryShards = 0, Rehearses = true },
+            Layers.Serve(all).Options!.Site with { Backups = expected.Backups });
         ShipperOptions shipper = expected.ToShipper();
-        Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Stall), (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
+        Assert.Equal((1L << 30, 1L << 20, 8, 1_000_000L, BudgetChoice.Stall),
+            (shipper.BudgetBytes, shipper.WindowBytes, shipper.PiecesMax, shipper.ResendUs, shipper.AtBudget));
     }
 
     [Fact]
@@ -254,14 +281,18 @@ public class ServeOptionsTests
     [InlineData("no address is given", "redis", "h:1")]
     [InlineData("has to be log or faster at a backup", "redis", "h:1", "site-listen", "127.0.0.1:1", "commit", "bgsave")]
     [InlineData("is for a shard of a primary", "redis", "h:1", "site-listen", "127.0.0.1:1", "join", "true")]
-    [InlineData("the store is embedded, which follows one shard", "commit", "faster", "site-listen", "127.0.0.1:1", "shards", "2", "primary-shards", "3")]
-    [InlineData("only hash slots can be divided", "redis", "h:1", "site-listen", "127.0.0.1:1", "shards", "2", "partitions", "range:m", "primary-shards", "3")]
+    [InlineData("the store is embedded, which follows one shard", "commit", "faster", "site-listen", "127.0.0.1:1", "shards", "2",
+        "primary-shards", "3")]
+    [InlineData("only hash slots can be divided", "redis", "h:1", "site-listen", "127.0.0.1:1", "shards", "2", "partitions", "range:m",
+        "primary-shards", "3")]
     [InlineData("has 127.0.0.1:2 twice", "redis", "h:1", "site-listen", "127.0.0.1:1", "backup", "127.0.0.1:2,127.0.0.1:2")]
     [InlineData("nothing says who may connect", "redis", "h:1", "site-listen", "127.0.0.1:1", "watermark", "there:1")]
     [InlineData("needs a redis-server program", "redis", "h:1", "site-listen", "127.0.0.1:1", "failover-rehearsal", "on")]
     public void Backup_RulesBroken_AreOneError(string expected, params string[] pairs)
     {
-        OptionError error = Assert.Single(ServeOptionsReader.ReadBackup(Layers.CommandLine([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]), new OptionLayer()).Errors);
+        OptionError error = Assert.Single(
+            ServeOptionsReader.ReadBackup(Layers.CommandLine([.. pairs.Chunk(2).Select(pair => (pair[0], pair[1]))]),
+                new OptionLayer()).Errors);
         Assert.Contains(expected, error.What);
         Assert.NotEmpty(error.Remedy);
     }
@@ -269,7 +300,8 @@ public class ServeOptionsTests
     [Fact]
     public void Backup_WithoutARedis_HasAnEmbeddedStore_ThatShipsToNobody()
     {
-        OptionsResult<ServeOptions> Read(params (string, string)[] more) => ServeOptionsReader.ReadBackup(Layers.CommandLine([("site-listen", "127.0.0.1:1"), .. more]), new OptionLayer());
+        OptionsResult<ServeOptions> Read(params (string, string)[] more) =>
+            ServeOptionsReader.ReadBackup(Layers.CommandLine([("site-listen", "127.0.0.1:1"), .. more]), new OptionLayer());
         Assert.Equal(StoreKind.Faster, Read().Options!.Store);
         Assert.Equal(StoreKind.Faster, Read(("commit", "faster")).Options!.Store);
         OptionError error = Assert.Single(Read(("backup", "127.0.0.1:2")).Errors);
@@ -279,13 +311,15 @@ public class ServeOptionsTests
 
     [Fact]
     public void Backup_Lease_NeedsNoBackupOfItsOwn() =>
-        Assert.Empty(ServeOptionsReader.ReadBackup(Layers.CommandLine(("redis", "h:1"), ("site-listen", "127.0.0.1:1"), ("site-lease", "5s")), new OptionLayer()).Errors);
+        Assert.Empty(ServeOptionsReader.ReadBackup(
+            Layers.CommandLine(("redis", "h:1"), ("site-listen", "127.0.0.1:1"), ("site-lease", "5s")), new OptionLayer()).Errors);
 
     [Fact]
     public void Site_SecretInClearText_IsAWarning()
     {
         using TempDirectory temp = new();
-        Assert.Contains("in clear text", Assert.Single(Layers.Serve(("redis", "h:1"), ("backup", "there:1"), ("site-secret-file", temp.File("s"))).Warnings));
+        Assert.Contains("in clear text",
+            Assert.Single(Layers.Serve(("redis", "h:1"), ("backup", "there:1"), ("site-secret-file", temp.File("s"))).Warnings));
     }
 
     [Fact]
@@ -331,8 +365,10 @@ public class ServeOptionsTests
     [Fact]
     public void Restore_NoneOrBothOfVersionAndLatest_IsAnError()
     {
-        Assert.Contains("none of --version, --latest and --list", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(), new OptionLayer()).Errors).What);
-        Assert.Contains("both", Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(("version", "1"), ("latest", "true")), new OptionLayer()).Errors).What);
+        Assert.Contains("none of --version, --latest and --list",
+            Assert.Single(ServeOptionsReader.ReadRestore(Layers.CommandLine(), new OptionLayer()).Errors).What);
+        Assert.Contains("both", Assert.Single(
+            ServeOptionsReader.ReadRestore(Layers.CommandLine(("version", "1"), ("latest", "true")), new OptionLayer()).Errors).What);
         RestoreOptions latest = ServeOptionsReader.ReadRestore(Layers.CommandLine(("latest", "true")), new OptionLayer()).Options!;
         Assert.Null(latest.Version);
     }

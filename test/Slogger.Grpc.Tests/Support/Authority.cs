@@ -10,11 +10,14 @@ public sealed class Authority : IDisposable
     public const string ServerUse = "1.3.6.1.5.5.7.3.1", ClientUse = "1.3.6.1.5.5.7.3.2";
     private readonly ECDsa _key = ECDsa.Create(ECCurve.NamedCurves.nistP256);
 
-    public Authority(string name) => Certificate = RequestOf(name).CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-100), DateTimeOffset.UtcNow.AddDays(100));
+    public Authority(string name) => Certificate = RequestOf(name)
+        .CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-100), DateTimeOffset.UtcNow.AddDays(100));
 
     private Authority(string name, Authority above)
     {
-        using X509Certificate2 issued = RequestOf(name).Create(above.Certificate, DateTimeOffset.UtcNow.AddDays(-50), DateTimeOffset.UtcNow.AddDays(50), RandomNumberGenerator.GetBytes(8));
+        using X509Certificate2 issued = RequestOf(name)
+            .Create(above.Certificate, DateTimeOffset.UtcNow.AddDays(-50), DateTimeOffset.UtcNow.AddDays(50),
+                RandomNumberGenerator.GetBytes(8));
         Certificate = issued.CopyWithPrivateKey(_key);
     }
 

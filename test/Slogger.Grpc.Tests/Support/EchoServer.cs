@@ -56,7 +56,8 @@ public sealed class EchoServer : IAsyncDisposable
     {
         Greet(call);
         if (request.Wait) { await UntilOverAsync(call.Cancellation); }
-        return request.FailWith == 0 ? request : throw new Grpc.RpcException((StatusCode)request.FailWith, request.Text) { Trailers = new() { { "failed", "yes" } } };
+        return request.FailWith == 0 ? request
+            : throw new Grpc.RpcException((StatusCode)request.FailWith, request.Text) { Trailers = new() { { "failed", "yes" } } };
     }
 
     private async Task ChatAsync(ServerCall<Message, Message> call)
@@ -69,7 +70,10 @@ public sealed class EchoServer : IAsyncDisposable
             while (await call.ReadAsync() is { } request)
             {
                 if (request.FailWith != 0) { throw new Grpc.RpcException((StatusCode)request.FailWith, request.Text); }
-                for (int i = 0; i < request.Replies; i++) { await call.WriteAsync(new() { Number = i, Payload = request.Payload }, flush: i == request.Replies - 1); }
+                for (int i = 0; i < request.Replies; i++)
+                {
+                    await call.WriteAsync(new() { Number = i, Payload = request.Payload }, flush: i == request.Replies - 1);
+                }
                 if (request.Wait) { await UntilOverAsync(call.Cancellation); }
                 if (request.Replies == 0) { await call.WriteAsync(request); }
             }

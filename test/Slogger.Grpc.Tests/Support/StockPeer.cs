@@ -14,7 +14,10 @@ public static class StockPeer
     {
         Process process = Start(await Installed.Value, ["server", Proto, .. Given(certificates)], null);
         string? line = await process.StandardOutput.ReadLineAsync().WaitAsync(EchoServer.Guard);
-        if (line is null || !line.StartsWith("port ", StringComparison.Ordinal)) { throw new InvalidOperationException($"the stock server says '{line}'"); }
+        if (line is null || !line.StartsWith("port ", StringComparison.Ordinal))
+        {
+            throw new InvalidOperationException($"the stock server says '{line}'");
+        }
         return (process, int.Parse(line[5..], System.Globalization.CultureInfo.InvariantCulture));
     }
 
@@ -33,7 +36,8 @@ public static class StockPeer
     private static Process Start(string directory, string[] arguments, string? secret)
     {
         // It ends with our end of its input, whatever becomes of us.
-        var start = new ProcessStartInfo("node", [Path.Combine(directory, "peer.mjs"), .. arguments]) { RedirectStandardInput = true, RedirectStandardOutput = true };
+        var start = new ProcessStartInfo("node", [Path.Combine(directory, "peer.mjs"), .. arguments]) { RedirectStandardInput = true,
+            RedirectStandardOutput = true };
         if (secret is not null) { start.Environment["SECRET"] = secret; }
         return Process.Start(start)!;
     }
@@ -41,11 +45,17 @@ public static class StockPeer
     /// <returns>The folder with the script; its libraries are in the cache.</returns>
     private static async Task<string> InstallAsync()
     {
-        if (!IsThere("node") || !IsThere("npm")) { Assert.Skip("the stock implementation needs node and npm, which are not on this machine"); }
+        if (!IsThere("node") || !IsThere("npm"))
+        {
+            Assert.Skip("the stock implementation needs node and npm, which are not on this machine");
+        }
         string script = Path.Combine(AppContext.BaseDirectory, "grpc-js");
-        string version = Convert.ToHexString(SHA256.HashData(await File.ReadAllBytesAsync(Path.Combine(script, "package-lock.json"))))[..12].ToLowerInvariant();
-        string home = Environment.GetEnvironmentVariable("XDG_CACHE_HOME") is { Length: > 0 } cache ? cache : Path.Combine(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), ".cache");
-        string directory = Path.Combine(Environment.GetEnvironmentVariable("SLOGGER_EXTERNAL_CACHE") ?? Path.Combine(home, "slogger-external"), "grpc-js-" + version);
+        string version = Convert.ToHexString(
+            SHA256.HashData(await File.ReadAllBytesAsync(Path.Combine(script, "package-lock.json"))))[..12].ToLowerInvariant();
+        string home = Environment.GetEnvironmentVariable("XDG_CACHE_HOME") is { Length: > 0 } cache ? cache
+            : Path.Combine(Environment.GetFolderPath(Environment.SpecialFolder.UserProfile), ".cache");
+        string directory = Path.Combine(Environment.GetEnvironmentVariable("SLOGGER_EXTERNAL_CACHE")
+            ?? Path.Combine(home, "slogger-external"), "grpc-js-" + version);
         Directory.CreateDirectory(directory);
         using (await AloneAsync(directory + ".lock"))
         {
@@ -61,8 +71,13 @@ public static class StockPeer
 
     private static async Task InstallAsync(string script, string directory)
     {
-        foreach (string name in (string[])["package.json", "package-lock.json"]) { File.Copy(Path.Combine(script, name), Path.Combine(directory, name), overwrite: true); }
-        var start = new ProcessStartInfo("npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]) { WorkingDirectory = directory, RedirectStandardError = true, RedirectStandardOutput = true };
+        foreach (string name in (string[])["package.json", "package-lock.json"])
+        {
+            File.Copy(Path.Combine(script, name), Path.Combine(directory, name), overwrite: true);
+        }
+        var start = new ProcessStartInfo(
+            "npm", ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]) { WorkingDirectory = directory,
+                RedirectStandardError = true, RedirectStandardOutput = true };
         using Process npm = Process.Start(start)!;
         Task<string> said = npm.StandardOutput.ReadToEndAsync();
         string errors = await npm.StandardError.ReadToEndAsync().WaitAsync(TimeSpan.FromMinutes(5));
@@ -83,5 +98,6 @@ public static class StockPeer
     }
 
     private static bool IsThere(string program) =>
-        (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator).Any(d => File.Exists(Path.Combine(d, program)) || File.Exists(Path.Combine(d, program + ".exe")));
+        (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator)
+            .Any(d => File.Exists(Path.Combine(d, program)) || File.Exists(Path.Combine(d, program + ".exe")));
 }

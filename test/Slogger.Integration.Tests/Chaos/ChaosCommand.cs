@@ -87,7 +87,8 @@ internal static class ChaosCommand
 
     private static Dictionary<string, string> Parse(string[] args)
     {
-        string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every", "password"];
+        string[] known = ["rounds", "seed", "mode", "metadata", "commit", "version-interval", "on-rollback", "fault", "replay-every",
+            "password"];
         var given = new Dictionary<string, string>();
         var rest = args.Where(a => a != "--chaos").ToArray();
         for (int i = 0; i < rest.Length; i += 2)

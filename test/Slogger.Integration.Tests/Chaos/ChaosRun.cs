@@ -164,7 +164,8 @@ internal sealed class ChaosRun
         {
             foreach (var (writer, _) in _writers.Zip(running).Where(w => !w.Second.IsCompleted))
             {
-                violations.Add(new(ViolationKind.Complaint, $"{writer.History.Name} hangs: neither a reply nor the end of its connection in {WriterEndLimit.TotalSeconds:0} s"));
+                violations.Add(new(ViolationKind.Complaint, $"{writer.History.Name} hangs: neither a reply nor the end of its "
+                    + $"connection in {WriterEndLimit.TotalSeconds:0} s"));
                 writer.Disconnect();
             }
         }
@@ -185,7 +186,8 @@ internal sealed class ChaosRun
                 int pusher = (i + histories.Length - 1) % histories.Length;
                 var entry = observed.Entries.GetValueOrDefault(new DatabaseKey(0, CommandGenerator.HandOffKey(i)));
                 string[] after = entry is ListEntry list ? [.. list.Items] : [];
-                violations.AddRange(HandOffCheck.Check(_handOffs[i], (histories[pusher], result.Writers[pusher]), (histories[i], result.Writers[i]), after));
+                violations.AddRange(HandOffCheck.Check(_handOffs[i], (histories[pusher], result.Writers[pusher]),
+                    (histories[i], result.Writers[i]), after));
                 _handOffs[i] = after;
             }
         }

@@ -11,7 +11,8 @@ namespace Slogger.Integration.Tests.Chaos;
 /// <param name="NewWorldLine">By contract the world-line has moved on after it.</param>
 /// <param name="EndsProxy">No client connection outlives it.</param>
 /// <param name="KillsAgain">The store may be killed a second time, when it has been recovered once.</param>
-internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false, bool EndsProxy = false, bool KillsAgain = false)
+internal sealed record Fault(string Name, bool LosesNothing = false, bool NewWorldLine = false, bool EndsProxy = false,
+    bool KillsAgain = false)
 {
     /// <summary>Nobody is killed: the writers are told to stop.</summary>
     public static readonly Fault None = new("none", LosesNothing: true);

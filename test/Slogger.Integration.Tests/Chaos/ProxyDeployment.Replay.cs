@@ -77,10 +77,12 @@ internal sealed partial class ProxyDeployment
 
         // Manifests are listed first and copied last. They are the last to come and the first to go: one that is copied has its file.
         string[] manifests = Directory.GetFiles(DataDirectory, ManifestPattern, SearchOption.AllDirectories);
-        foreach (string file in Directory.GetFiles(DataDirectory, "*", SearchOption.AllDirectories).Except(Directory.GetFiles(DataDirectory, ManifestPattern, SearchOption.AllDirectories)).Concat(manifests))
+        foreach (string file in Directory.GetFiles(DataDirectory, "*", SearchOption.AllDirectories)
+            .Except(Directory.GetFiles(DataDirectory, ManifestPattern, SearchOption.AllDirectories)).Concat(manifests))
         {
             string relative = Path.GetRelativePath(DataDirectory, file);
-            if (relative.StartsWith("metadata.db", StringComparison.Ordinal) || relative.StartsWith("redis" + Path.DirectorySeparatorChar, StringComparison.Ordinal)
+            if (relative.StartsWith("metadata.db", StringComparison.Ordinal)
+                || relative.StartsWith("redis" + Path.DirectorySeparatorChar, StringComparison.Ordinal)
                 || relative.EndsWith(".sock", StringComparison.Ordinal) || Path.GetFileName(relative) == "lock")
             {
                 continue;

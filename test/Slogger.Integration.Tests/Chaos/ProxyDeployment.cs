@@ -59,8 +59,10 @@ internal sealed partial class ProxyDeployment : IDeployment
 
     public static IReadOnlyList<Fault> AllFaults { get; } =
     [
-        new("redis", NewWorldLine: true), new("proxy", LosesNothing: true, EndsProxy: true), new("both", NewWorldLine: true, EndsProxy: true, KillsAgain: true),
-        new("redis-twice", NewWorldLine: true, KillsAgain: true), new("redis-then-proxy", NewWorldLine: true, EndsProxy: true), new("sigterm", LosesNothing: true, EndsProxy: true), Fault.None,
+        new("redis", NewWorldLine: true), new("proxy", LosesNothing: true, EndsProxy: true),
+            new("both", NewWorldLine: true, EndsProxy: true, KillsAgain: true),
+        new("redis-twice", NewWorldLine: true, KillsAgain: true), new("redis-then-proxy", NewWorldLine: true, EndsProxy: true),
+            new("sigterm", LosesNothing: true, EndsProxy: true), Fault.None,
     ];
 
     public string Name => $"slogger, {(_setup.Attached ? "attached" : "supervised")} redis, {(_setup.Postgres ? "postgres" : "sqlite")}, {_setup.VersionInterval}";
@@ -89,14 +91,16 @@ internal sealed partial class ProxyDeployment : IDeployment
     public IReadOnlyList<string> ServeOptions =>
     [
         .. _setup.Attached
-            ? (string[])["--redis", _setup.RedisSocket is { } socket ? "unix:" + socket : string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
+            ? (string[])["--redis", _setup.RedisSocket is { } socket ? "unix:" + socket
+            : string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Redis.Port}")]
             : ["--redis-server", RedisProcess.Executable, "--redis-directive", "enable-debug-command yes"],
         .. (_setup.ProxyPassword ?? _setup.RedisPassword) is null ? (string[])[] : ["--redis-password-file", _workspace.File("password")],
         "--data", DataDirectory, "--metadata", MetadataSpec, "--commit", _setup.Commit, "--version-interval", _setup.VersionInterval,
         .. _setup.Options,
     ];
 
-    private string MetadataSpec => _setup.Postgres ? "postgres:" + Postgres.ConnectionString : "sqlite:" + Path.Combine(DataDirectory, "metadata.db");
+    private string MetadataSpec => _setup.Postgres ? "postgres:" + Postgres.ConnectionString
+        : "sqlite:" + Path.Combine(DataDirectory, "metadata.db");
 
     public async Task StartAsync()
     {

@@ -27,15 +27,18 @@ internal static class HandOffCheck
         // What was popped may have been pushed by commands that are lost; so may what was popped in the new world-line, if the pop is.
         var popped = pops.Where(p => p.Command.Popped is not null).Select(p => p.Command.Popped!).ToArray();
         bool inOrder = popped.SequenceEqual(prefix.Take(popped.Length))
-            || courses.Any(later => Enumerable.Range(pushedLow, pushedHigh - pushedLow + 1).Any(n => popped.SequenceEqual(prefix.Take(n).Concat(later).Take(popped.Length))));
+            || courses.Any(later => Enumerable.Range(pushedLow, pushedHigh - pushedLow + 1)
+            .Any(n => popped.SequenceEqual(prefix.Take(n).Concat(later).Take(popped.Length))));
         if (!inOrder)
         {
-            yield return new(ViolationKind.HandOffBroken, $"{key}: popped {string.Join(' ', popped.Take(20))} of {string.Join(' ', prefix.Take(20))}");
+            yield return new(ViolationKind.HandOffBroken,
+                $"{key}: popped {string.Join(' ', popped.Take(20))} of {string.Join(' ', prefix.Take(20))}");
             yield break;
         }
 
         int poppedLow = pops.Count(p => p.K <= popping.Outcome.KMin && p.Command.Popped is not null);
-        int poppedHigh = pops.Count(p => (p.K <= popping.Outcome.KMax || IsUncertain(p.K)) && (p.Command.Popped is not null || p.Command.Fate != Fate.Answered));
+        int poppedHigh = pops.Count(p => (p.K <= popping.Outcome.KMax || IsUncertain(p.K))
+            && (p.Command.Popped is not null || p.Command.Fate != Fate.Answered));
         for (int from = poppedLow; from <= poppedHigh; from++)
         {
             for (int to = pushedLow; to <= pushedHigh; to++)
@@ -47,7 +50,8 @@ internal static class HandOffCheck
             }
         }
 
-        yield return new(ViolationKind.HandOffBroken, $"{key} holds {after.Count} elements ({string.Join(' ', after.Take(5))}...), expected elements "
+        yield return new(ViolationKind.HandOffBroken,
+            $"{key} holds {after.Count} elements ({string.Join(' ', after.Take(5))}...), expected elements "
             + $"{poppedLow}..{poppedHigh} to {pushedLow}..{pushedHigh} of {string.Join(' ', prefix.Skip(Math.Max(0, poppedLow - 3)).Take(12))}");
 
         bool IsUncertain(int k) => popping.History.Rollback?.IsUncertain(popping.History.SequenceOf(k)) == true;

@@ -53,7 +53,8 @@ internal static class PrefixChecker
         foreach (var later in LaterCourses.Of(history, rules))
         {
             List<int> fits = later.Length == 0
-                ? [.. Enumerable.Range(0, history.Fingerprints.Count).Where(k => history.Fingerprints[k] == wanted && IsBeforeNotice(history, k))]
+                ? [.. Enumerable.Range(0, history.Fingerprints.Count)
+                .Where(k => history.Fingerprints[k] == wanted && IsBeforeNotice(history, k))]
                 : [.. survivors.Value.Where(s => After(s.State, later, database).Fingerprint == wanted).Select(s => s.K)];
             if (fits.Count == 0)
             {
@@ -148,7 +149,8 @@ internal static class PrefixChecker
         return after;
     }
 
-    private static List<int> RequireAtLeast(WriterHistory history, List<int> fits, int least, ViolationKind kind, List<Violation> violations)
+    private static List<int> RequireAtLeast(WriterHistory history, List<int> fits, int least, ViolationKind kind,
+        List<Violation> violations)
     {
         var kept = fits.Where(k => k >= least).ToList();
         if (kept.Count > 0)
@@ -180,13 +182,17 @@ internal static class PrefixChecker
 
         if (survived < history.Committed)
         {
-            violations.Add(new(ViolationKind.CommittedLost, $"{history.Name}: told that {survived} survived, {history.Committed} had been reported committed"));
+            violations.Add(new(ViolationKind.CommittedLost, $"{history.Name}: told that {survived} survived, {history.Committed} had been "
+                + "reported committed"));
         }
 
         if (rules.SharedIsExact && !history.Profile.Transactions && !history.Profile.PopsFrom
-            && Enumerable.Range(survived + 1, Math.Max(0, history.Acknowledged - survived)).Any(k => told.IsUncertain(history.SequenceOf(k)) && !IsNearScript(history, k)))
+            && Enumerable.Range(survived + 1, Math.Max(0, history.Acknowledged - survived))
+            .Any(k => told.IsUncertain(history.SequenceOf(k)) && !IsNearScript(history, k)))
         {
-            violations.Add(new(ViolationKind.WrongSurvivor, $"{history.Name}: answered commands (to {history.SequenceOf(history.Acknowledged)}) are uncertain without a connection of its own: {string.Join(',', told.Uncertain)}"));
+            violations.Add(new(ViolationKind.WrongSurvivor,
+                $"{history.Name}: answered commands (to {history.SequenceOf(history.Acknowledged)}) are uncertain without a "
+                    + $"connection of its own: {string.Join(',', told.Uncertain)}"));
         }
 
         return kept.Count > 0 ? kept : fits;
@@ -194,7 +200,8 @@ internal static class PrefixChecker
 
     // Scripts run on a connection of the client's own, and so does what is pipelined with them.
     private static bool IsNearScript(WriterHistory history, int index) =>
-        history.Commands.Skip(Math.Max(0, index - history.Profile.Depth)).Take(2 * history.Profile.Depth).Any(c => c.Arguments[0] == "EVAL");
+        history.Commands.Skip(Math.Max(0, index - history.Profile.Depth)).Take(2 * history.Profile.Depth)
+            .Any(c => c.Arguments[0] == "EVAL");
 
     /// <summary>Finds among the fitting k one that explains the short-lived keys too, and builds the state after it.</summary>
     private static WriterOutcome Replay(WriterHistory history, ObservedState observed, List<int> fits,
@@ -224,7 +231,8 @@ internal static class PrefixChecker
 
         if (best is null)
         {
-            violations.Add(new(ViolationKind.NotAPrefix, $"{history.Name}: short-lived keys after {fits[^1]} commands: {string.Join("; ", problems)}"));
+            violations.Add(new(ViolationKind.NotAPrefix,
+                $"{history.Name}: short-lived keys after {fits[^1]} commands: {string.Join("; ", problems)}"));
             best = state;
             explained = fits;
         }
@@ -265,7 +273,8 @@ internal static class PrefixChecker
             state.Force(key, null);
         }
 
-        foreach (var (key, entry) in observed.OfWriter(history.Writer).Where(e => KeyspaceModel.Family(e.Key.Name) != 'q' && which(e.Key.Name)))
+        foreach (var (key, entry) in observed.OfWriter(history.Writer)
+            .Where(e => KeyspaceModel.Family(e.Key.Name) != 'q' && which(e.Key.Name)))
         {
             state.Force(key, entry.Clone());
         }
@@ -291,7 +300,8 @@ internal static class PrefixChecker
             var lost = histories[i].Commands.Skip(outcomes[i].KMax).FirstOrDefault(c => c.HasEffect);
             if (lost is { Fate: Fate.Answered } && lost.RepliedAt < latest)
             {
-                violations.Add(new(ViolationKind.OrderBroken, $"{histories[i].Name} lost {lost}, which had been answered before {witness} was sent, which survived"));
+                violations.Add(new(ViolationKind.OrderBroken,
+                    $"{histories[i].Name} lost {lost}, which had been answered before {witness} was sent, which survived"));
             }
         }
     }
@@ -305,11 +315,13 @@ internal static class PrefixChecker
             int writer = parts[0] == rules.Round ? histories.ToList().FindIndex(h => h.Writer == parts[1]) : -1;
             // Sent before its client learnt of the rollback, run after it: such a client has been told, and may see this.
             string reference = ((StringEntry)entry).Value;
-            bool ranLater = histories.Zip(outcomes).Any(w => w.Second.Later.SelectMany(l => l).Concat(w.First.RanAfterRollback ? w.First.Commands : [])
+            bool ranLater = histories.Zip(outcomes)
+                .Any(w => w.Second.Later.SelectMany(l => l).Concat(w.First.RanAfterRollback ? w.First.Commands : [])
                 .Any(c => c.Arguments.Contains(reference)));
             if (writer >= 0 && outcomes[writer].KMax < parts[2] && !ranLater)
             {
-                violations.Add(new(ViolationKind.ReferenceBroken, $"{key} refers to command {parts[2]} of {histories[writer].Name}, which kept {outcomes[writer].KMax}"));
+                violations.Add(new(ViolationKind.ReferenceBroken,
+                    $"{key} refers to command {parts[2]} of {histories[writer].Name}, which kept {outcomes[writer].KMax}"));
             }
         }
     }

@@ -26,13 +26,16 @@ public sealed class ClientAccessTests
             RedisPassword = Password, Options = ["--tls-listen", endpoint, "--tls-cert", certificate, "--tls-key", key],
         });
         await deployment.StartAsync();
-        var tls = new SslClientAuthenticationOptions { RemoteCertificateValidationCallback = (_, c, _, _) => c?.GetCertHashString() == thumbprint };
+        var tls = new SslClientAuthenticationOptions { RemoteCertificateValidationCallback = (_, c, _, _) =>
+            c?.GetCertHashString() == thumbprint };
         var options = new SloggerClientOptions { Endpoints = [endpoint], Tls = tls, Password = Password };
 
         // Without the authority's word, without TLS, without the password: each is refused.
         await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(options with { Tls = new() }));
-        await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(options with { Tls = null, ConnectTimeout = TimeSpan.FromSeconds(1) }));
-        SloggerException refused = await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(options with { Password = "wrong-pony" }));
+        await Assert.ThrowsAsync<SloggerException>(
+            () => SloggerClient.ConnectAsync(options with { Tls = null, ConnectTimeout = TimeSpan.FromSeconds(1) }));
+        SloggerException refused = await Assert.ThrowsAsync<SloggerException>(
+            () => SloggerClient.ConnectAsync(options with { Password = "wrong-pony" }));
         Assert.Contains("WRONGPASS", refused.Message, StringComparison.Ordinal);
         Assert.DoesNotContain("wrong-pony", refused.Message, StringComparison.Ordinal);
         await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(options with { Password = null }));

@@ -39,7 +39,8 @@ internal static class ClientChaosCommand
             return 2;
         }
 
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         Console.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
@@ -47,7 +48,8 @@ internal static class ClientChaosCommand
         {
             Embedded = Number("faster", 0),
             Finder = given.GetValueOrDefault("finder", "approximate"),
-            Partitions = given.GetValueOrDefault("partitions") == "range" ? ClusterDeployment.TenRanges : Slogger.Core.Ownership.Partitioning.Hash,
+            Partitions = given.GetValueOrDefault("partitions") == "range" ? ClusterDeployment.TenRanges
+                : Slogger.Core.Ownership.Partitioning.Hash,
         };
         using var interrupted = PosixSignalRegistration.Create(PosixSignal.SIGINT, _ =>
         {

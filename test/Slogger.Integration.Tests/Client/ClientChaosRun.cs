@@ -26,9 +26,13 @@ internal sealed class ClientChaosRun(ClusterDeployment cluster, int rounds, int 
         List<SloggerClient> clients = [];
         try
         {
-            for (int i = 0; i < Writers - 1; i++) { clients.Add(await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(30) })); }
+            for (int i = 0; i < Writers - 1; i++)
+            {
+                clients.Add(await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(30) }));
+            }
             ClientWriter[] writers = [.. Enumerable.Range(0, Writers).Select(i =>
-                new ClientWriter(i, clients[Math.Max(0, i - 1)].OpenSession(new() { BatchMax = _random.Next(1, 30), Window = 256 }), cluster, seed + (1000 * i)))];
+                new ClientWriter(i, clients[Math.Max(0, i - 1)].OpenSession(new() { BatchMax = _random.Next(1, 30), Window = 256 }),
+                    cluster, seed + (1000 * i)))];
             for (int round = 1; round <= rounds; round++)
             {
                 string fault = s_faults[_random.Next(s_faults.Length)];
@@ -38,7 +42,8 @@ internal sealed class ClientChaosRun(ClusterDeployment cluster, int rounds, int 
                 }
                 catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException or SloggerException)
                 {
-                    throw new InvalidDataException($"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{e.StackTrace}\n{cluster.Tail()}", e);
+                    throw new InvalidDataException(
+                        $"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{e.StackTrace}\n{cluster.Tail()}", e);
                 }
 
                 if (round % 10 == 0 || round == rounds) { report($"{round} rounds: {Summary(writers)}"); }
@@ -113,7 +118,8 @@ internal sealed class ClientChaosRun(ClusterDeployment cluster, int rounds, int 
     private string Summary(ClientWriter[] writers)
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{writers.Sum(w => w.Begun)} operations, looked up: {writers.Sum(w => w.CommittedFound)} committed and found, {writers.Sum(w => w.LostMissing)} lost and not found, {writers.Sum(w => w.UncertainSeen)} uncertain; {writers.Sum(w => w.RepliesLost)} executed without an answer; {writers.Sum(w => w.Rollbacks)} rollbacks of sessions, 0 violations; faults:");
+        text.Append(CultureInfo.InvariantCulture,
+            $"{writers.Sum(w => w.Begun)} operations, looked up: {writers.Sum(w => w.CommittedFound)} committed and found, {writers.Sum(w => w.LostMissing)} lost and not found, {writers.Sum(w => w.UncertainSeen)} uncertain; {writers.Sum(w => w.RepliesLost)} executed without an answer; {writers.Sum(w => w.Rollbacks)} rollbacks of sessions, 0 violations; faults:");
         foreach ((string name, int count) in _faults) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }

@@ -30,9 +30,11 @@ public sealed class ClientCluster : IAsyncLifetime
         _workspace.Dispose();
     }
 
-    internal static Task<SloggerClient> ConnectAsync(ClusterDeployment shards, Func<SloggerClientOptions, SloggerClientOptions>? with = null)
+    internal static Task<SloggerClient> ConnectAsync(ClusterDeployment shards,
+        Func<SloggerClientOptions, SloggerClientOptions>? with = null)
     {
-        var options = new SloggerClientOptions { Endpoints = [.. Enumerable.Range(0, shards.Shards).Select(i => shards.Endpoint(i).ToString()!)] };
+        var options = new SloggerClientOptions { Endpoints =
+            [.. Enumerable.Range(0, shards.Shards).Select(i => shards.Endpoint(i).ToString()!)] };
         return SloggerClient.ConnectAsync(with?.Invoke(options) ?? options);
     }
 

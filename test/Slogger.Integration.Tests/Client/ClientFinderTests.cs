@@ -11,7 +11,9 @@ public sealed class ClientFinderTests(ITestOutputHelper output)
 {
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Theory]
     [InlineData("exact")]
@@ -28,8 +30,8 @@ public sealed class ClientFinderTests(ITestOutputHelper output)
         Assert.True(run.Committed > 0, "nothing was committed");
     }
 
-    // Each step is awaited before the next, over two shards in turn, so counters say exactly what survived; and as the session told each shard
-    // what it had seen at the other, what survived is a prefix.
+    // Each step is awaited before the next, over two shards in turn, so counters say exactly what survived; and as the session told each
+    // shard what it had seen at the other, what survived is a prefix.
     [Theory]
     [InlineData("exact")]
     [InlineData("hybrid")]
@@ -76,12 +78,16 @@ public sealed class ClientFinderTests(ITestOutputHelper output)
         session.Resume(rollback);
         isUncertain |= rollback.FateOf(rollback.Operation) == OperationFate.Uncertain;
         OperationFate[] fates = [.. answered.Select(a => rollback.FateOf(a.Result.Sequence))];
-        Assert.True(!fates.SkipWhile(f => f == OperationFate.Survived).Contains(OperationFate.Survived), "an operation survived, and one before it did not");
+        Assert.True(!fates.SkipWhile(f => f == OperationFate.Survived).Contains(OperationFate.Survived),
+            "an operation survived, and one before it did not");
         for (int shard = 0; shard < 2; shard++)
         {
-            long survived = answered.Where((a, i) => a.Shard == shard && fates[i] == OperationFate.Survived).Select(a => a.Result.Value).DefaultIfEmpty().Max();
-            long there = long.Parse((await session.GetAsync(keys[shard]).AsTask().WaitAsync(Generous)).Value ?? "0", CultureInfo.InvariantCulture);
-            Assert.True(there == survived || (isUncertain && there == survived + 1), $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
+            long survived = answered.Where((a, i) => a.Shard == shard && fates[i] == OperationFate.Survived).Select(a => a.Result.Value)
+                .DefaultIfEmpty().Max();
+            long there = long.Parse((await session.GetAsync(keys[shard]).AsTask().WaitAsync(Generous)).Value
+                ?? "0", CultureInfo.InvariantCulture);
+            Assert.True(there == survived || (isUncertain && there == survived + 1),
+                $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
         }
 
         await session.WaitForCommitAsync().WaitAsync(Generous);
@@ -98,7 +104,8 @@ public sealed class ClientFinderTests(ITestOutputHelper output)
         await cluster.StartAsync();
         await cluster.ServingAsync();
         int coordinator = -1;
-        await Eventually.AsyncTrue("there is a coordinator", Generous, async () => (coordinator = await cluster.CoordinatorAsync() ?? -1) >= 0);
+        await Eventually.AsyncTrue("there is a coordinator", Generous,
+            async () => (coordinator = await cluster.CoordinatorAsync() ?? -1) >= 0);
         int dead = (coordinator + 1) % 3, first = (dead + 1) % 3, second = (dead + 2) % 3;
         await using SloggerClient client = await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = Generous });
         await using SloggerSession free = client.OpenSession(), held = client.OpenSession();

@@ -12,7 +12,9 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
 {
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Fact]
     public async Task Sessions_UnderRandomFailures_AreToldWhatIsInTheStores()
@@ -73,11 +75,13 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
         Assert.Null(busy.Rollback);
         for (int shard = 0; shard < 2; shard++)
         {
-            long survived = answered.Where(a => a.Shard == shard && rollback.FateOf(a.Result.Sequence) == OperationFate.Survived).Select(a => a.Result.Value).DefaultIfEmpty().Max();
+            long survived = answered.Where(a => a.Shard == shard && rollback.FateOf(a.Result.Sequence) == OperationFate.Survived)
+                .Select(a => a.Result.Value).DefaultIfEmpty().Max();
             string? now = (await busy.GetAsync(keys[shard]).AsTask().WaitAsync(Generous)).Value;
             long there = long.Parse(now ?? "0", CultureInfo.InvariantCulture);
             bool mayBeMore = uncertain is not null || rollback.FateOf(rollback.Operation) == OperationFate.Uncertain;
-            Assert.True(there == survived || (mayBeMore && there == survived + 1), $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
+            Assert.True(there == survived || (mayBeMore && there == survived + 1),
+                $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
         }
 
         Assert.Equal(rollback.WorldLine, busy.WorldLine);
@@ -96,7 +100,8 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false);
         await cluster.StartAsync();
         await cluster.ServingAsync();
-        await using SloggerClient client = await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
+        await using SloggerClient client = await ClientCluster.ConnectAsync(
+            cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 8 });
         string counter = cluster.Key(0, "counter"), other = cluster.Key(1, "other"), set = cluster.Key(0, "set");
         await session.IncrementAsync(counter);
@@ -125,11 +130,13 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
             catch (ReplyLostException e)
             {
                 executed++;
-                Assert.DoesNotContain(session.Exceptions, x => x.Kind == ExceptionKind.Uncertain && x.Range.First <= e.Sequence && e.Sequence <= x.Range.Last);
+                Assert.DoesNotContain(session.Exceptions, x => x.Kind == ExceptionKind.Uncertain && x.Range.First <= e.Sequence
+                    && e.Sequence <= x.Range.Last);
             }
             catch (UncertainException e)
             {
-                Assert.Contains(session.Exceptions, x => x.Kind == ExceptionKind.Uncertain && x.Range.First <= e.Sequence && e.Sequence <= x.Range.Last);
+                Assert.Contains(session.Exceptions, x => x.Kind == ExceptionKind.Uncertain && x.Range.First <= e.Sequence
+                    && e.Sequence <= x.Range.Last);
             }
         }
 
@@ -155,9 +162,11 @@ public sealed class ClientRecoveryTests(ITestOutputHelper output)
         await session.SetAsync(away, "1");
         cluster.KillProxy(1);
         Task<Result<long>> other = session.IncrementAsync(here).AsTask();
-        SloggerException error = await Assert.ThrowsAnyAsync<SloggerException>(async () => await session.SetAsync(away, "2").AsTask().WaitAsync(Generous));
+        SloggerException error = await Assert.ThrowsAnyAsync<SloggerException>(
+            async () => await session.SetAsync(away, "2").AsTask().WaitAsync(Generous));
         Assert.True(error is ShardUnreachableException or UncertainException, error.ToString());
-        ShardUnreachableException unsent = await Assert.ThrowsAsync<ShardUnreachableException>(async () => await session.SetAsync(away, "3").AsTask().WaitAsync(Generous));
+        ShardUnreachableException unsent = await Assert.ThrowsAsync<ShardUnreachableException>(
+            async () => await session.SetAsync(away, "3").AsTask().WaitAsync(Generous));
         Assert.Contains(cluster.Endpoint(1).ToString()!, unsent.Message, StringComparison.Ordinal);
         await other;
         await cluster.StartProxyAsync(1);

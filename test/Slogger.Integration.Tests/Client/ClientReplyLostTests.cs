@@ -37,7 +37,8 @@ public sealed class ClientReplyLostTests(ITestOutputHelper output)
             Task kill = Task.Run(() => cluster.KillProxy(0));
             while (!kill.IsCompleted || started.Count < 400)
             {
-                await session.ReadyAsync().AsTask().WaitAsync(TimeSpan.FromMilliseconds(100)).ContinueWith(static _ => { }, TaskScheduler.Default);
+                await session.ReadyAsync().AsTask().WaitAsync(TimeSpan.FromMilliseconds(100))
+                    .ContinueWith(static _ => { }, TaskScheduler.Default);
                 if (started.Count < 4000) { started.Add((++number, session.ListAppendAsync(list, number).AsTask())); }
             }
 
@@ -64,10 +65,12 @@ public sealed class ClientReplyLostTests(ITestOutputHelper output)
 
         await session.WaitForCommitAsync().WaitAsync(Generous);
         IReadOnlyList<ExceptionRange> exceptions = session.Exceptions;
-        Assert.All(lost, e => Assert.True(e.Sequence <= session.CommittedUpTo && !exceptions.Any(x => x.Range.First <= e.Sequence && e.Sequence <= x.Range.Last), $"{e.Sequence} is not committed"));
+        Assert.All(lost, e => Assert.True(e.Sequence <= session.CommittedUpTo
+            && !exceptions.Any(x => x.Range.First <= e.Sequence && e.Sequence <= x.Range.Last), $"{e.Sequence} is not committed"));
 
         using RespClient plain = await cluster.ConnectAsync(0);
-        long[] there = [.. (await plain.DoAsync("LRANGE", list, "0", "-1")).Items.Select(i => long.Parse(i.Text, CultureInfo.InvariantCulture))];
+        long[] there = [.. (await plain.DoAsync("LRANGE", list, "0", "-1")).Items.Select(
+            i => long.Parse(i.Text, CultureInfo.InvariantCulture))];
         Assert.Equal(there.Order(), there);
         HashSet<long> stored = [.. there];
         output.WriteLine($"{kills} kills: {answered.Count} answered, {executed.Count} executed without an answer, {uncertain.Count} uncertain, of which {uncertain.Count(stored.Contains)} are there");

@@ -62,7 +62,8 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
             session.TransactionAsync([["INCR", tag + "a"], ["INCR", tag + "b"], ["GET", tag + "a"]]).AsTask())];
         for (int i = 0; i < all.Length; i++) { Assert.Equal($"[{i + 1}, {i + 1}, {i + 1}]", (await all[i]).Value.ToString()); }
         Assert.Equal(100, session.LastSent.Number);
-        await Assert.ThrowsAsync<RedisErrorException>(async () => await session.TransactionAsync([["INCR", tag + "a"], ["NOSUCHCOMMAND", "x"]]));
+        await Assert.ThrowsAsync<RedisErrorException>(async () =>
+            await session.TransactionAsync([["INCR", tag + "a"], ["NOSUCHCOMMAND", "x"]]));
         Assert.Equal("20", (await session.GetAsync(tag + "a")).Value);
     }
 
@@ -127,13 +128,15 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
         await using SloggerSession session = client.OpenSession(new() { BatchMax = 1, Window = 1, OutstandingMax = 4 });
         string key = Name();
         // A script holds the window for a while.
-        Task<Result<RespValue>> slow = session.ExecuteAsync("EVAL", "local i = 0 while i < 2000000 do i = i + 1 end return 1", 1, key).AsTask();
+        Task<Result<RespValue>> slow = session.ExecuteAsync("EVAL", "local i = 0 while i < 2000000 do i = i + 1 end return 1", 1, key)
+            .AsTask();
         ValueTask ready = session.ReadyAsync();
         var more = new List<Task>();
         for (int i = 0; i < 3; i++) { more.Add(session.IncrementAsync(key).AsTask()); }
         if (!slow.IsCompleted)
         {
-            InvalidOperationException error = await Assert.ThrowsAsync<InvalidOperationException>(async () => await session.IncrementAsync(key));
+            InvalidOperationException error = await Assert.ThrowsAsync<InvalidOperationException>(
+                async () => await session.IncrementAsync(key));
             Assert.Contains("ReadyAsync", error.Message, StringComparison.Ordinal);
         }
 
@@ -157,7 +160,10 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
         })));
         Assert.Equal(Enumerable.Range(1, 4000).Select(i => (long)i), results.SelectMany(r => r).Select(r => r.Value).Order());
         Assert.Equal(4000, results.SelectMany(r => r).Select(r => r.Sequence).Distinct().Count());
-        foreach (Result<long>[] mine in results) { Assert.Equal(mine.Select(r => r.Value), mine.OrderBy(r => r.Sequence).Select(r => r.Value)); }
+        foreach (Result<long>[] mine in results)
+        {
+            Assert.Equal(mine.Select(r => r.Value), mine.OrderBy(r => r.Sequence).Select(r => r.Value));
+        }
     }
 
     [Fact]
@@ -214,9 +220,11 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
         await using SloggerClient client = await ClientCluster.ConnectAsync(Shards);
         await using SloggerSession session = client.OpenSession();
         string key = Name();
-        await Assert.ThrowsAnyAsync<OperationCanceledException>(async () => await session.SetAsync(key, "1", cancellation: new CancellationToken(true)));
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(
+            async () => await session.SetAsync(key, "1", cancellation: new CancellationToken(true)));
         using var cancel = new CancellationTokenSource();
-        Task<Result<RespValue>> slow = session.ExecuteAsync(OperationFlags.None, cancel.Token, "EVAL", "local i = 0 while i < 3000000 do i = i + 1 end return 1", 1, key).AsTask();
+        Task<Result<RespValue>> slow = session.ExecuteAsync(
+            OperationFlags.None, cancel.Token, "EVAL", "local i = 0 while i < 3000000 do i = i + 1 end return 1", 1, key).AsTask();
         await cancel.CancelAsync();
         try
         {
@@ -237,7 +245,10 @@ public sealed class ClientSessionTests(ClientCluster cluster) : IClassFixture<Cl
     {
         await using SloggerClient client = await SloggerClient.ConnectAsync(Shards.Endpoint(1).ToString()!);
         await using SloggerSession session = client.OpenSession();
-        for (int shard = 0; shard < ClientCluster.Count; shard++) { Assert.Equal(shard, (await session.SetAsync(Shards.Key(shard, Name()), "1")).Shard.Number); }
+        for (int shard = 0; shard < ClientCluster.Count; shard++)
+        {
+            Assert.Equal(shard, (await session.SetAsync(Shards.Key(shard, Name()), "1")).Shard.Number);
+        }
         Assert.Equal("default", client.Cluster);
     }
 

@@ -18,7 +18,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
     private const int BurstMax = 40;
     private const int PieceOperations = 100;
     private readonly Random _random = new(seed);
-    private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(i => cluster.Key(i, string.Create(CultureInfo.InvariantCulture, $"client-chaos:{id}")))];
+    private readonly string[] _keys = [.. Enumerable.Range(0, cluster.Shards)
+        .Select(i => cluster.Key(i, string.Create(CultureInfo.InvariantCulture, $"client-chaos:{id}")))];
     private readonly List<Appended> _all = [];
     private readonly List<Appended> _answered = [];     // in the order of the answers
     private readonly List<Seen> _seen = [];             // what was seen of others
@@ -94,7 +95,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             {
                 Take(rollback);
             }
-            catch (Exception e) when (e is UncertainException or ReplyLostException or ShardUnreachableException || (e is OperationCanceledException && stop.IsCancellationRequested))
+            catch (Exception e) when (e is UncertainException or ReplyLostException or ShardUnreachableException
+                || (e is OperationCanceledException && stop.IsCancellationRequested))
             {
                 // Noted where it was started.
             }
@@ -126,7 +128,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         lock (_gate)
         {
             int shard = _random.Next(cluster.Shards);
-            appended = new() { Number = _all.Count + 1, Shard = shard, AnsweredBefore = _answeredFrom.._answered.Count, SeenBefore = _seenFrom.._seen.Count };
+            appended = new() { Number = _all.Count + 1, Shard = shard, AnsweredBefore = _answeredFrom.._answered.Count,
+                SeenBefore = _seenFrom.._seen.Count };
             _all.Add(appended);
             task = cluster.Embedded == 0
                 ? PlaceAsync(session.ListAppendAsync(_keys[shard], appended.Number))
@@ -214,7 +217,11 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             IReadOnlyList<ExceptionRange> exceptions = session.Exceptions;
             foreach (Appended a in _answered)
             {
-                if (a.Fate == Fate.Answered && a.Sequence <= upTo && !exceptions.Any(e => e.Range.First <= a.Sequence && a.Sequence <= e.Range.Last)) { a.Fate = Fate.Committed; }
+                if (a.Fate == Fate.Answered && a.Sequence <= upTo
+                    && !exceptions.Any(e => e.Range.First <= a.Sequence && a.Sequence <= e.Range.Last))
+                {
+                    a.Fate = Fate.Committed;
+                }
             }
         }
     }
@@ -227,7 +234,10 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             foreach (Appended a in _answered.Skip(_answeredFrom))
             {
                 Fate fate = FateIn(rollback, a.Sequence);
-                if (a.Fate == Fate.Committed && fate != Fate.Committed) { throw Violation($"I2: operation {a.Number} ({a.Sequence}) was committed, and the rollback says that it is {fate}: {rollback.Message}"); }
+                if (a.Fate == Fate.Committed && fate != Fate.Committed)
+                {
+                    throw Violation($"I2: operation {a.Number} ({a.Sequence}) was committed, and the rollback says that it is {fate}: {rollback.Message}");
+                }
                 a.Fate = fate;
             }
 
@@ -254,7 +264,10 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             foreach (string item in looked.Items.SelectMany(i => i.Text.Split(',', StringSplitOptions.RemoveEmptyEntries)))
             {
                 long number = long.Parse(item, CultureInfo.InvariantCulture);
-                if (number <= last) { throw Violation($"I1: operation {number} stands behind {last} at shard {shard}, which was started later"); }
+                if (number <= last)
+                {
+                    throw Violation($"I1: operation {number} stands behind {last} at shard {shard}, which was started later");
+                }
                 if (!stored.Add(number)) { throw Violation($"I1: operation {number} is there twice"); }
                 if (_all[(int)number - 1].Shard != shard) { throw Violation($"operation {number} is at shard {shard}"); }
                 last = number;
@@ -287,12 +300,19 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
             if (!isThere) { continue; }
             foreach (Appended before in _answered[a.AnsweredBefore])
             {
-                if (!mine.Contains(before.Number)) { throw Violation($"I1: operation {a.Number} is there, and {before.Number} is not, which was answered before it was started"); }
+                if (!mine.Contains(before.Number))
+                {
+                    throw Violation($"I1: operation {a.Number} is there, and {before.Number} is not, which was answered before "
+                        + "it was started");
+                }
             }
 
             foreach (Seen seen in _seen[a.SeenBefore])
             {
-                if (!stored[seen.Other].Contains(seen.Number)) { throw Violation($"I1: operation {a.Number} is there, which rests on {seen.Number} of writer {seen.Other.Id}, which is not"); }
+                if (!stored[seen.Other].Contains(seen.Number))
+                {
+                    throw Violation($"I1: operation {a.Number} is there, which rests on {seen.Number} of writer {seen.Other.Id}, which is not");
+                }
             }
         }
     }
@@ -304,7 +324,8 @@ internal sealed class ClientWriter(int id, SloggerSession session, ClusterDeploy
         for (int i = 0; i < _all.Count; i++)
         {
             Appended a = _all[i];
-            _all[i] = new() { Number = a.Number, Shard = a.Shard, AnsweredBefore = 0..0, SeenBefore = 0..0, Sequence = a.Sequence, Fate = mine.Contains(a.Number) ? Fate.Committed : Fate.Lost };
+            _all[i] = new() { Number = a.Number, Shard = a.Shard, AnsweredBefore = 0..0, SeenBefore = 0..0, Sequence = a.Sequence,
+                Fate = mine.Contains(a.Number) ? Fate.Committed : Fate.Lost };
         }
 
         _checked = _all.Count;

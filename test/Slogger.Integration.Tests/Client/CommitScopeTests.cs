@@ -36,7 +36,8 @@ public sealed class CommitScopeTests
         for (int i = 0; i < 2; i++) { Assert.Equal("$100", await ClientCluster.GetAsync(cluster, i, keys[i])); }
 
         // The scope began before the rollback, so what it did may be lost: it says so, and so does the next wait.
-        ScopeRolledBackException over = await Assert.ThrowsAsync<ScopeRolledBackException>(() => scope.WaitForCommitAsync().WaitAsync(Generous));
+        ScopeRolledBackException over = await Assert.ThrowsAsync<ScopeRolledBackException>(
+            () => scope.WaitForCommitAsync().WaitAsync(Generous));
         Assert.Equal((1, true), (over.Abandoned.Number, over.WorldLine.Number > 1));
         await Assert.ThrowsAsync<ScopeRolledBackException>(() => scope.WaitForCommitAsync().WaitAsync(Generous));
         await scope.DisposeAsync();

@@ -13,11 +13,13 @@ public sealed class DotnetSampleTests
     [InlineData("counters", "Slogger.Samples.Counters.dll")]
     public async Task Sample_WithAKillInTheMiddle_SeesNothingInconsistent(string folder, string program)
     {
-        using var sample = ChildProcess.Start(folder, "dotnet", [Built(folder, program), "--slogger", ProxyProcess.Executable, "--redis-server", RedisProcess.Executable]);
+        using var sample = ChildProcess.Start(folder, "dotnet",
+            [Built(folder, program), "--slogger", ProxyProcess.Executable, "--redis-server", RedisProcess.Executable]);
         Assert.True(await sample.WaitForExitAsync(Generous), sample.Tail());
         Assert.True(sample.ExitCode == 0, sample.Tail());
         // Without a rollback it would have shown nothing.
-        await sample.WaitForLineAsync(l => l.StartsWith("consistent: ", StringComparison.Ordinal) && !l.Contains(" 0 rollbacks", StringComparison.Ordinal), Generous);
+        await sample.WaitForLineAsync(l => l.StartsWith("consistent: ", StringComparison.Ordinal)
+            && !l.Contains(" 0 rollbacks", StringComparison.Ordinal), Generous);
     }
 
     private static string Built(string sample, string program)

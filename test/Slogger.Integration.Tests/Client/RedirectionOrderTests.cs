@@ -20,7 +20,8 @@ public sealed class RedirectionOrderTests(ITestOutputHelper output)
     {
         using var workspace = new Workspace();
         await using ClusterDeployment cluster = await StartAsync(workspace);
-        string[] keys = [.. Enumerable.Range(0, Keys).Select(i => cluster.Key(1, string.Create(CultureInfo.InvariantCulture, $"misled:{i}:")))];
+        string[] keys = [.. Enumerable.Range(0, Keys)
+            .Select(i => cluster.Key(1, string.Create(CultureInfo.InvariantCulture, $"misled:{i}:")))];
         for (int round = 0; round < 20; round++)
         {
             await using SloggerClient client = await ClientCluster.ConnectAsync(cluster);
@@ -93,8 +94,12 @@ public sealed class RedirectionOrderTests(ITestOutputHelper output)
         int found = 0;
         foreach (string key in keys)
         {
-            long[] list = [.. (await redis.DoAsync("LRANGE", key, "0", "-1")).Items.Select(i => long.Parse(i.Text, CultureInfo.InvariantCulture))];
-            for (int i = 1; i < list.Length; i++) { Assert.True(list[i - 1] < list[i], $"{key}: {list[i]} was pushed behind {list[i - 1]}"); }
+            long[] list = [.. (await redis.DoAsync("LRANGE", key, "0", "-1")).Items.Select(
+                i => long.Parse(i.Text, CultureInfo.InvariantCulture))];
+            for (int i = 1; i < list.Length; i++)
+            {
+                Assert.True(list[i - 1] < list[i], $"{key}: {list[i]} was pushed behind {list[i - 1]}");
+            }
             found += list.Length;
         }
 

@@ -29,7 +29,8 @@ internal static class ClusterChaosCommand
     public static async Task<int> RunAsync(string[] args)
     {
         var given = new Dictionary<string, string>();
-        string[] known = ["rounds", "seed", "shards", "faster", "metadata", "version-interval", "commit", "clock-skew", "clock-error", "finder", "partitions", "fault"];
+        string[] known = ["rounds", "seed", "shards", "faster", "metadata", "version-interval", "commit", "clock-skew", "clock-error",
+            "finder", "partitions", "fault"];
         for (int i = 0; i < args.Length; i++)
         {
             if (args[i] == "--cluster-chaos") { continue; }
@@ -43,15 +44,18 @@ internal static class ClusterChaosCommand
             return 2;
         }
 
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         // Keys of embedded stores do not move, nor do ranges mean anything to what their writers do.
-        string partitions = given.GetValueOrDefault("partitions", Number("faster", 0) == 0 && new Random(seed).Next(4) == 0 ? "range" : "hash");
+        string partitions = given.GetValueOrDefault("partitions",
+            Number("faster", 0) == 0 && new Random(seed).Next(4) == 0 ? "range" : "hash");
         Console.WriteLine($"seed {seed}, partitions {partitions}");
         using var workspace = new Workspace();
         await using var cluster = new ClusterDeployment(workspace, Number("shards", 4), given.GetValueOrDefault("metadata") != "sqlite")
         {
-            Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--clock-error", given.GetValueOrDefault("clock-error", "0ms")],
+            Options = ["--version-interval", given.GetValueOrDefault("version-interval", "5ms"), "--clock-error",
+                given.GetValueOrDefault("clock-error", "0ms")],
             RedisOptions = ["--commit", given.GetValueOrDefault("commit", "log")],
             Embedded = Number("faster", 0),
             ClockSkew = TimeSpan.FromMicroseconds(Number("clock-skew", 0)),
@@ -67,7 +71,8 @@ internal static class ClusterChaosCommand
         await cluster.StartAsync();
         try
         {
-            await new ClusterChaosRun(cluster, Number("rounds", 500), seed, Console.WriteLine) { Only = given.GetValueOrDefault("fault") }.RunAsync();
+            await new ClusterChaosRun(cluster, Number("rounds", 500), seed,
+                Console.WriteLine) { Only = given.GetValueOrDefault("fault") }.RunAsync();
             return 0;
         }
         catch (InvalidDataException e)

@@ -65,8 +65,10 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     public string Summary()
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; served after they had heard of it, in ms: with a Redis {Spread(_servingRedis)}, embedded {Spread(_servingEmbedded)}, at the slowest {_slowest.Milliseconds} {_slowest.Stages}; faults:");
-        foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
+        text.Append(CultureInfo.InvariantCulture,
+            $"{_operations} operations, {_committedChecked} committed and found, {_lostUncommitted} uncommitted lost, {_rolledBack} rollbacks, {Moves} moves of slots, 0 violations; survivors went back in place {_inPlace} times, by a full restore {_full} times{Reasons()}; served after they had heard of it, in ms: with a Redis {Spread(_servingRedis)}, embedded {Spread(_servingEmbedded)}, at the slowest {_slowest.Milliseconds} {_slowest.Stages}; faults:");
+        foreach ((string name, int count) in _faults.OrderBy(f => f.Key, StringComparer.Ordinal)) { text.Append(
+            CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }
 
@@ -77,10 +79,12 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
     {
         if (milliseconds.Count == 0) { return "never"; }
         milliseconds.Sort();
-        return string.Create(CultureInfo.InvariantCulture, $"{milliseconds[milliseconds.Count / 2]} (median), {milliseconds[milliseconds.Count * 9 / 10]} (one in ten)");
+        return string.Create(CultureInfo.InvariantCulture,
+            $"{milliseconds[milliseconds.Count / 2]} (median), {milliseconds[milliseconds.Count * 9 / 10]} (one in ten)");
     }
 
-    private string Reasons() => _reasons.Count == 0 ? "" : $" ({string.Join("; ", _reasons.OrderByDescending(r => r.Value).Select(r => $"{r.Value} {r.Key}"))})";
+    private string Reasons() => _reasons.Count == 0 ? ""
+        : $" ({string.Join("; ", _reasons.OrderByDescending(r => r.Value).Select(r => $"{r.Value} {r.Key}"))})";
 
     // What the proxies' logs say of how survivors went back.
     private void CountRollbacks()
@@ -133,8 +137,14 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         for (int i = 0; i < cluster.Shards; i++)
         {
             (long WorldLine, long Version) cut = await cluster.CutAsync(i);
-            if (cut.CompareTo(_cut) < 0 && cut.WorldLine < _cut.WorldLine) { throw new InvalidDataException($"I3: shard {i} says that the cut is {cut}, after {_cut}"); }
-            if (cut.Version < _cut.Version && cut.WorldLine > _cut.WorldLine) { throw new InvalidDataException($"I3: world-line {cut.WorldLine} stands at {cut.Version}, below the cut {_cut}"); }
+            if (cut.CompareTo(_cut) < 0 && cut.WorldLine < _cut.WorldLine)
+            {
+                throw new InvalidDataException($"I3: shard {i} says that the cut is {cut}, after {_cut}");
+            }
+            if (cut.Version < _cut.Version && cut.WorldLine > _cut.WorldLine)
+            {
+                throw new InvalidDataException($"I3: world-line {cut.WorldLine} stands at {cut.Version}, below the cut {_cut}");
+            }
             if (cut.CompareTo(_cut) > 0) { _cut = cut; }
         }
 
@@ -142,7 +152,11 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         foreach (ClusterWriter writer in writers)
         {
             long count = survived[writer] = await writer.SurvivedAsync();
-            if (!mayLose && count < writer.Done) { throw new InvalidDataException($"I1: writer {writer.Id}: {writer.Done} operations were answered, {count} are there, and no world-line has begun"); }
+            if (!mayLose && count < writer.Done)
+            {
+                throw new InvalidDataException(
+                    $"I1: writer {writer.Id}: {writer.Done} operations were answered, {count} are there, and no world-line has begun");
+            }
             _lostUncommitted += Math.Max(0, writer.Done - count);
             _operations += count;
         }
@@ -243,13 +257,16 @@ internal sealed class ClusterChaosRun(ClusterDeployment cluster, int rounds, int
         {
             string[] words = line.Split(' ', ':');
             string[] ends = words[1].Split('-');
-            Array.Fill(owners, int.Parse(line.Split(' ')[^1], CultureInfo.InvariantCulture), int.Parse(ends[0], CultureInfo.InvariantCulture), int.Parse(ends[^1], CultureInfo.InvariantCulture) - int.Parse(ends[0], CultureInfo.InvariantCulture) + 1);
+            Array.Fill(owners, int.Parse(line.Split(' ')[^1], CultureInfo.InvariantCulture),
+                int.Parse(ends[0], CultureInfo.InvariantCulture),
+                    int.Parse(ends[^1], CultureInfo.InvariantCulture) - int.Parse(ends[0], CultureInfo.InvariantCulture) + 1);
         }
 
         int from = owners[slots[_random.Next(slots.Length)]];
         int[] some = [.. slots.Where(s => owners[s] == from).Distinct().Take(_random.Next(1, 4))];
         int to = (from + 1 + _random.Next(cluster.Shards - 1)) % cluster.Shards;
-        (int exit, _) = await cluster.MoveAsync("--slots", string.Join(',', some), "--to", to.ToString(CultureInfo.InvariantCulture), "--no-wait");
+        (int exit, _) = await cluster.MoveAsync("--slots", string.Join(',', some), "--to", to.ToString(CultureInfo.InvariantCulture),
+            "--no-wait");
         if (exit == 0) { Moves++; }
         await Task.Delay(_random.Next(0, 300));
         int victim = _random.Next(2) == 0 ? from : to;

@@ -8,7 +8,9 @@ namespace Slogger.Integration.Tests.Cluster;
 
 public sealed class ClusterChaosTests(ITestOutputHelper output)
 {
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Fact]
     public async Task Postgres_FourShards_EveryFailureLeavesOnePrefix()
@@ -18,11 +20,13 @@ public sealed class ClusterChaosTests(ITestOutputHelper output)
     }
 
     [Fact]
-    public Task Sqlite_TwoShardsAndFastVersions_EveryFailureLeavesOnePrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 6, "--version-interval", "1ms");
+    public Task Sqlite_TwoShardsAndFastVersions_EveryFailureLeavesOnePrefix() =>
+        RunAsync(shards: 2, usesPostgres: false, rounds: 6, "--version-interval", "1ms");
 
     // Each shard closes every so many versions as its saves take time: cuts are where they meet.
     [Fact]
-    public Task Bgsave_TwoShards_EveryFailureLeavesOnePrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 10, "--commit", "bgsave");
+    public Task Bgsave_TwoShards_EveryFailureLeavesOnePrefix() =>
+        RunAsync(shards: 2, usesPostgres: false, rounds: 10, "--commit", "bgsave");
 
     // With --clock-error 0ms this breaks I1 within a few rounds.
     [Fact]
@@ -76,13 +80,15 @@ public sealed class ClusterChaosTests(ITestOutputHelper output)
         })
         {
             using ProxyProcess proxy = ProxyProcess.Launch(Workspace.FreePort(),
-                ["--redis-server", RedisProcess.Executable, "--data", workspace.Folder("other"), "--metadata", "sqlite:" + workspace.File("metadata.db"), .. options]);
+                ["--redis-server", RedisProcess.Executable, "--data", workspace.Folder("other"), "--metadata",
+                    "sqlite:" + workspace.File("metadata.db"), .. options]);
             Assert.NotEqual(0, await proxy.ExitAsync(TimeSpan.FromSeconds(30)));
             Assert.Contains(what, proxy.Tail(), StringComparison.Ordinal);
         }
     }
 
-    private Task RunAsync(int shards, bool usesPostgres, int rounds, params string[] options) => RunAsync(shards, usesPostgres, rounds, TimeSpan.Zero, options);
+    private Task RunAsync(int shards, bool usesPostgres, int rounds, params string[] options) =>
+        RunAsync(shards, usesPostgres, rounds, TimeSpan.Zero, options);
 
     private async Task RunAsync(int shards, bool usesPostgres, int rounds, TimeSpan clockSkew, params string[] options)
     {

@@ -62,7 +62,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public Partitioning Partitions { get; init; } = Partitioning.Hash;
 
     /// <summary>Ten ranges, for names that begin with a digit, with '!' or with a letter.</summary>
-    public static Partitioning TenRanges { get; } = Partitioning.TryParse("range:1,2,3,4,5,6,7,8,9", out Partitioning ranges, out _) ? ranges : throw new InvalidOperationException();
+    public static Partitioning TenRanges { get; } = Partitioning.TryParse("range:1,2,3,4,5,6,7,8,9", out Partitioning ranges, out _)
+        ? ranges : throw new InvalidOperationException();
 
     /// <summary>The options that name a shard's store; default a Redis that its proxy runs.</summary>
     public Func<int, string[]> Store { get; init; } = _ => ["--redis-server", RedisProcess.Executable];
@@ -79,7 +80,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         SlotMap map = SlotMap.Even(shards, Partitions.Count);
         for (int i = Partitions.Kind == PartitionKind.Hash ? 0 : name.Sum(c => c); ; i++)
         {
-            string key = Partitions.Kind == PartitionKind.Hash ? string.Create(CultureInfo.InvariantCulture, $"{name}:{i}") : KeyIn(i % Partitions.Count, name);
+            string key = Partitions.Kind == PartitionKind.Hash ? string.Create(CultureInfo.InvariantCulture, $"{name}:{i}")
+                : KeyIn(i % Partitions.Count, name);
             if (map.Owner(SlotOf(key)).Number == shard) { return key; }
         }
     }
@@ -127,10 +129,12 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     }
 
     /// <summary>Runs slogger interval.</summary>
-    public Task<(int ExitCode, string Output)> ChangeIntervalAsync(string to) => ProxyProcess.CommandAsync("interval", "--to", to, "--metadata", Metadata);
+    public Task<(int ExitCode, string Output)> ChangeIntervalAsync(string to) =>
+        ProxyProcess.CommandAsync("interval", "--to", to, "--metadata", Metadata);
 
     /// <summary>The metadata, as the options name it.</summary>
-    public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File("metadata.db");
+    public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString
+        : "sqlite:" + workspace.File("metadata.db");
 
     /// <summary>Port of a shard's proxy.</summary>
     public int Port(int shard) => _ports[shard];
@@ -139,7 +143,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public int ShardAt(int port) => Array.IndexOf(_ports, port);
 
     /// <summary>Runs slogger move.</summary>
-    public Task<(int ExitCode, string Output)> MoveAsync(params string[] arguments) => ProxyProcess.CommandAsync(["move", "--metadata", Metadata, .. arguments]);
+    public Task<(int ExitCode, string Output)> MoveAsync(params string[] arguments) =>
+        ProxyProcess.CommandAsync(["move", "--metadata", Metadata, .. arguments]);
 
     /// <summary>Waits until a shard's proxy has ended by itself.</summary>
     public async Task<int?> ExitAsync(int shard, TimeSpan limit) => await _proxies[shard]!.ExitAsync(limit);
@@ -162,7 +167,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     {
         TakeRollbacks(shard);
         _proxies[shard]?.Dispose();
-        _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard], OptionsOf(shard), new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
+        _proxies[shard] = await ProxyProcess.StartAsync(_ports[shard], OptionsOf(shard),
+            new Dictionary<string, string>([.. Environment, .. environment ?? new Dictionary<string, string>()])
         {
             ["SLOGGER_TEST_CLOCK_OFFSET_US"] = ((long)(shard * ClockSkew.TotalMicroseconds)).ToString(CultureInfo.InvariantCulture),
         }, Program);
@@ -173,7 +179,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public string[] OptionsOf(int shard) =>
     [
         .. IsEmbedded(shard) ? (string[])[] : [.. Store(shard), .. RedisOptions], "--data", Data(shard), "--metadata", Metadata,
-        .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions", Partitions.ToString(), .. Options,
+        .. shard < shards ? ["--shards", Text(shards)] : (string[])["--join"], "--shard", Text(shard), "--finder", Finder, "--partitions",
+            Partitions.ToString(), .. Options,
     ];
 
     public void KillProxy(int shard) => _proxies[shard]!.KillHard();
@@ -220,8 +227,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         return taken;
     }
 
-    /// <summary>How long survivors took, since this was asked last, from hearing of another shard's recovery until they served, and what for. As of the last
-    /// <see cref="TakeRollbacks()"/>.</summary>
+    /// <summary>How long survivors took, since this was asked last, from hearing of another shard's recovery until they served, and what
+    /// for. As of the last <see cref="TakeRollbacks()"/>.</summary>
     public IReadOnlyList<(bool IsEmbedded, long Milliseconds, string Stages)> TakeServingTimes()
     {
         (bool, long, string)[] taken = [.. _serving];
@@ -238,7 +245,8 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
         {
             if (!some[i - 1].Contains(Heard, StringComparison.Ordinal) || !some[i].Contains(Serves, StringComparison.Ordinal)) { continue; }
             string[] words = some[i].Split(", ")[1].Split(' ');
-            _serving.Add((IsEmbedded(shard), long.Parse(words[0], CultureInfo.InvariantCulture), some[i][some[i].IndexOf('(', StringComparison.Ordinal)..]));
+            _serving.Add((IsEmbedded(shard), long.Parse(words[0], CultureInfo.InvariantCulture),
+                some[i][some[i].IndexOf('(', StringComparison.Ordinal)..]));
         }
         _servingSeen[shard] = some.Length;
     }
@@ -284,10 +292,12 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
     public async Task MovesOverAsync()
     {
         await using IMetadataStore metadata = MetadataStoreFactory.Create(Metadata);
-        await Eventually.AsyncTrue("all moves are over", ServingLimit, async () => (await metadata.OwnershipAsync("default")).Moves.IsEmpty);
+        await Eventually.AsyncTrue("all moves are over", ServingLimit,
+            async () => (await metadata.OwnershipAsync("default")).Moves.IsEmpty);
     }
 
-    /// <summary>Waits until every shard serves and all are in the world-line that is the cluster's: the one that a command may just have begun.</summary>
+    /// <summary>Waits until every shard serves and all are in the world-line that is the cluster's: the one that a command may just have
+    /// begun.</summary>
     public async Task<long> ServingAsync()
     {
         long line = 0;
@@ -303,7 +313,10 @@ internal sealed class ClusterDeployment(Workspace workspace, int shards, bool us
                     using RespClient client = await ConnectAsync(i);
                     // Its slot may have moved: to be sent on shows as well that the shard serves.
                     RespValue reply = await client.CallAsync("SET", Key(Math.Min(i, shards - 1), "serving"), "1");
-                    if (reply.Compact != "+OK" && !(reply.IsError && reply.Text.StartsWith("MOVED ", StringComparison.Ordinal))) { return false; }
+                    if (reply.Compact != "+OK" && !(reply.IsError && reply.Text.StartsWith("MOVED ", StringComparison.Ordinal)))
+                    {
+                        return false;
+                    }
                     // That one may have been answered by the proxy alone, which need not know yet that its store is gone; this is not.
                     if ((await client.CallAsync("ECHO", "serving")).Text != "serving") { return false; }
                     lines.Add((await CutAsync(i)).WorldLine);

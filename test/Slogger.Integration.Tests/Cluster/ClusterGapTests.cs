@@ -14,7 +14,8 @@ public sealed class ClusterGapTests
     public async Task Rollback_ToBeforeAGap_IsRestored()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Options = ["--redis-directive", "repl-backlog-size 16kb"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2,
+            usesPostgres: false) { Options = ["--redis-directive", "repl-backlog-size 16kb"] };
         await cluster.StartAsync();
         long line = await cluster.ServingAsync();
         string key = cluster.Key(0, "k");
@@ -28,7 +29,8 @@ public sealed class ClusterGapTests
         cluster.KillProxy(1);
         using (RespClient client = await cluster.ConnectAsync(0)) { await client.DoAsync("SET", key, "not committed"); }
         cluster.KillProxy(0);
-        using (RespClient direct = await RespClient.ConnectAsync(new UnixDomainSocketEndPoint(Path.Combine(cluster.Data(0), "redis", "redis.sock"))))
+        using (RespClient direct = await RespClient.ConnectAsync(
+            new UnixDomainSocketEndPoint(Path.Combine(cluster.Data(0), "redis", "redis.sock"))))
         {
             for (int i = 0; i < 100; i++) { await direct.DoAsync("SET", key, new string('d', 1000)); }
         }

@@ -34,7 +34,8 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
         {
             _clients[s] = await SessionClient.ConnectAsync(cluster.Endpoint(s));
             Dictionary<string, RespValue> hello = await _clients[s]!.HelloAsync(_id);
-            _session ??= new ClientSession(_id, new WorldLine(hello["worldline"].AsInteger()), new ClientSessionOptions { TrackDependencies = true });
+            _session ??= new ClientSession(_id, new WorldLine(hello["worldline"].AsInteger()),
+                new ClientSessionOptions { TrackDependencies = true });
             _session.OnConnectionLost(new ShardId(s), _uncertain);
         }
 
@@ -60,7 +61,10 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
     /// <exception cref="ConnectionLostException">It was refused, or the connection ended.</exception>
     public async Task<IReadOnlyList<RespValue>> ExecuteAsync(int shard, params string[][] requests)
     {
-        if (!_session!.TryBegin(new ShardId(shard), requests.Length, out BatchHeader header)) { throw new InvalidOperationException("the session's window is full"); }
+        if (!_session!.TryBegin(new ShardId(shard), requests.Length, out BatchHeader header))
+        {
+            throw new InvalidOperationException("the session's window is full");
+        }
         await _clients[shard]!.SendAsync(header, requests);
         BatchOutcome outcome = await _clients[shard]!.ReadAsync(requests.Length);
         if (outcome.Refusal is { } refusal)
@@ -75,7 +79,10 @@ internal sealed class ClusterSession(ClusterDeployment cluster) : IDisposable
             throw new ConnectionLostException(refusal);
         }
 
-        if (_session.OnReply(new ShardId(shard), header.First, outcome.Reply) == ReplyOutcome.Invalid) { throw new InvalidDataException($"I1: the reply to {header} is impossible"); }
+        if (_session.OnReply(new ShardId(shard), header.First, outcome.Reply) == ReplyOutcome.Invalid)
+        {
+            throw new InvalidDataException($"I1: the reply to {header} is impossible");
+        }
         return outcome.Replies;
     }
 

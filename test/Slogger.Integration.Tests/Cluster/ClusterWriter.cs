@@ -128,7 +128,10 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
                 else
                 {
                     IReadOnlyList<RespValue> replies = await _session.ExecuteAsync(shard, ["LINDEX", other._keys[shard], "-1"], push);
-                    if (long.TryParse(replies[0].Text, NumberStyles.None, CultureInfo.InvariantCulture, out long seen) && other != this) { _observed.Add((operation, other, seen)); }
+                    if (long.TryParse(replies[0].Text, NumberStyles.None, CultureInfo.InvariantCulture, out long seen) && other != this)
+                    {
+                        _observed.Add((operation, other, seen));
+                    }
                 }
 
                 Volatile.Write(ref Done, operation);
@@ -184,7 +187,10 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
             foreach (string item in Items(list))
             {
                 long operation = long.Parse(item, CultureInfo.InvariantCulture);
-                if (operation <= last) { throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {shard}"); }
+                if (operation <= last)
+                {
+                    throw new InvalidDataException($"I1: writer {id}: operation {operation} stands behind {last} at shard {shard}");
+                }
                 if (!found.Add(operation)) { throw new InvalidDataException($"I1: writer {id}: operation {operation} is there twice"); }
                 last = operation;
             }
@@ -196,11 +202,18 @@ internal sealed class ClusterWriter(int id, ClusterDeployment cluster, int seed)
         {
             long missing = 1;
             while (found.Contains(missing)) { missing++; }
-            throw new InvalidDataException($"I1: writer {id}: operation {found.Max} is there and {missing} is not ({string.Join(", ", places)}; {Done} answered, {Committed} committed, sent to {string.Join(", ", _sentTo.Where(s => s.Operation >= missing).Take(40))})");
+            throw new InvalidDataException(
+                $"I1: writer {id}: operation {found.Max} is there and {missing} is not ({string.Join(", ", places)}; {Done} answered, {Committed} committed, sent to {string.Join(", ", _sentTo.Where(s => s.Operation >= missing).Take(40))})");
         }
 
-        if (found.Count > Sent) { throw new InvalidDataException($"I1: writer {id}: {found.Count} operations are there, {Sent} were sent"); }
-        if (found.Count < Committed) { throw new InvalidDataException($"I2: writer {id}: {Committed} operations were committed, {found.Count} are there"); }
+        if (found.Count > Sent)
+        {
+            throw new InvalidDataException($"I1: writer {id}: {found.Count} operations are there, {Sent} were sent");
+        }
+        if (found.Count < Committed)
+        {
+            throw new InvalidDataException($"I2: writer {id}: {Committed} operations were committed, {found.Count} are there");
+        }
         return found.Count;
     }
 

@@ -10,7 +10,9 @@ namespace Slogger.Integration.Tests.Cluster;
 
 public sealed class FinderTests(ITestOutputHelper output)
 {
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     private static readonly TimeSpan Limit = TimeSpan.FromSeconds(60);
 
@@ -85,7 +87,8 @@ public sealed class FinderTests(ITestOutputHelper output)
         using RespClient client = await cluster.ConnectAsync(first);
         await client.DoAsync("SET", cluster.Key(first, "k"), "1");
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "30000")).Items[2].Number);
-        await Eventually.AsyncTrue("it is connected to the other", Limit, async () => await cluster.InfoAsync(first, "coordinator") == "connected");
+        await Eventually.AsyncTrue("it is connected to the other", Limit,
+            async () => await cluster.InfoAsync(first, "coordinator") == "connected");
     }
 
     [Fact]
@@ -106,14 +109,17 @@ public sealed class FinderTests(ITestOutputHelper output)
         await using var cluster = new ClusterDeployment(workspace, 2, usesPostgres: false);
         await cluster.StartAsync();
         await cluster.ServingAsync();
-        await Eventually.AsyncTrue("both are up", Limit, async () => (await cluster.InfoAsync(0, "shard1"))?.StartsWith("up,", StringComparison.Ordinal) == true);
+        await Eventually.AsyncTrue("both are up", Limit, async () =>
+            (await cluster.InfoAsync(0, "shard1"))?.StartsWith("up,", StringComparison.Ordinal) == true);
         cluster.KillProxy(1);
-        await Eventually.AsyncTrue("it is down", Limit, async () => (await cluster.InfoAsync(0, "shard1"))?.StartsWith("down,since_s=", StringComparison.Ordinal) == true);
+        await Eventually.AsyncTrue("it is down", Limit, async () =>
+            (await cluster.InfoAsync(0, "shard1"))?.StartsWith("down,since_s=", StringComparison.Ordinal) == true);
         (int exit, string text) = await ProxyProcess.CommandAsync("status", cluster.Endpoint(0).ToString()!);
         Assert.Equal(0, exit);
         Assert.Contains("down,since_s=", text, StringComparison.Ordinal);
         await cluster.StartProxyAsync(1);
-        await Eventually.AsyncTrue("it is up again", Limit, async () => (await cluster.InfoAsync(0, "shard1"))?.StartsWith("up,", StringComparison.Ordinal) == true);
+        await Eventually.AsyncTrue("it is up again", Limit,
+            async () => (await cluster.InfoAsync(0, "shard1"))?.StartsWith("up,", StringComparison.Ordinal) == true);
     }
 
     [Fact]
@@ -151,7 +157,8 @@ public sealed class FinderTests(ITestOutputHelper output)
             await client.DoAsync("SET", cluster.Key(0, "not"), "1");
         }
 
-        (int exit, string text) = await ProxyProcess.CommandAsync("recover", "--shard", "2", "--metadata", "sqlite:" + workspace.File("metadata.db"));
+        (int exit, string text) = await ProxyProcess.CommandAsync(
+            "recover", "--shard", "2", "--metadata", "sqlite:" + workspace.File("metadata.db"));
         output.WriteLine(text);
         Assert.Equal(0, exit);
         await Eventually.AsyncTrue("the others are in the new world-line", Limit, async () =>
@@ -208,5 +215,6 @@ public sealed class FinderTests(ITestOutputHelper output)
     }
 
     private static ProxyProcess Launch(Workspace workspace, params string[] options) => ProxyProcess.Launch(Workspace.FreePort(),
-        ["--redis-server", RedisProcess.Executable, "--data", workspace.Folder("other"), "--metadata", "sqlite:" + workspace.File("metadata.db"), .. options]);
+        ["--redis-server", RedisProcess.Executable, "--data", workspace.Folder("other"), "--metadata",
+            "sqlite:" + workspace.File("metadata.db"), .. options]);
 }

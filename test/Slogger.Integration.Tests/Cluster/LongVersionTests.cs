@@ -13,7 +13,8 @@ public sealed class LongVersionTests
     public async Task Wait_InOneVersionAfterTheOther_IsAnsweredEachTime(string finder)
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Finder = finder, Options = ["--version-interval", "600ms"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Finder = finder,
+            Options = ["--version-interval", "600ms"] };
         await cluster.StartAsync();
         await cluster.ServingAsync();
         using RespClient client = await cluster.ConnectAsync(1);

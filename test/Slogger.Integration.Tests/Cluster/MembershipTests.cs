@@ -17,7 +17,9 @@ public sealed class MembershipTests(ITestOutputHelper output)
 {
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    private static int Seed => int.TryParse(System.Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : System.Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(System.Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : System.Environment.TickCount & 0xFFFFFF;
 
     [Theory]
     [InlineData(false)]
@@ -353,7 +355,8 @@ public sealed class MembershipTests(ITestOutputHelper output)
     private static async Task MoveAsync(ClusterDeployment cluster, IReadOnlyList<ClusterWriter> writers, int key, int from, int to)
     {
         int[] slots = [.. writers.Select(w => HashSlot.Of(Encoding.ASCII.GetBytes(w.Keys[key])).Number).Distinct().Order()];
-        (int exit, string said) = await cluster.MoveAsync("--slots", string.Join(',', slots), "--to", to.ToString(CultureInfo.InvariantCulture));
+        (int exit, string said) = await cluster.MoveAsync(
+            "--slots", string.Join(',', slots), "--to", to.ToString(CultureInfo.InvariantCulture));
         Assert.True(exit == 0, $"from shard {from}: {said}");
     }
 
@@ -364,10 +367,12 @@ public sealed class MembershipTests(ITestOutputHelper output)
     }
 
     // Shard 0 reads now and then who is in the cluster.
-    private static Task HasLeftAsync(ClusterDeployment cluster, int shard) => Eventually.AsyncTrue($"shard 0 says that shard {shard} has left", Generous, async () =>
+    private static Task HasLeftAsync(ClusterDeployment cluster, int shard) =>
+        Eventually.AsyncTrue($"shard 0 says that shard {shard} has left", Generous, async () =>
         (await cluster.InfoAsync(0, $"shard{shard}"))?.StartsWith("left,", StringComparison.Ordinal) == true);
 
-    private static Task InForceAsync(ClusterDeployment cluster, long microseconds) => Eventually.AsyncTrue($"versions are of {microseconds} us", Generous, async () =>
+    private static Task InForceAsync(ClusterDeployment cluster, long microseconds) =>
+        Eventually.AsyncTrue($"versions are of {microseconds} us", Generous, async () =>
     {
         for (int i = 0; i < cluster.Shards; i++)
         {

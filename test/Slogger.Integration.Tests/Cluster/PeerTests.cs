@@ -21,7 +21,8 @@ public sealed class PeerTests
         {
             foreach (string[] request in new string[][]
             {
-                ["DPR.PEER"], ["DPR.PEER", kind], ["DPR.PEER", kind, "2", "", "0", "1", "1"], ["DPR.PEER", kind, "2", new string('0', 64), "*", "1", "1"],
+                ["DPR.PEER"], ["DPR.PEER", kind], ["DPR.PEER", kind, "2", "", "0", "1", "1"],
+                    ["DPR.PEER", kind, "2", new string('0', 64), "*", "1", "1"],
             })
             {
                 Assert.Equal("-ERR SLOGGER DPR.PEER is for proxies of the same cluster", (await client.CallAsync(request)).Compact);
@@ -46,21 +47,24 @@ public sealed class PeerTests
         {
             (["messages", "1", secret, "0", "1", "1"], "another version"), (["none", "2", secret, "0", "1", "1"], "another version"),
             (["messages", "2", secret, "1", "1", "1"], "this is shard 0"), (["messages", "2", secret, "0", "2", "1"], "no such neighbour"),
-            (["messages", "2", secret, "0", "-1", "1"], "no such neighbour"), (["messages", "2", secret, "0", "1", "x"], "no such neighbour"),
+            (["messages", "2", secret, "0", "-1", "1"], "no such neighbour"),
+                (["messages", "2", secret, "0", "1", "x"], "no such neighbour"),
         })
         {
             Assert.Contains(refusal, (await client.CallAsync(["DPR.PEER", .. words])).Text, StringComparison.Ordinal);
         }
 
         await client.DoAsync("MULTI");
-        Assert.Contains("first request", (await client.CallAsync("DPR.PEER", "messages", "2", secret, "0", "1", "1")).Text, StringComparison.Ordinal);
+        Assert.Contains("first request", (await client.CallAsync("DPR.PEER", "messages", "2", secret, "0", "1", "1")).Text,
+            StringComparison.Ordinal);
 
         // A peer that announces much and sends nothing costs nothing, and one that says nothing is left in peace.
         using RespClient peer = await cluster.ConnectAsync(0);
         Assert.Equal("+OK", (await peer.CallAsync("DPR.PEER", "messages", "2", secret, "0", "1", "1")).Compact);
         await peer.WriteAsync((byte[])[(byte)'M', 0x20, 0, 0, 0, 1, 2, 3]);
         Assert.False(await peer.IsClosedWithinAsync(TimeSpan.FromSeconds(1)));
-        long memory = long.Parse(File.ReadLines($"/proc/{cluster.ProcessId(0)}/status").First(l => l.StartsWith("VmRSS:", StringComparison.Ordinal))[6..^2], CultureInfo.InvariantCulture) >> 10;
+        long memory = long.Parse(File.ReadLines($"/proc/{cluster.ProcessId(0)}/status")
+            .First(l => l.StartsWith("VmRSS:", StringComparison.Ordinal))[6..^2], CultureInfo.InvariantCulture) >> 10;
         Assert.InRange(memory, 1, 400);
         // More than a frame may have ends it.
         using RespClient liar = await cluster.ConnectAsync(0);
@@ -101,7 +105,8 @@ public sealed class PeerTests
         }
 
         // What no shard says ends the connection of whoever says it, and nothing else.
-        foreach (string odd in (string[])[$"R {line} {ahead} 0 1 1", $"R {line} 5 1 6 5", $"R {line} 5 1 5 6", $"R {line} {ahead} 1 1 1 9:1", "X"])
+        foreach (string odd in (string[])[$"R {line} {ahead} 0 1 1", $"R {line} 5 1 6 5", $"R {line} 5 1 5 6",
+            $"R {line} {ahead} 1 1 1 9:1", "X"])
         {
             using RespClient peer = await cluster.ConnectAsync(coordinator);
             Assert.Equal("+OK", (await peer.CallAsync("DPR.PEER", "cuts", "2", secret, "*", Text(other), Text(epoch))).Compact);
@@ -146,7 +151,8 @@ public sealed class PeerTests
     private static async Task<int> CoordinatorAsync(ClusterDeployment cluster)
     {
         int? found = null;
-        await Eventually.AsyncTrue("a proxy coordinates", TimeSpan.FromSeconds(60), async () => (found = await cluster.CoordinatorAsync()) is not null);
+        await Eventually.AsyncTrue("a proxy coordinates", TimeSpan.FromSeconds(60),
+            async () => (found = await cluster.CoordinatorAsync()) is not null);
         return found!.Value;
     }
 

@@ -47,7 +47,8 @@ public sealed class RollbackKilledTests
         using RedisProcess? second = attached ? await RedisProcess.StartAsync(workspace.Folder("redis1")) : null;
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false)
         {
-            Store = shard => attached ? ["--redis", $"127.0.0.1:{(shard == 0 ? first : second)!.Port}"] : ["--redis-server", RedisProcess.Executable],
+            Store = shard => attached ? ["--redis", $"127.0.0.1:{(shard == 0 ? first : second)!.Port}"]
+                : ["--redis-server", RedisProcess.Executable],
             // Long versions: what is written behind a commit is gone.
             Options = ["--rollback", method, "--version-interval", "1s"],
         };
@@ -60,7 +61,8 @@ public sealed class RollbackKilledTests
         List<string> states;
         using (RespClient client = await cluster.ConnectAsync(1), other = await cluster.ConnectAsync(0))
         {
-            states = await WriteAsync(cluster, client, n => cluster.Key(1, n), n => other.DoAsync("SET", cluster.Key(0, "before"), n.ToString(CultureInfo.InvariantCulture)));
+            states = await WriteAsync(cluster, client, n => cluster.Key(1, n),
+                n => other.DoAsync("SET", cluster.Key(0, "before"), n.ToString(CultureInfo.InvariantCulture)));
         }
         if (attached)
         {
@@ -75,7 +77,8 @@ public sealed class RollbackKilledTests
         string found = await StateAsync();
         Assert.True(states.Contains(found), $"killed at {point}:\n{found}\nis none of\n{string.Join("\n---\n", states)}\n{cluster.Tail()}");
         int survived = int.Parse(await BeforeAsync(), CultureInfo.InvariantCulture);
-        Assert.True(states.IndexOf(found) <= survived, $"killed at {point}: operation {states.IndexOf(found)} is there, and the one before it, of shard 0, is lost: {survived} are left\n{cluster.Tail()}");
+        Assert.True(states.IndexOf(found) <= survived, $"killed at {point}: operation {states.IndexOf(found)} is there, and the one "
+            + $"before it, of shard 0, is lost: {survived} are left\n{cluster.Tail()}");
         // Its log holds the same, and goes on behind it.
         using (RespClient client = await cluster.ConnectAsync(1))
         {
@@ -107,17 +110,21 @@ public sealed class RollbackKilledTests
     }
 
     // The states from the last commit on, after each operation. Each of those comes after one at the other shard was answered.
-    private static async Task<List<string>> WriteAsync(ClusterDeployment cluster, RespClient client, Func<string, string> key, Func<int, Task> before)
+    private static async Task<List<string>> WriteAsync(ClusterDeployment cluster, RespClient client, Func<string, string> key,
+        Func<int, Task> before)
     {
         string[][] committed =
         [
-            ["SET", key("plain"), "1"], ["SET", key("timed"), "1", "PX", "600000"], ["SET", key("kept"), "1", "PX", "700000"], ["RPUSH", key("list"), "1", "2"],
+            ["SET", key("plain"), "1"], ["SET", key("timed"), "1", "PX", "600000"], ["SET", key("kept"), "1", "PX", "700000"],
+                ["RPUSH", key("list"), "1", "2"],
             ["EXPIRE", key("list"), "800"], ["HSET", key("hash"), "a", "1", "b", "2"], ["SET", key("gone"), "1", "EX", "900"],
         ];
         string[][] abandoned =
         [
-            ["INCR", key("plain")], ["SET", key("timed"), "2"], ["PEXPIRE", key("kept"), "5000000"], ["LPUSH", key("list"), "0"], ["PERSIST", key("list")], ["HDEL", key("hash"), "a"],
-            ["DEL", key("gone")], ["SET", key("new"), "1", "EX", "1000"], ["APPEND", key("plain"), "x"], ["SET", key("timed"), "3", "KEEPTTL"],
+            ["INCR", key("plain")], ["SET", key("timed"), "2"], ["PEXPIRE", key("kept"), "5000000"], ["LPUSH", key("list"), "0"],
+                ["PERSIST", key("list")], ["HDEL", key("hash"), "a"],
+            ["DEL", key("gone")], ["SET", key("new"), "1", "EX", "1000"], ["APPEND", key("plain"), "x"],
+                ["SET", key("timed"), "3", "KEEPTTL"],
         ];
         await before(0);
         foreach (string[] command in committed) { await client.DoAsync(command); }

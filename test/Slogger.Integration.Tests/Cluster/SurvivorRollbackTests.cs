@@ -13,7 +13,8 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
     public async Task AnotherShardsRedisDies_TheSurvivorGoesBackInPlace_AndItsLogHoldsWhatItHolds()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Options = ["--redis-directive", "enable-debug-command yes"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2,
+            usesPostgres: false) { Options = ["--redis-directive", "enable-debug-command yes"] };
         await StartAsync(cluster);
         for (int round = 0; round < 4; round++)
         {
@@ -79,7 +80,8 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
     public async Task AttachedAndProxyDiesWithinARollback_ItsRedisIsTakenForItsOwn(string method, string point)
     {
         using var workspace = new Workspace();
-        using RedisProcess first = await RedisProcess.StartAsync(workspace.Folder("redis0")), second = await RedisProcess.StartAsync(workspace.Folder("redis1"));
+        using RedisProcess first = await RedisProcess.StartAsync(workspace.Folder("redis0")), second =
+            await RedisProcess.StartAsync(workspace.Folder("redis1"));
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false)
         {
             Store = shard => ["--redis", $"127.0.0.1:{(shard == 0 ? first : second).Port}"], Options = ["--rollback", method],
@@ -126,12 +128,14 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
         }
     }
 
-    // What Redis does not replicate is in a checkpoint by then, which is above the branch, and in no log: nobody could take it back key by key.
+    // What Redis does not replicate is in a checkpoint by then, which is above the branch, and in no log: nobody could take it back key by
+    // key.
     [Fact]
     public async Task UnloggedChangeIsUndone_EverythingIsRestored()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Options = ["--redis-directive", "enable-debug-command yes"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2,
+            usesPostgres: false) { Options = ["--redis-directive", "enable-debug-command yes"] };
         await StartAsync(cluster);
         // The cut stays where it is from here on.
         cluster.KillProxy(0);
@@ -140,14 +144,16 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
         await cluster.StartProxyAsync(0);
         await cluster.ServingAsync();
         using (RespClient after = await cluster.ConnectAsync(1)) { Assert.Empty((await after.DoAsync("KEYS", "unlogged:*")).Items); }
-        Assert.Equal("data was changed past the log, and no checkpoint that is committed holds that yet", Assert.Single(cluster.TakeRollbacks()).Reason);
+        Assert.Equal("data was changed past the log, and no checkpoint that is committed holds that yet",
+            Assert.Single(cluster.TakeRollbacks()).Reason);
     }
 
     [Fact]
     public async Task FlushIsUndone_EverythingIsRestored()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Options = ["--version-interval", "500ms"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2,
+            usesPostgres: false) { Options = ["--version-interval", "500ms"] };
         await StartAsync(cluster);
         using (RespClient client = await cluster.ConnectAsync(1))
         {
@@ -207,7 +213,8 @@ public sealed class SurvivorRollbackTests(ITestOutputHelper output)
         {
             while (!stop.IsCancellationRequested)
             {
-                string key = cluster.Key(1, "k" + random.Next(200)), value = random.Next(1_000_000).ToString(System.Globalization.CultureInfo.InvariantCulture);
+                string key = cluster.Key(1, "k" + random.Next(200)), value = random.Next(1_000_000)
+                    .ToString(System.Globalization.CultureInfo.InvariantCulture);
                 string[] command = random.Next(10) switch
                 {
                     0 => ["SET", "{" + key + "}s", value, "PX", "600000"],

@@ -1,5 +1,5 @@
-// Shards with embedded stores in a cluster, beside such with a Redis: one cut, one world-line, and after any failure one prefix (invariants I1,
-// I2, I3, I5). SLOGGER_CHAOS_SEED chooses the course; a failure prints it.
+// Shards with embedded stores in a cluster, beside such with a Redis: one cut, one world-line, and after any failure one prefix (invariants
+// I1, I2, I3, I5). SLOGGER_CHAOS_SEED chooses the course; a failure prints it.
 using System.Globalization;
 using Slogger.Client;
 using Slogger.Integration.Tests.Client;
@@ -11,7 +11,9 @@ namespace Slogger.Integration.Tests.Embedded;
 
 public sealed class EmbeddedClusterTests(ITestOutputHelper output)
 {
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Theory]
     [InlineData(2, 1)]

@@ -17,10 +17,18 @@ public sealed class EmbeddedMessagesTests
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
     [Theory]
-    [InlineData("0 SUBSCRIBE a b a", "0 PSUBSCRIBE a* c*", "1 SUBSCRIBE a", "2 PUBLISH a x", "2 PUBLISH b y", "2 PUBLISH ab z", "2 PUBLISH none z", "0 PING", "0 PING hello", "0 GET k", "0 MULTI", "0 UNSUBSCRIBE a b", "0 PUNSUBSCRIBE c*", "0 GET k", "0 PUNSUBSCRIBE a*", "0 GET k", "2 PUBLISH a again", "0 SET k 1", "0 UNSUBSCRIBE", "0 GET k")]
-    [InlineData("0 HELLO 3", "0 SUBSCRIBE a", "0 PUBLISH a x", "0 GET k", "0 PING", "1 HELLO 3", "1 PSUBSCRIBE a*", "0 PUBLISH a y", "0 MULTI", "0 PUBLISH a z", "0 SET k 1", "0 EXEC", "0 PUNSUBSCRIBE", "0 UNSUBSCRIBE a", "0 PUBLISH a y", "1 RESET", "1 GET k", "0 PUBLISH a y", "0 GET k")]
-    [InlineData("0 SSUBSCRIBE s", "1 SSUBSCRIBE s t", "2 SPUBLISH s x", "2 SPUBLISH t y", "2 PUBLISH s z", "1 SUNSUBSCRIBE s", "2 SPUBLISH s x", "1 GET k", "1 SUNSUBSCRIBE", "1 GET k", "2 PUBSUB SHARDCHANNELS", "2 PUBSUB SHARDNUMSUB s t", "0 RESET", "0 GET k", "2 SPUBLISH s x")]
-    [InlineData("0 SUBSCRIBE a", "1 PUBSUB CHANNELS", "1 PUBSUB NUMSUB a b", "1 PUBSUB NUMPAT", "0 QUIT", "1 PUBSUB NONSENSE", "1 SUBSCRIBE", "1 PUBLISH a", "2 MULTI", "2 PUBLISH a x", "2 PUBLISH a y", "2 EXEC", "2 WATCH k", "1 SET k 2", "2 MULTI", "2 PUBLISH a z", "2 EXEC")]
+    [InlineData("0 SUBSCRIBE a b a", "0 PSUBSCRIBE a* c*", "1 SUBSCRIBE a", "2 PUBLISH a x", "2 PUBLISH b y", "2 PUBLISH ab z",
+        "2 PUBLISH none z", "0 PING", "0 PING hello", "0 GET k", "0 MULTI", "0 UNSUBSCRIBE a b", "0 PUNSUBSCRIBE c*", "0 GET k",
+            "0 PUNSUBSCRIBE a*", "0 GET k", "2 PUBLISH a again", "0 SET k 1", "0 UNSUBSCRIBE", "0 GET k")]
+    [InlineData("0 HELLO 3", "0 SUBSCRIBE a", "0 PUBLISH a x", "0 GET k", "0 PING", "1 HELLO 3", "1 PSUBSCRIBE a*", "0 PUBLISH a y",
+        "0 MULTI", "0 PUBLISH a z", "0 SET k 1", "0 EXEC", "0 PUNSUBSCRIBE", "0 UNSUBSCRIBE a", "0 PUBLISH a y", "1 RESET", "1 GET k",
+            "0 PUBLISH a y", "0 GET k")]
+    [InlineData("0 SSUBSCRIBE s", "1 SSUBSCRIBE s t", "2 SPUBLISH s x", "2 SPUBLISH t y", "2 PUBLISH s z", "1 SUNSUBSCRIBE s",
+        "2 SPUBLISH s x", "1 GET k", "1 SUNSUBSCRIBE", "1 GET k", "2 PUBSUB SHARDCHANNELS", "2 PUBSUB SHARDNUMSUB s t", "0 RESET",
+            "0 GET k", "2 SPUBLISH s x")]
+    [InlineData("0 SUBSCRIBE a", "1 PUBSUB CHANNELS", "1 PUBSUB NUMSUB a b", "1 PUBSUB NUMPAT", "0 QUIT", "1 PUBSUB NONSENSE",
+        "1 SUBSCRIBE", "1 PUBLISH a", "2 MULTI", "2 PUBLISH a x", "2 PUBLISH a y", "2 EXEC", "2 WATCH k", "1 SET k 2", "2 MULTI",
+            "2 PUBLISH a z", "2 EXEC")]
     public async Task Scenario_OfMessages_IsSeenAsAtRedis(params string[] requests)
     {
         using var workspace = new Workspace();
@@ -40,8 +48,10 @@ public sealed class EmbeddedMessagesTests
         using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString()!);
         var seen = new List<string>();
         ISubscriber subscriber = multiplexer.GetSubscriber();
-        await subscriber.SubscribeAsync(new RedisChannel("news", RedisChannel.PatternMode.Literal), (_, message) => Note($"news {message}"));
-        await subscriber.SubscribeAsync(new RedisChannel("ne?er", RedisChannel.PatternMode.Pattern), (channel, message) => Note($"{channel} {message}"));
+        await subscriber.SubscribeAsync(new RedisChannel("news", RedisChannel.PatternMode.Literal),
+            (_, message) => Note($"news {message}"));
+        await subscriber.SubscribeAsync(new RedisChannel("ne?er", RedisChannel.PatternMode.Pattern),
+            (channel, message) => Note($"{channel} {message}"));
         IDatabase database = multiplexer.GetDatabase();
         for (int i = 0; i < 100; i++)
         {
@@ -51,7 +61,8 @@ public sealed class EmbeddedMessagesTests
 
         Assert.Equal(1, await database.PublishAsync(new RedisChannel("never", RedisChannel.PatternMode.Literal), "x"));
         await Eventually.AsyncTrue("all messages have come", Generous, () => Task.FromResult(Seen().Length == 101));
-        Assert.Equal([.. Enumerable.Range(0, 100).Select(i => $"news {i}")], Seen().Where(m => m != "never x").OrderBy(m => int.Parse(m[5..], CultureInfo.InvariantCulture)));
+        Assert.Equal([.. Enumerable.Range(0, 100).Select(i => $"news {i}")],
+            Seen().Where(m => m != "never x").OrderBy(m => int.Parse(m[5..], CultureInfo.InvariantCulture)));
         Assert.Contains("never x", Seen());
         await subscriber.PingAsync();
         await subscriber.UnsubscribeAllAsync();
@@ -75,9 +86,11 @@ public sealed class EmbeddedMessagesTests
     {
         const int Messages = 3200;
         using var workspace = new Workspace();
-        using var shard = new EmbeddedShard(workspace) { Options = ["--faster-memory", "256mb", "--client-output-limit", "16mb", "--output-memory-limit", "64mb"] };
+        using var shard = new EmbeddedShard(workspace) { Options =
+            ["--faster-memory", "256mb", "--client-output-limit", "16mb", "--output-memory-limit", "64mb"] };
         await shard.StartAsync();
-        using RespClient slow = await shard.ConnectAsync(), reader = await shard.ConnectAsync(), publisher = await shard.ConnectAsync(), other = await shard.ConnectAsync();
+        using RespClient slow = await shard.ConnectAsync(), reader = await shard.ConnectAsync(), publisher =
+            await shard.ConnectAsync(), other = await shard.ConnectAsync();
         await slow.DoAsync("SUBSCRIBE", "news");
         await reader.DoAsync("SUBSCRIBE", "news");
         string text = new('x', 64 << 10);
@@ -104,7 +117,8 @@ public sealed class EmbeddedMessagesTests
     public async Task Flood_ManySubscribersReadNothing_AllTogetherAreBounded()
     {
         using var workspace = new Workspace();
-        using var shard = new EmbeddedShard(workspace) { Options = ["--faster-memory", "256mb", "--client-output-limit", "16mb", "--output-memory-limit", "32mb"] };
+        using var shard = new EmbeddedShard(workspace) { Options =
+            ["--faster-memory", "256mb", "--client-output-limit", "16mb", "--output-memory-limit", "32mb"] };
         await shard.StartAsync();
         RespClient[] slow = [.. await Task.WhenAll(Enumerable.Range(0, 12).Select(_ => shard.ConnectAsync()))];
         foreach (RespClient client in slow) { await client.DoAsync("SUBSCRIBE", "news"); }
@@ -115,7 +129,8 @@ public sealed class EmbeddedMessagesTests
         for (int i = 0; i < 14 && given == 12; i++) { given = (await publisher.DoAsync("PUBLISH", "news", text)).Number; }
         Assert.True(given < 12, "what waits for all of them is not bounded");
         foreach (RespClient client in slow) { client.Dispose(); }
-        await Eventually.AsyncTrue("nobody is subscribed", Generous, async () => (await publisher.CallAsync("PUBSUB", "NUMSUB", "news")).Compact == "[$news,:0]");
+        await Eventually.AsyncTrue("nobody is subscribed", Generous,
+            async () => (await publisher.CallAsync("PUBSUB", "NUMSUB", "news")).Compact == "[$news,:0]");
     }
 
     [Fact]
@@ -201,12 +216,14 @@ public sealed class EmbeddedMessagesTests
         await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Embedded = 2 };
         await cluster.StartAsync();
         await cluster.ServingAsync();
-        using RespClient subscriber = await cluster.ConnectAsync(1), publisher = await cluster.ConnectAsync(1), wrong = await cluster.ConnectAsync(0);
+        using RespClient subscriber = await cluster.ConnectAsync(1), publisher = await cluster.ConnectAsync(1), wrong =
+            await cluster.ConnectAsync(0);
         string channel = cluster.Key(1, "channel");
         Assert.StartsWith("-MOVED ", (await wrong.CallAsync("SSUBSCRIBE", channel)).Compact, StringComparison.Ordinal);
         Assert.StartsWith("-MOVED ", (await wrong.CallAsync("SPUBLISH", channel, "x")).Compact, StringComparison.Ordinal);
         Assert.Equal($"[$ssubscribe,${channel},:1]", (await subscriber.CallAsync("SSUBSCRIBE", channel)).Compact);
-        Assert.StartsWith("-CROSSSLOT", (await publisher.CallAsync("SSUBSCRIBE", channel, cluster.Key(1, "another"))).Compact, StringComparison.Ordinal);
+        Assert.StartsWith("-CROSSSLOT", (await publisher.CallAsync("SSUBSCRIBE", channel, cluster.Key(1, "another"))).Compact,
+            StringComparison.Ordinal);
         Assert.Equal(":1", (await publisher.CallAsync("SPUBLISH", channel, "x")).Compact);
         Assert.Equal($"[$smessage,${channel},$x]", (await subscriber.ReadAsync(Generous)).Compact);
     }
@@ -228,8 +245,12 @@ public sealed class EmbeddedMessagesTests
 
             string[] words = request[2..].Split(' ');
             int before = WithoutMessages(clients[number].Seen).Length;
-            await clients[number].Socket.SendAsync(Encoding.ASCII.GetBytes($"*{words.Length}\r\n" + string.Concat(words.Select(w => $"${w.Length}\r\n{w}\r\n"))), limit.Token);
-            while (WithoutMessages(clients[number].Seen).Length == before) { Assert.True(await ReceiveAsync(clients[number]), $"closed after {request}"); }
+            await clients[number].Socket.SendAsync(
+                Encoding.ASCII.GetBytes($"*{words.Length}\r\n" + string.Concat(words.Select(w => $"${w.Length}\r\n{w}\r\n"))), limit.Token);
+            while (WithoutMessages(clients[number].Seen).Length == before)
+            {
+                Assert.True(await ReceiveAsync(clients[number]), $"closed after {request}");
+            }
         }
 
         foreach ((Socket Socket, StringBuilder Seen) client in clients)
@@ -251,7 +272,8 @@ public sealed class EmbeddedMessagesTests
 
         // What answers requests.
         static string WithoutMessages(StringBuilder seen) =>
-            Regex.Replace(Regex.Replace(seen.ToString(), "[*>]3\r\n\\$\\d\r\ns?message\r\n(\\$\\d+\r\n[^\r]*\r\n){2}", ""), "[*>]4\r\n\\$8\r\npmessage\r\n(\\$\\d+\r\n[^\r]*\r\n){3}", "");
+            Regex.Replace(Regex.Replace(seen.ToString(), "[*>]3\r\n\\$\\d\r\ns?message\r\n(\\$\\d+\r\n[^\r]*\r\n){2}", ""),
+                "[*>]4\r\n\\$8\r\npmessage\r\n(\\$\\d+\r\n[^\r]*\r\n){3}", "");
 
         async Task<bool> ReceiveAsync((Socket Socket, StringBuilder Seen) client)
         {

@@ -1,4 +1,5 @@
-// The proxy with nothing installed: it starts a store of its own, which is as durable, and as much a Redis to its clients, as one behind it.
+// The proxy with nothing installed: it starts a store of its own, which is as durable, and as much a Redis to its clients, as one behind
+// it.
 using System.Globalization;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -294,9 +295,11 @@ public sealed class EmbeddedShardTests
         long open = await shard.NumberAsync("open_version");
         foreach (string name in (string[])["SLOGGER.COMMIT", "slogger.commit"])
         {
-            Assert.StartsWith($"-ERR unknown command '{name}', with args beginning with: '1' ", (await client.CallAsync(name, "1", "999999999999")).Compact, StringComparison.Ordinal);
+            Assert.StartsWith($"-ERR unknown command '{name}', with args beginning with: '1' ",
+                (await client.CallAsync(name, "1", "999999999999")).Compact, StringComparison.Ordinal);
             await client.DoAsync("MULTI");
-            Assert.StartsWith("-ERR unknown command", (await client.CallAsync(name, "1", "999999999999")).Compact, StringComparison.Ordinal);
+            Assert.StartsWith("-ERR unknown command", (await client.CallAsync(name, "1", "999999999999")).Compact,
+                StringComparison.Ordinal);
             await client.CallAsync("DISCARD");
         }
 
@@ -310,9 +313,12 @@ public sealed class EmbeddedShardTests
         using var workspace = new Workspace();
         using var shard = new EmbeddedShard(workspace);
         await shard.StartAsync();
-        Assert.Contains(shard.Proxy.Tail().Split('\n'), l => l.Contains("slogger serve without a Redis serves strings", StringComparison.Ordinal) && l.Contains(Remedy, StringComparison.Ordinal));
+        Assert.Contains(shard.Proxy.Tail().Split('\n'), l =>
+            l.Contains("slogger serve without a Redis serves strings", StringComparison.Ordinal)
+                && l.Contains(Remedy, StringComparison.Ordinal));
         using RespClient client = await shard.ConnectAsync();
-        foreach (string[] request in (string[][])[["LPUSH", "l", "1"], ["BLPOP", "l", "0"], ["EVAL", "return 1", "0"], ["XADD", "s", "*", "a", "b"], ["MONITOR"], ["CLIENT", "TRACKING", "ON"], ["hSET", "h", "f", "v"]])
+        foreach (string[] request in (string[][])[["LPUSH", "l", "1"], ["BLPOP", "l", "0"], ["EVAL", "return 1", "0"],
+            ["XADD", "s", "*", "a", "b"], ["MONITOR"], ["CLIENT", "TRACKING", "ON"], ["hSET", "h", "f", "v"]])
         {
             string reply = (await client.CallAsync(request)).Compact;
             Assert.StartsWith("-ERR unknown ", reply, StringComparison.Ordinal);
@@ -333,7 +339,10 @@ public sealed class EmbeddedShardTests
         await shard.StartAsync();
         using RespClient client = await shard.ConnectAsync();
         await client.DoAsync("MULTI");
-        foreach (string mode in (string[])["foo", "ON"]) { Assert.Equal("+QUEUED", (await client.CallAsync("CLIENT", "REPLY", mode)).Compact); }
+        foreach (string mode in (string[])["foo", "ON"])
+        {
+            Assert.Equal("+QUEUED", (await client.CallAsync("CLIENT", "REPLY", mode)).Compact);
+        }
         Assert.Equal("[-ERR syntax error,+OK]", (await client.CallAsync("EXEC")).Compact);
         Assert.Equal("+PONG", (await client.CallAsync("PING")).Compact);
     }
@@ -392,7 +401,8 @@ public sealed class EmbeddedShardTests
         using ConnectionMultiplexer multiplexer = await ConnectionMultiplexer.ConnectAsync(shard.Endpoint.ToString()!);
         IDatabase database = multiplexer.GetDatabase();
         await Task.WhenAll(Enumerable.Range(0, 500).Select(i => database.StringSetAsync($"key{i}", i, TimeSpan.FromMinutes(10))));
-        Assert.Equal(Enumerable.Range(0, 500).Sum(), (await Task.WhenAll(Enumerable.Range(0, 500).Select(i => database.StringGetAsync($"key{i}")))).Sum(v => (int)v));
+        Assert.Equal(Enumerable.Range(0, 500).Sum(),
+            (await Task.WhenAll(Enumerable.Range(0, 500).Select(i => database.StringGetAsync($"key{i}")))).Sum(v => (int)v));
         ITransaction transaction = database.CreateTransaction();
         transaction.AddCondition(Condition.StringEqual("key1", 1));
         Task<long> incremented = transaction.StringIncrementAsync("key1", 41);
@@ -408,9 +418,13 @@ public sealed class EmbeddedShardTests
     {
         using RespClient client = await shard.ConnectAsync();
         RespValue rows = await client.DoAsync(["MGET", .. Enumerable.Range(0, (int)(sent / 200) + 1).Select(i => $"row{i}")]);
-        long[] found = [.. rows.Items.SelectMany(r => r.Text.Split(',', StringSplitOptions.RemoveEmptyEntries)).Select(t => long.Parse(t, CultureInfo.InvariantCulture))];
+        long[] found = [.. rows.Items.SelectMany(r => r.Text.Split(',', StringSplitOptions.RemoveEmptyEntries))
+            .Select(t => long.Parse(t, CultureInfo.InvariantCulture))];
         for (int i = 0; i < found.Length; i++) { Assert.True(found[i] == i + 1, $"operation {found[i]} stands where {i + 1} should"); }
-        for (int i = 0; i < found.Length; i += 97) { Assert.Equal("$" + found[i], (await client.CallAsync("GET", $"op{found[i] % 50}:{found[i]}")).Compact); }
+        for (int i = 0; i < found.Length; i += 97)
+        {
+            Assert.Equal("$" + found[i], (await client.CallAsync("GET", $"op{found[i] % 50}:{found[i]}")).Compact);
+        }
         return found.Length;
     }
 }

@@ -1,5 +1,6 @@
-// One session in the shard's own process (LocalSession), while other shards fail: it sets keys of its own, here and elsewhere, to numbers that rise. Nothing that goes out is
-// awaited before the next operation (relaxed DPR). It keeps what it was told of each: what a store holds of a key must be what was told of it.
+// One session in the shard's own process (LocalSession), while other shards fail: it sets keys of its own, here and elsewhere, to numbers
+// that rise. Nothing that goes out is awaited before the next operation (relaxed DPR). It keeps what it was told of each: what a store
+// holds of a key must be what was told of it.
 using System.Globalization;
 using System.Text;
 using Slogger.Client;
@@ -16,7 +17,9 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
     private const int KeysOfAShard = 12, BurstMax = 60, PendingMax = 100;
     private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(120);
     private readonly Random _random = new(seed);
-    private readonly string[][] _keys = [.. Enumerable.Range(0, cluster.Shards).Select(s => Enumerable.Range(0, KeysOfAShard).Select(k => cluster.Key(s, string.Create(CultureInfo.InvariantCulture, $"hosted:{id}:{k}:"))).ToArray())];
+    private readonly string[][] _keys = [.. Enumerable.Range(0, cluster.Shards)
+        .Select(s => Enumerable.Range(0, KeysOfAShard)
+            .Select(k => cluster.Key(s, string.Create(CultureInfo.InvariantCulture, $"hosted:{id}:{k}:"))).ToArray())];
     private readonly Dictionary<string, long> _before = [];   // what each key held when the round began
     private readonly List<Write> _writes = [];
     private readonly List<Task> _pending = [];
@@ -41,7 +44,8 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
         public Fate Fate { get; set; }
     }
 
-    /// <summary>How many were executed here, and elsewhere; rollbacks that it was told of; writes that were said to be there, lost, or neither.</summary>
+    /// <summary>How many were executed here, and elsewhere; rollbacks that it was told of; writes that were said to be there, lost, or
+    /// neither.</summary>
     public (long Here, long Elsewhere, long Rollbacks, long There, long Lost, long Uncertain) Counts { get; private set; }
 
     /// <summary>Works until told to stop. Then all that was sent has an end.</summary>
@@ -125,15 +129,26 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
             {
                 Write? last = writes.LastOrDefault(w => w.Fate == Fate.There);
                 long there = found[writes.Key], atLeast = last?.Number ?? _before.GetValueOrDefault(writes.Key);
-                if (writes.FirstOrDefault(w => w.Fate is Fate.Open or Fate.Answered) is { } open) { throw Violation(open, there, "I8: it is neither there nor lost"); }
+                if (writes.FirstOrDefault(w => w.Fate is Fate.Open or Fate.Answered) is { } open)
+                {
+                    throw Violation(open, there, "I8: it is neither there nor lost");
+                }
                 if (there < atLeast) { throw Violation(last ?? writes.First(), there, "I2: what was said to be there is not"); }
                 if (there == atLeast) { continue; }
                 Write? actual = writes.FirstOrDefault(w => w.Number == there);
-                if (actual?.Fate != Fate.Uncertain) { throw Violation(actual ?? writes.Last(), there, "I1: what is there was said to be lost"); }
+                if (actual?.Fate != Fate.Uncertain)
+                {
+                    throw Violation(actual ?? writes.Last(), there, "I1: what is there was said to be lost");
+                }
             }
 
-            if (found.FirstOrDefault(f => f.Value != _before.GetValueOrDefault(f.Key) && _writes.All(w => w.Key != f.Key)) is { Key: { } stray }) { throw new InvalidDataException($"session {id}: {stray} has changed, which nobody has set"); }
-            Counts = Counts with { There = Counts.There + Of(Fate.There), Lost = Counts.Lost + Of(Fate.Lost), Uncertain = Counts.Uncertain + Of(Fate.Uncertain) };
+            if (found.FirstOrDefault(f => f.Value != _before.GetValueOrDefault(f.Key)
+                && _writes.All(w => w.Key != f.Key)) is { Key: { } stray })
+            {
+                throw new InvalidDataException($"session {id}: {stray} has changed, which nobody has set");
+            }
+            Counts = Counts with { There = Counts.There + Of(Fate.There), Lost = Counts.Lost + Of(Fate.Lost),
+                Uncertain = Counts.Uncertain + Of(Fate.Uncertain) };
             _writes.Clear();
             _from = 0;
             foreach ((string key, long number) in found) { _before[key] = number; }
@@ -269,7 +284,10 @@ internal sealed class HostedWriter(int id, LocalSession session, ClusterDeployme
             foreach (Write write in _writes.Skip(_from).Where(w => w.Fate is Fate.Answered or Fate.There))
             {
                 Fate fate = FateIn(rollback, write.First, write.Last);
-                if (write.Fate == Fate.There && fate == Fate.Lost) { throw Violation(write, 0, $"I2: it was committed, and is lost: {rollback.Message}"); }
+                if (write.Fate == Fate.There && fate == Fate.Lost)
+                {
+                    throw Violation(write, 0, $"I2: it was committed, and is lost: {rollback.Message}");
+                }
                 if (write.Fate == Fate.Answered) { write.Fate = fate; }
             }
 

@@ -1,6 +1,6 @@
-// An application that hosts a shard, as a process of its own: this test program with --hosting-application PORT DATA ROUND. Two threads work on the shard by
-// local sessions (HostingWorkload), as soon as the key go:ROUND is there, and say what was committed: the first at full speed and without
-// waiting, the second one step at a time, with pauses in which the shard is idle.
+// An application that hosts a shard, as a process of its own: this test program with --hosting-application PORT DATA ROUND. Two threads
+// work on the shard by local sessions (HostingWorkload), as soon as the key go:ROUND is there, and say what was committed: the first at
+// full speed and without waiting, the second one step at a time, with pauses in which the shard is idle.
 using System.Globalization;
 using System.Text;
 using Microsoft.Extensions.DependencyInjection;
@@ -38,7 +38,8 @@ internal static class HostingApplication
         var shard = host.Services.GetRequiredService<ISloggerShard>();
         await shard.Ready;
         Console.WriteLine("serves");
-        Task[] workers = [.. Workers.Select((w, i) => Task.Factory.StartNew(() => Work(shard, w, Others[i], args[3], isFast: i == 0), TaskCreationOptions.LongRunning))];
+        Task[] workers = [.. Workers.Select(
+            (w, i) => Task.Factory.StartNew(() => Work(shard, w, Others[i], args[3], isFast: i == 0), TaskCreationOptions.LongRunning))];
         host.Services.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.Register(() =>
         {
             s_stop = true;
@@ -57,10 +58,12 @@ internal static class HostingApplication
             Thread.Sleep(1);
         }
 
-        byte[] counter = Bytes(HostingWorkload.Counter(worker)), shared = Bytes(HostingWorkload.Shared), seen = Bytes(HostingWorkload.Counter(other)), saw = Bytes(HostingWorkload.Saw(worker));
+        byte[] counter = Bytes(HostingWorkload.Counter(worker)), shared = Bytes(HostingWorkload.Shared), seen =
+            Bytes(HostingWorkload.Counter(other)), saw = Bytes(HostingWorkload.Saw(worker));
         byte[][] keys = [.. Enumerable.Range(0, HostingWorkload.Keys).Select(k => Bytes(HostingWorkload.Key(worker, k)))];
         byte[] value = new byte[20];
-        long n = session.TryGet(counter, value, out int length, out _) ? long.Parse(Encoding.ASCII.GetString(value, 0, length), CultureInfo.InvariantCulture) : 0;
+        long n = session.TryGet(counter, value, out int length, out _)
+            ? long.Parse(Encoding.ASCII.GetString(value, 0, length), CultureInfo.InvariantCulture) : 0;
         (long Step, Task Committed)? awaited = null;
         while (!s_stop)
         {
@@ -75,7 +78,10 @@ internal static class HostingApplication
             Console.WriteLine(string.Create(CultureInfo.InvariantCulture, $"committed {worker} {wait.Step}"));
             awaited = null;
             if (isFast) { continue; }
-            if (session.CommittedUpTo != session.Last) { throw new InvalidOperationException($"{session.CommittedUpTo} of {session.Last} is committed behind a wait for it"); }
+            if (session.CommittedUpTo != session.Last)
+            {
+                throw new InvalidOperationException($"{session.CommittedUpTo} of {session.Last} is committed behind a wait for it");
+            }
             Thread.Sleep(Random.Shared.Next(60));
         }
 

@@ -1,5 +1,5 @@
-// What a store holds after a crash, compared with what sessions did (HostingWorkload): of each a prefix, all that was said to be committed in it (I1, I2); what
-// one has seen of another is there, if it is there that it saw it; and no key that nobody has written.
+// What a store holds after a crash, compared with what sessions did (HostingWorkload): of each a prefix, all that was said to be committed
+// in it (I1, I2); what one has seen of another is there, if it is there that it saw it; and no key that nobody has written.
 using System.Globalization;
 using Slogger.Integration.Tests.Wire;
 
@@ -40,20 +40,23 @@ internal sealed class HostingCheck(ITestOutputHelper output)
             long found = await NumberAsync(client, HostingWorkload.Counter(worker));
             output.WriteLine($"after {crashes} crashes: {worker}: {_committed[worker]} steps were committed, {found} are there");
             Assert.True(found >= _committed[worker], $"I2: {worker}: {_committed[worker]} steps were committed, {found} are there");
-            Assert.True(found <= _begun.GetValueOrDefault(worker, long.MaxValue), $"I1: {worker}: {found} steps are there, {_begun.GetValueOrDefault(worker)} were begun");
+            Assert.True(found <= _begun.GetValueOrDefault(worker, long.MaxValue),
+                $"I1: {worker}: {found} steps are there, {_begun.GetValueOrDefault(worker)} were begun");
             await CheckStateAsync(client, _models[worker], worker, found);
         }
 
         // A crash may take a step's last part, which nobody makes up for.
         long shared = await NumberAsync(client, HostingWorkload.Shared), sum = _models.Values.Sum(m => m.Steps);
         Assert.InRange(shared, sum - (crashes * s_all.Length), sum);
-        foreach ((string worker, string other) in HostingApplication.Workers.Zip(HostingApplication.Others).SelectMany(p => new[] { (p.First, p.Second), (p.Second, p.First) }))
+        foreach ((string worker, string other) in HostingApplication.Workers.Zip(HostingApplication.Others)
+            .SelectMany(p => new[] { (p.First, p.Second), (p.Second, p.First) }))
         {
             long saw = await NumberAsync(client, HostingWorkload.Saw(worker));
             Assert.True(saw <= _models[other].Steps, $"I1: {worker} saw step {saw} of {other}, of which {_models[other].Steps} are there");
         }
 
-        string[] known = [HostingWorkload.Shared, .. s_all.SelectMany(w => new[] { HostingWorkload.Counter(w), HostingWorkload.Saw(w) }), .. Enumerable.Range(0, crashes + 1).Select(r => HostingApplication.Go(Text(r))), .. _models.Values.SelectMany(m => m.Keys)];
+        string[] known = [HostingWorkload.Shared, .. s_all.SelectMany(w => new[] { HostingWorkload.Counter(w), HostingWorkload.Saw(w) }),
+            .. Enumerable.Range(0, crashes + 1).Select(r => HostingApplication.Go(Text(r))), .. _models.Values.SelectMany(m => m.Keys)];
         string[] keys = [.. (await client.CallAsync("KEYS", "*")).Items.Select(i => i.Text)];
         Assert.Empty(keys.Except(known));
     }
@@ -66,9 +69,11 @@ internal sealed class HostingCheck(ITestOutputHelper output)
         // The step behind it may be there by half; whoever goes on takes it as a whole.
         model.Anticipate();
         string[] anticipated = await model.DifferencesAsync(client);
-        Assert.True(anticipated.Length == 0, $"I1: {worker} after {steps} steps: {string.Join("; ", differences)}; with the half of the next: {string.Join("; ", anticipated)}");
+        Assert.True(anticipated.Length == 0, $"I1: {worker} after {steps} steps: {string.Join("; ", differences)}; with the "
+            + $"half of the next: {string.Join("; ", anticipated)}");
     }
 
     private static async Task<long> NumberAsync(RespClient client, string key) =>
-        (await client.CallAsync("GET", key)).Compact is { } reply && reply != "_" ? long.Parse(reply[1..], CultureInfo.InvariantCulture) : 0;
+        (await client.CallAsync("GET", key)).Compact is { } reply && reply != "_" ? long.Parse(reply[1..], CultureInfo.InvariantCulture)
+            : 0;
 }

@@ -1,6 +1,6 @@
-// Co-location among failures: an application hosts a shard and works on it and on two others, one with a Redis and one with an embedded store, which are killed with -9 in turn and
-// together. Its sessions do not wait for what they send (relaxed DPR). After each round every key is compared with what its session was told: what was committed, or
-// survived, is there; what was rolled back is not (I1, I2).
+// Co-location among failures: an application hosts a shard and works on it and on two others, one with a Redis and one with an embedded
+// store, which are killed with -9 in turn and together. Its sessions do not wait for what they send (relaxed DPR). After each round every
+// key is compared with what its session was told: what was committed, or survived, is there; what was rolled back is not (I1, I2).
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 using Slogger.Hosting;
@@ -26,7 +26,8 @@ public sealed class HostingFailureTests(ITestOutputHelper output)
         output.WriteLine($"seed {seed}");
         var random = new Random(seed);
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false) { Hosted = 1, Embedded = 1, Finder = finder };
+        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false) { Hosted = 1, Embedded = 1,
+            Finder = finder };
         using IHost host = HostingTests.Application(cluster.Port(Here), cluster.Data(Here), cluster.OptionsOf(Here));
         try
         {

@@ -78,6 +78,7 @@ public sealed class HostingOrderTests
     private static Task<Result<bool>> SetAsync(LocalSession session, string key, string value) =>
         session.SetAsync(Encoding.ASCII.GetBytes(key), Encoding.ASCII.GetBytes(value)).AsTask();
 
-    private static string KeyOf(int shard, string name) => Enumerable.Range(0, 1000).Select(i => string.Create(CultureInfo.InvariantCulture, $"{name}:{i}"))
+    private static string KeyOf(int shard, string name) =>
+        Enumerable.Range(0, 1000).Select(i => string.Create(CultureInfo.InvariantCulture, $"{name}:{i}"))
         .First(k => SlotMap.Even(Shards, HashSlot.Count).Owner(HashSlot.Of(Encoding.ASCII.GetBytes(k))).Number == shard);
 }

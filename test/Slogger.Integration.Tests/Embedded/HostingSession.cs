@@ -1,5 +1,5 @@
-// A session over the network (Slogger.Client) of the tests of co-location: it takes the same steps as those in the shard's process, and looks at their
-// counters. Ends when its shard is gone.
+// A session over the network (Slogger.Client) of the tests of co-location: it takes the same steps as those in the shard's process, and
+// looks at their counters. Ends when its shard is gone.
 using System.Globalization;
 using Slogger.Client;
 using Slogger.Resp;
@@ -27,7 +27,9 @@ internal sealed class HostingSession(string worker, string other, long steps)
     {
         try
         {
-            await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions { Endpoints = [string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}")], GiveUpAfter = TimeSpan.FromSeconds(1) });
+            await using SloggerClient client = await SloggerClient.ConnectAsync(
+                new SloggerClientOptions { Endpoints = [string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}")],
+                    GiveUpAfter = TimeSpan.FromSeconds(1) });
             await using SloggerSession session = client.OpenSession();
             while (true)
             {

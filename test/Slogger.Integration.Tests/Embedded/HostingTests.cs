@@ -1,5 +1,5 @@
-// Co-location (DPR, section 5): an application hosts a shard and works on it in its own process, while others work on it over the network. Invariants I1,
-// I2 and I5 hold for it as for everybody.
+// Co-location (DPR, section 5): an application hosts a shard and works on it in its own process, while others work on it over the network.
+// Invariants I1, I2 and I5 hold for it as for everybody.
 using System.Globalization;
 using System.Net;
 using System.Text;
@@ -22,7 +22,8 @@ public sealed class HostingTests(ITestOutputHelper output)
     [Fact]
     public async Task Application_KilledUnderLoad_KeepsWhatWasCommittedAndAPrefixOfEachSession()
     {
-        int rounds = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), CultureInfo.InvariantCulture, out int given) ? given : 4;
+        int rounds = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), CultureInfo.InvariantCulture, out int given)
+            ? given : 4;
         using var workspace = new Workspace();
         string data = workspace.File("data");
         var check = new HostingCheck(output);
@@ -36,7 +37,8 @@ public sealed class HostingTests(ITestOutputHelper output)
             HostingSession[] sessions = check.NewSessions();
             await client.DoAsync("SET", HostingApplication.Go(HostingCheck.Text(round)), "1");
             Task[] running = [.. sessions.Select(s => s.RunAsync(port))];
-            await Task.WhenAll(HostingApplication.Workers.Select(w => application.WaitForLineAsync(l => Number(l, "committed", w) >= 0, Generous)));
+            await Task.WhenAll(HostingApplication.Workers.Select(
+                w => application.WaitForLineAsync(l => Number(l, "committed", w) >= 0, Generous)));
             await Task.WhenAll(sessions.Select(s => s.Committing)).WaitAsync(Generous);
             await Task.Delay(Random.Shared.Next(1000));
             application.KillHard();
@@ -51,7 +53,8 @@ public sealed class HostingTests(ITestOutputHelper output)
         using RespClient last = await shard.ConnectAsync();
         await check.RunAsync(last, rounds);
         Assert.Equal(0, await shard.StopAsync());
-        Assert.All([.. HostingApplication.Workers, .. HostingApplication.Others], w => Assert.True(check.CommittedOf(w) > 0, $"nothing of {w} was ever committed"));
+        Assert.All([.. HostingApplication.Workers, .. HostingApplication.Others],
+            w => Assert.True(check.CommittedOf(w) > 0, $"nothing of {w} was ever committed"));
     }
 
     [Fact]
@@ -74,7 +77,8 @@ public sealed class HostingTests(ITestOutputHelper output)
         using var shard = new EmbeddedShardAt(data);
         await shard.StartAsync();
         using RespClient client = await shard.ConnectAsync();
-        Assert.Equal("$" + expected.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", HostingWorkload.Shared)).Compact);
+        Assert.Equal("$" + expected.ToString(CultureInfo.InvariantCulture),
+            (await client.CallAsync("GET", HostingWorkload.Shared)).Compact);
     }
 
     // "The system state is rolled back ... and clients are told": what the session did here is told by version, like what it did elsewhere.
@@ -110,7 +114,8 @@ public sealed class HostingTests(ITestOutputHelper output)
                 int kills = 0, killAt = 1500;
                 while (rollback is null)
                 {
-                    Assert.True(Environment.TickCount64 - start < Generous.TotalMilliseconds, $"no rollback was heard of: {done.Count} operations, {kills} kills\n{there.Tail()}");
+                    Assert.True(Environment.TickCount64 - start < Generous.TotalMilliseconds,
+                        $"no rollback was heard of: {done.Count} operations, {kills} kills\n{there.Tail()}");
                     try
                     {
                         await session.IncrementAsync(elsewhere);
@@ -127,8 +132,8 @@ public sealed class HostingTests(ITestOutputHelper output)
                             isCommitted = true;
                         }
 
-                        // With finders that go by dependencies a kill may take nothing that this session has done: then it is not disturbed, and there is another. (An operation that was refused
-                        // leaves any number done.)
+                        // With finders that go by dependencies a kill may take nothing that this session has done: then it is not
+                        // disturbed, and there is another. (An operation that was refused leaves any number done.)
                         if (done.Count < killAt || killed is { IsCompleted: false }) { continue; }
                         killed = there.KillAndStartAsync();
                         kills++;
@@ -243,7 +248,8 @@ public sealed class HostingTests(ITestOutputHelper output)
             });
             foreach ((string slots, string to) in ((string, string)[])[("0-8191", "1"), ("8192-16383", "0")])
             {
-                (int exitCode, string text) = await ProxyProcess.CommandAsync(["move", "--metadata", metadata, "--slots", slots, "--to", to]);
+                (int exitCode, string text) = await ProxyProcess.CommandAsync(
+                    ["move", "--metadata", metadata, "--slots", slots, "--to", to]);
                 Assert.Equal(1, exitCode);
                 Assert.Contains("its store is FASTER", text, StringComparison.Ordinal);
             }
@@ -288,7 +294,8 @@ public sealed class HostingTests(ITestOutputHelper output)
             // It has not the data, and ends; but the shard was its own before it knew.
             await Assert.ThrowsAnyAsync<Exception>(thief.StartAsync);
             await Assert.ThrowsAsync<ShardUnreachableException>(() => working.WaitAsync(Generous));
-            Assert.Contains("has ended", Assert.Throws<InvalidOperationException>(() => shard.OpenSession()).Message, StringComparison.Ordinal);
+            Assert.Contains("has ended", Assert.Throws<InvalidOperationException>(() => shard.OpenSession()).Message,
+                StringComparison.Ordinal);
             Assert.Throws<ShardUnreachableException>(() => session.TryGet("key"u8, default, out _, out _));
         }
         finally
@@ -301,11 +308,13 @@ public sealed class HostingTests(ITestOutputHelper output)
     public async Task Options_ThatMakeNoSenseHere_AreRefused()
     {
         using var workspace = new Workspace();
-        foreach ((string name, string text, string why) in new[] { ("redis", "127.0.0.1:1", "embedded"), ("clock-error", "1ms", "one clock"), ("lisen", "x", "no option --lisen") })
+        foreach ((string name, string text, string why) in new[] { ("redis", "127.0.0.1:1", "embedded"),
+            ("clock-error", "1ms", "one clock"), ("lisen", "x", "no option --lisen") })
         {
             using IHost host = Application(Workspace.FreePort(), workspace.File(name), ["--" + name, text]);
             await host.StartAsync();
-            var refused = await Assert.ThrowsAnyAsync<SloggerException>(() => host.Services.GetRequiredService<ISloggerShard>().Ready.WaitAsync(Generous));
+            var refused = await Assert.ThrowsAnyAsync<SloggerException>(
+                () => host.Services.GetRequiredService<ISloggerShard>().Ready.WaitAsync(Generous));
             Assert.Contains(why, refused.Message, StringComparison.Ordinal);
         }
     }
@@ -336,7 +345,8 @@ public sealed class HostingTests(ITestOutputHelper output)
     {
         using RespClient client = await RespClient.ConnectAsync(new IPEndPoint(IPAddress.Loopback, port));
         await client.DoAsync("SET", HostingApplication.Go("0"), "1");
-        Task enough = Task.WhenAll(HostingApplication.Workers.Select(w => application.WaitForLineAsync(l => Number(l, "committed", w) >= 0, Generous)));
+        Task enough = Task.WhenAll(
+            HostingApplication.Workers.Select(w => application.WaitForLineAsync(l => Number(l, "committed", w) >= 0, Generous)));
         long done = 0;
         for (; !enough.IsCompleted || done < 500; done++) { await client.DoAsync("INCR", HostingWorkload.Shared); }
         await enough;
@@ -344,9 +354,11 @@ public sealed class HostingTests(ITestOutputHelper output)
     }
 
     private static long Number(string line, string word, string worker) =>
-        line.Split(' ') is [var first, var second, var third] && first == word && second == worker ? long.Parse(third, CultureInfo.InvariantCulture) : -1;
+        line.Split(' ') is [var first, var second, var third] && first == word && second == worker
+            ? long.Parse(third, CultureInfo.InvariantCulture) : -1;
 
-    private static long Last(ChildProcess application, string word, string worker) => application.Tail().Split('\n').Max(l => Number(l, word, worker));
+    private static long Last(ChildProcess application, string word, string worker) =>
+        application.Tail().Split('\n').Max(l => Number(l, word, worker));
 }
 
 /// <summary>slogger serve on a directory that an application has, or had.</summary>

@@ -1,8 +1,9 @@
-// What sessions do in the tests of co-location, in the shard's process and over the network alike: the n-th step of a worker follows from n alone. So
-// whatever a crash leaves of a session can be compared with what its first steps make: a prefix, and of the step behind it the first half.
+// What sessions do in the tests of co-location, in the shard's process and over the network alike: the n-th step of a worker follows from n
+// alone. So whatever a crash leaves of a session can be compared with what its first steps make: a prefix, and of the step behind it the
+// first half.
 //
-// A step changes one of the worker's keys, then raises the worker's counter to n; now and then it reads the counter of another session, and writes what
-// it saw; at its end it raises a counter that all share.
+// A step changes one of the worker's keys, then raises the worker's counter to n; now and then it reads the counter of another session, and
+// writes what it saw; at its end it raises a counter that all share.
 using System.Globalization;
 using Slogger.Integration.Tests.Wire;
 
@@ -86,10 +87,14 @@ internal sealed class HostingModel(string worker)
         var differences = new List<string>();
         for (int key = 0; key < HostingWorkload.Keys; key++)
         {
-            string name = HostingWorkload.Key(worker, key), found = (await client.CallAsync("GET", name)).Compact, ttl = (await client.CallAsync("TTL", name)).Compact;
+            string name = HostingWorkload.Key(worker, key), found = (await client.CallAsync("GET", name)).Compact, ttl =
+                (await client.CallAsync("TTL", name)).Compact;
             string value = _keys.TryGetValue(key, out var known) ? "$" + known.Value : "_";
             bool expires = long.Parse(ttl[1..], CultureInfo.InvariantCulture) >= 0;
-            if (found != value || expires != known.Expires) { differences.Add($"{name}: {value}{(known.Expires ? " for a time" : "")} was expected, {found} is there, TTL {ttl}"); }
+            if (found != value || expires != known.Expires)
+            {
+                differences.Add($"{name}: {value}{(known.Expires ? " for a time" : "")} was expected, {found} is there, TTL {ttl}");
+            }
         }
 
         return [.. differences];
@@ -111,7 +116,10 @@ internal sealed class HostingModel(string worker)
                 break;
             case StepKind.Increment:
                 // What is no number stays as it is.
-                if (!long.TryParse(before?.Value ?? "0", NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long number)) { break; }
+                if (!long.TryParse(before?.Value ?? "0", NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long number))
+                {
+                    break;
+                }
                 _keys[step.Key] = ((number + step.By).ToString(CultureInfo.InvariantCulture), before?.Expires ?? false);
                 break;
             default:

@@ -33,7 +33,8 @@ internal static class TakeOverCommand
             await Console.Error.WriteLineAsync($"{args[i]} is not understood\n{Usage}");
             return 2;
         }
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         int rounds = Number("rounds", 30);
         Console.WriteLine($"seed {seed}");

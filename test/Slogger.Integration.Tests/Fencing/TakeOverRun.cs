@@ -75,11 +75,13 @@ internal sealed class TakeOverRun : IAsyncDisposable
     public async Task RoundAsync(int round)
     {
         ProxyProcess old = Owner;
-        LateWriter[] writers = [.. Enumerable.Range(0, 6).Select(i => new LateWriter(old.Endpoint, string.Create(CultureInfo.InvariantCulture, $"r{round}:w{i}"), (WriterKind)(i % 3)))];
+        LateWriter[] writers = [.. Enumerable.Range(0, 6)
+            .Select(i => new LateWriter(old.Endpoint, string.Create(CultureInfo.InvariantCulture, $"r{round}:w{i}"), (WriterKind)(i % 3)))];
         Task[] writing = [.. writers.Select(w => Task.Run(w.RunAsync))];
         await Task.Delay(_random.Next(50, 400));
         ChildProcess.Signal(old.Id, SigStop);
-        string[] keys = [.. writers.Select(w => w.Key), .. Enumerable.Range(0, LateClients).Select(i => string.Create(CultureInfo.InvariantCulture, $"r{round}:late{i}"))];
+        string[] keys = [.. writers.Select(w => w.Key), .. Enumerable.Range(0, LateClients)
+            .Select(i => string.Create(CultureInfo.InvariantCulture, $"r{round}:late{i}"))];
         List<RespClient> late = await KnockAsync(old.Endpoint, keys[writers.Length..]);
         ProxyProcess next = await SucceedAsync(round, old);
         try
@@ -93,18 +95,30 @@ internal sealed class TakeOverRun : IAsyncDisposable
             foreach (LateWriter writer in writers) { writer.Stop(); }
             await Task.WhenAll(writing);
             string after = string.Join(' ', (await direct.DoAsync(["MGET", .. keys])).Items.Select(v => v.Compact));
-            if (after != before) { throw new InvalidDataException($"round {round}: done after process {next.Id} had begun to serve:\n{string.Join('\n', keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third).Select(k => $"{k.First}: {k.Second} became {k.Third}"))}\n{old.Tail()}"); }
+            if (after != before)
+            {
+                throw new InvalidDataException(
+                    $"round {round}: done after process {next.Id} had begun to serve:\n{string.Join('\n', keys.Zip(before.Split(' '), after.Split(' ')).Where(k => k.Second != k.Third).Select(k => $"{k.First}: {k.Second} became {k.Third}"))}\n{old.Tail()}");
+            }
             string[] values = before.Split(' ');
             for (int i = 0; i < writers.Length; i++)
             {
                 long done = values[i] == "_" ? 0 : long.Parse(values[i][1..], CultureInfo.InvariantCulture);
-                if (writers[i].Answered > done) { throw new InvalidDataException($"round {round}: {writers[i].Key}: {writers[i].Answered} was answered, {done} was done"); }
+                if (writers[i].Answered > done)
+                {
+                    throw new InvalidDataException($"round {round}: {writers[i].Key}: {writers[i].Answered} was answered, {done} was done");
+                }
             }
-            if (code is null or 0) { throw new InvalidDataException($"round {round}: the old process {(code is null ? "still runs" : "ended as if nothing had happened")}\n{old.Tail()}"); }
+            if (code is null or 0)
+            {
+                throw new InvalidDataException(
+                    $"round {round}: the old process {(code is null ? "still runs" : "ended as if nothing had happened")}\n{old.Tail()}");
+            }
             LastWords = old.Tail();
             await Committed(client);
             Requests = (Requests.Sent + writers.Sum(w => w.Sent), Requests.Answered + writers.Sum(w => w.Answered));
-            _report($"round {round}: {writers.Sum(w => w.Answered)} of {writers.Sum(w => w.Sent)} answered by the old process, none done late");
+            _report($"round {round}: {writers.Sum(w => w.Answered)} of {writers.Sum(w => w.Sent)} answered by the old process, "
+                + "none done late");
             old.Dispose();
             _owner = next;
             next = null!;
@@ -118,7 +132,10 @@ internal sealed class TakeOverRun : IAsyncDisposable
 
     private static async Task Committed(RespClient client)
     {
-        if ((await client.DoAsync("DPR.WAIT", "*", "30000")).Items[2].AsInteger() != 1) { throw new InvalidDataException("the new process does not commit"); }
+        if ((await client.DoAsync("DPR.WAIT", "*", "30000")).Items[2].AsInteger() != 1)
+        {
+            throw new InvalidDataException("the new process does not commit");
+        }
     }
 
     // Connections that the sleeping process has not accepted yet, with a write each: one in two in a transaction.

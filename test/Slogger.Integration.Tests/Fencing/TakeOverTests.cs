@@ -19,7 +19,8 @@ public sealed class TakeOverTests
         int seed = Environment.TickCount & 0xFFFF;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var run = new TakeOverRun(workspace, seed, text => TestContext.Current.TestOutputHelper?.WriteLine(text), "--commit", commit);
+        await using var run = new TakeOverRun(workspace, seed, text => TestContext.Current.TestOutputHelper?.WriteLine(text), "--commit",
+            commit);
         await run.StartAsync();
         for (int round = 1; round <= rounds; round++) { await run.RoundAsync(round); }
         Assert.Contains("has been taken by another proxy", run.LastWords, StringComparison.Ordinal);
@@ -32,7 +33,8 @@ public sealed class TakeOverTests
         using PostgresProcess postgres = await PostgresProcess.StartAsync(workspace);
         using RedisProcess redis = await RedisProcess.StartAsync(workspace.Folder("redis"));
         using var relay = new TcpRelay(new IPEndPoint(IPAddress.Loopback, postgres.Port));
-        using ProxyProcess old = await StartAsync(workspace, redis, "old", "postgres:" + postgres.ConnectionString.Replace($"Port={postgres.Port}", $"Port={relay.Port}", StringComparison.Ordinal));
+        using ProxyProcess old = await StartAsync(workspace, redis, "old",
+            "postgres:" + postgres.ConnectionString.Replace($"Port={postgres.Port}", $"Port={relay.Port}", StringComparison.Ordinal));
         using RespClient before = await old.ConnectAsync();
         await before.DoAsync("SET", "k", "old");
         relay.Cut();
@@ -50,7 +52,8 @@ public sealed class TakeOverTests
             await late.SendAsync("SET", "k", "late");
             if (i % 2 == 1) { await late.SendAsync("EXEC"); }
         }
-        await Eventually.AsyncTrue("the old process knows that its connections broke", Patience, () => Task.FromResult(old.Tail().Contains("waits for the metadata", StringComparison.Ordinal)));
+        await Eventually.AsyncTrue("the old process knows that its connections broke", Patience,
+            () => Task.FromResult(old.Tail().Contains("waits for the metadata", StringComparison.Ordinal)));
         Assert.False(old.HasExited, old.Tail());
         for (int i = 0; i < 50; i++)
         {
@@ -87,7 +90,8 @@ public sealed class TakeOverTests
         // The guard goes too, as it would if another had taken the shard: then only SQL can tell.
         using RespClient direct = await deployment.Redis.ConnectAsync();
         await direct.DoAsync("CLIENT", "KILL", "SKIPME", "yes");
-        await Eventually.AsyncTrue("the proxy asks SQL", Patience, () => Task.FromResult(deployment.Proxy.Tail().Contains("waits for the metadata", StringComparison.Ordinal)));
+        await Eventually.AsyncTrue("the proxy asks SQL", Patience,
+            () => Task.FromResult(deployment.Proxy.Tail().Contains("waits for the metadata", StringComparison.Ordinal)));
         using RespClient waiting = await deployment.ConnectAsync();
         await waiting.SendAsync("INCR", "n");
         await Assert.ThrowsAsync<TimeoutException>(() => waiting.ReadAsync(TimeSpan.FromSeconds(1)));
@@ -107,7 +111,10 @@ public sealed class TakeOverTests
         await File.WriteAllTextAsync(workspace.File("password"), "secret\n");
         string[] options = ["--redis-user", "slogger", "--redis-password-file", workspace.File("password")];
         string metadata = "sqlite:" + workspace.File("metadata.db");
-        using (ProxyProcess first = await StartAsync(workspace, redis, "data", metadata, options)) { Assert.DoesNotContain("+client|kill", first.Tail(), StringComparison.Ordinal); }
+        using (ProxyProcess first = await StartAsync(workspace, redis, "data", metadata, options))
+        {
+            Assert.DoesNotContain("+client|kill", first.Tail(), StringComparison.Ordinal);
+        }
         using ProxyProcess second = await StartAsync(workspace, redis, "data", metadata, options);
         Assert.Contains("Allow the proxy's user +client|kill", second.Tail(), StringComparison.Ordinal);
         using RespClient client = await second.ConnectAsync();
@@ -116,10 +123,12 @@ public sealed class TakeOverTests
         Assert.Equal("$1", (await direct.DoAsync("GET", "k")).Compact);
     }
 
-    private static Task<ProxyProcess> StartAsync(Workspace workspace, RedisProcess redis, string data, string metadata, params string[] options) =>
+    private static Task<ProxyProcess> StartAsync(Workspace workspace, RedisProcess redis, string data, string metadata,
+        params string[] options) =>
         ProxyProcess.StartAsync(Workspace.FreePort(),
         [
-            "--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{redis.Port}"), "--data", workspace.Folder(data), "--metadata", metadata,
+            "--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{redis.Port}"), "--data", workspace.Folder(data),
+                "--metadata", metadata,
             "--seed", "from-redis", .. options,
         ]);
 }

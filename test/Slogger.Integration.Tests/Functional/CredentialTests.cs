@@ -17,7 +17,8 @@ public sealed class CredentialTests
     public async Task Password_Needed_CommitsAndRecoversExactly(string commit)
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
         await deployment.StartAsync();
         await CommitManyAsync(deployment, client => client.DoAsync("AUTH", Password));
         Assert.DoesNotContain(Password, deployment.Proxy.Tail(), StringComparison.Ordinal);
@@ -42,7 +43,8 @@ public sealed class CredentialTests
         {
             Assert.Equal(UnixFileMode.UserRead | UnixFileMode.UserWrite, File.GetUnixFileMode(Path.Combine(directory, "redis.conf")));
         }
-        Assert.DoesNotContain(Password, await File.ReadAllTextAsync($"/proc/{SupervisedRedis.Find(deployment.DataDirectory)}/cmdline"), StringComparison.Ordinal);
+        Assert.DoesNotContain(Password, await File.ReadAllTextAsync($"/proc/{SupervisedRedis.Find(deployment.DataDirectory)}/cmdline"),
+            StringComparison.Ordinal);
         using (var direct = await RespClient.ConnectAsync(new System.Net.Sockets.UnixDomainSocketEndPoint(SocketOf(directory))))
         {
             // With a user of the proxy's own everybody else is as free as before.
@@ -63,11 +65,13 @@ public sealed class CredentialTests
     }
 
     private static string SocketOf(string directory) =>
-        File.ReadLines(Path.Combine(directory, "redis.conf")).First(line => line.StartsWith("unixsocket \"", StringComparison.Ordinal)).Split('"')[1];
+        File.ReadLines(Path.Combine(directory, "redis.conf")).First(line => line.StartsWith("unixsocket \"", StringComparison.Ordinal))
+            .Split('"')[1];
 
     [Theory]
     // As docs/OPERATIONS.md says it.
-    [InlineData("log", "resetchannels", "&__slogger:*", "+ping", "+info", "+role", "+psync", "+replconf", "+replicaof", "+spublish", "+config|get", "+config|set", "+client|no-evict", "+client|info", "+client|kill")]
+    [InlineData("log", "resetchannels", "&__slogger:*", "+ping", "+info", "+role", "+psync", "+replconf", "+replicaof", "+spublish",
+        "+config|get", "+config|set", "+client|no-evict", "+client|info", "+client|kill")]
     [InlineData("bgsave", "+@all", "~*", "&*")]
     public async Task OwnUser_OfTheProxy_IsAllThatItNeeds(string commit, params string[] rights)
     {
@@ -152,7 +156,8 @@ public sealed class CredentialTests
     public async Task LoggedInAsTheProxysUser_OrdinaryCommandsAreShared_TheRestIsTheClientsOwn(string commit)
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: true) { RedisPassword = Password, Commit = commit });
         await deployment.StartAsync();
         using var direct = await RespClient.ConnectAsync(deployment.Redis.Endpoint);
         await direct.DoAsync("AUTH", Password);
@@ -177,15 +182,21 @@ public sealed class CredentialTests
         // On the connections on which they logged in nothing has been done since; bob has done all on his.
         string[] own = (await direct.CallAsync("CLIENT", "LIST")).Text.Split('\n');
         // (The other one that asked last for AUTH was refused.)
-        Assert.Equal(2, own.Count(line => line.Contains("cmd=auth ", StringComparison.Ordinal) && line.Contains("user=default", StringComparison.Ordinal)));
-        Assert.Single(own, line => line.Contains("cmd=hello ", StringComparison.Ordinal) && line.Contains("user=default", StringComparison.Ordinal));
-        Assert.Single(own, line => line.Contains("cmd=incr ", StringComparison.Ordinal) && line.Contains("user=bob", StringComparison.Ordinal));
+        Assert.Equal(2, own.Count(line => line.Contains("cmd=auth ", StringComparison.Ordinal)
+            && line.Contains("user=default", StringComparison.Ordinal)));
+        Assert.Single(own, line => line.Contains("cmd=hello ", StringComparison.Ordinal)
+            && line.Contains("user=default", StringComparison.Ordinal));
+        Assert.Single(own, line => line.Contains("cmd=incr ", StringComparison.Ordinal)
+            && line.Contains("user=bob", StringComparison.Ordinal));
 
         // One after the other, wherever each is done.
         var expected = new List<string>();
         for (int i = 0; i < 50; i++)
         {
-            foreach (string[] request in new string[][] { ["INCR", "m"], ["MULTI"], ["INCR", "m"], ["EXEC"], ["INCR", "m"] }) { await first.SendAsync(request); }
+            foreach (string[] request in new string[][] { ["INCR", "m"], ["MULTI"], ["INCR", "m"], ["EXEC"], ["INCR", "m"] })
+            {
+                await first.SendAsync(request);
+            }
             expected.AddRange([$":{(3 * i) + 1}", "+OK", "+QUEUED", $"[:{(3 * i) + 2}]", $":{(3 * i) + 3}"]);
         }
         var replies = new List<string>();
@@ -307,7 +318,8 @@ public sealed class CredentialTests
             await other.DoAsync("INCR", "n");
         }
         string[] own = (await direct.CallAsync("CLIENT", "LIST")).Text.Split('\n');
-        Assert.Single(own, line => line.Contains("cmd=auth ", StringComparison.Ordinal) && line.Contains("user=app", StringComparison.Ordinal));
+        Assert.Single(own, line => line.Contains("cmd=auth ", StringComparison.Ordinal)
+            && line.Contains("user=app", StringComparison.Ordinal));
         Assert.Equal("$app", (await app.CallAsync("ACL", "WHOAMI")).Compact);
         Assert.Equal(1, (await WaitAsync(other)).Items[2].AsInteger());
 

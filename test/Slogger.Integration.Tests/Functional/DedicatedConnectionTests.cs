@@ -71,7 +71,8 @@ public sealed class DedicatedConnectionTests(Servers servers) : IClassFixture<Se
         for (int i = 0; i < 300; i++)
         {
             string k = $"{i}x";
-            string[] replies = ["+OK", "+OK", "+QUEUED", "+QUEUED", $"[:{k.Length},${k}]", "$" + k, ":1", $"[$l,${i}]", "+OK", i % 2 == 0 ? ":0" : $":{k.Length}", "+OK"];
+            string[] replies = ["+OK", "+OK", "+QUEUED", "+QUEUED", $"[:{k.Length},${k}]", "$" + k, ":1", $"[$l,${i}]", "+OK", i % 2 == 0
+                ? ":0" : $":{k.Length}", "+OK"];
             foreach (string reply in replies)
             {
                 Assert.Equal(reply, (await a.ReadAsync()).Compact);
@@ -187,7 +188,8 @@ public sealed class DedicatedConnectionTests(Servers servers) : IClassFixture<Se
         var (a, b) = await PairAsync(target);
         string sha = (await a.DoAsync("SCRIPT", "LOAD", "return redis.call('INCR', KEYS[1])")).Text;
         Assert.Equal(":1", (await b.CallAsync("EVALSHA", sha, "1", "n")).Compact);
-        await b.DoAsync("FUNCTION", "LOAD", "REPLACE", "#!lua name=lib\nredis.register_function('bump', function(keys) return redis.call('INCR', keys[1]) end)");
+        await b.DoAsync("FUNCTION", "LOAD", "REPLACE",
+            "#!lua name=lib\nredis.register_function('bump', function(keys) return redis.call('INCR', keys[1]) end)");
         Assert.Equal(":2", (await a.CallAsync("FCALL", "bump", "1", "n")).Compact);
         await b.DoAsync("FUNCTION", "FLUSH");
     }

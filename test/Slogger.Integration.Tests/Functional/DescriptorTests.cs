@@ -1,4 +1,5 @@
-// Clients that would take every file descriptor of the proxy: they are refused as too many, and the proxy goes on with those that are left to it.
+// Clients that would take every file descriptor of the proxy: they are refused as too many, and the proxy goes on with those that are left
+// to it.
 using Slogger.Integration.Tests.Chaos;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -19,7 +20,8 @@ public sealed class DescriptorTests
         using var workspace = new Workspace();
         int port = Workspace.FreePort();
         using ChildProcess proxy = ChildProcess.Start("slogger serve", "prlimit",
-            [$"--nofile={Limit}:{Limit}", "dotnet", ProxyProcess.Executable, "serve", "--listen", $"127.0.0.1:{port}", "--redis-server", RedisProcess.Executable, "--data", workspace.Folder("data")]);
+            [$"--nofile={Limit}:{Limit}", "dotnet", ProxyProcess.Executable, "serve", "--listen", $"127.0.0.1:{port}", "--redis-server",
+                RedisProcess.Executable, "--data", workspace.Folder("data")]);
         await proxy.WaitForLineAsync(l => l.Contains("listening on", StringComparison.Ordinal), Generous);
         var endpoint = new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, port);
         using RespClient first = await RespClient.ConnectAsync(endpoint);

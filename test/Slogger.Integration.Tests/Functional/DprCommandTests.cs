@@ -186,7 +186,8 @@ public sealed class DprCommandTests(Servers servers) : IClassFixture<Servers>
             await Task.Delay(20);
         }
         string statistics = (await client.DoAsync("INFO", "commandstats")).Text;
-        RespValue[] all = [.. (await direct.DoAsync("SLOWLOG", "GET", "-1")).Items], shown = [.. (await client.DoAsync("SLOWLOG", "GET", "-1")).Items];
+        RespValue[] all = [.. (await direct.DoAsync("SLOWLOG", "GET", "-1")).Items], shown =
+            [.. (await client.DoAsync("SLOWLOG", "GET", "-1")).Items];
         await direct.DoAsync("CONFIG", "SET", "slowlog-log-slower-than", "10000", "slowlog-max-len", "128");
         Assert.True(Named(all, "pING") >= 3 + pings && Named(all, "rEPLCONF") >= 2, "the proxy did nothing of its own");
         Assert.Equal([pings, pings, pings], [Named(shown, "PING"), Named(shown, "ECHO"), Named(shown, "SUBSCRIBE")]);

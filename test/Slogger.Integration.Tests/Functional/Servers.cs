@@ -28,7 +28,8 @@ public sealed class Servers : IAsyncDisposable
 
     /// <summary>Both, or the one named in SLOGGER_TEST_TARGET (to try the tests themselves without the proxy).</summary>
     public static TheoryData<Target> Targets =>
-        Enum.TryParse<Target>(Environment.GetEnvironmentVariable(TargetVariable), ignoreCase: true, out var only) ? [only] : [Target.Raw, Target.Proxy];
+        Enum.TryParse<Target>(Environment.GetEnvironmentVariable(TargetVariable), ignoreCase: true, out var only) ? [only]
+            : [Target.Raw, Target.Proxy];
 
     internal Task<ProxyDeployment> ProxyAsync() => _proxy ??= StartProxyAsync();
 

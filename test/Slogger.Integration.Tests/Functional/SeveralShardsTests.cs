@@ -54,7 +54,8 @@ public sealed class ThreeShards : IAsyncLifetime
 
     private string[] Options(int shard) =>
     [
-        "--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Stores[shard].Port}"), "--data", _workspace.File($"data{shard}"),
+        "--redis", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{Stores[shard].Port}"), "--data",
+            _workspace.File($"data{shard}"),
         "--metadata", "sqlite:" + _workspace.File("metadata.db"), "--shards", $"{Count}", "--shard", $"{shard}",
     ];
 }
@@ -101,7 +102,10 @@ public sealed class SeveralShardsTests(ThreeShards shards) : IClassFixture<Three
         foreach (string key in (string[])["a", "b", "c", "d", "foo", "{b}x"])
         {
             Assert.EndsWith("OK", await CliAsync(0, "-c", "SET", key, "of-" + key), StringComparison.Ordinal);
-            for (int shard = 0; shard < ThreeShards.Count; shard++) { Assert.EndsWith("of-" + key, await CliAsync(shard, "-c", "GET", key), StringComparison.Ordinal); }
+            for (int shard = 0; shard < ThreeShards.Count; shard++)
+            {
+                Assert.EndsWith("of-" + key, await CliAsync(shard, "-c", "GET", key), StringComparison.Ordinal);
+            }
         }
 
         string check = await CliAsync(0, "--cluster", "check", $"127.0.0.1:{shards.Proxies[0].Port}");
@@ -124,7 +128,8 @@ public sealed class SeveralShardsTests(ThreeShards shards) : IClassFixture<Three
             {
                 string key = $"k{random.Next(100)}";
                 bool isOwn = Owner(key) == shard;
-                string[] request = random.Next(4) == 0 ? ["EVAL", $"return {i}", "1", key] : random.Next(3) == 0 ? ["ECHO", $"{i}"] : ["GETRANGE", key, $"{i}", $"{i}"];
+                string[] request = random.Next(4) == 0 ? ["EVAL", $"return {i}", "1", key]
+                    : random.Next(3) == 0 ? ["ECHO", $"{i}"] : ["GETRANGE", key, $"{i}", $"{i}"];
                 RespClient.Append(bytes, request);
                 string moved = $"-MOVED {HashSlot.Of(Encoding.ASCII.GetBytes(key))} 127.0.0.1:{shards.Proxies[Owner(key)].Port}";
                 expected.Add(request[0] == "ECHO" ? $"${i}" : !isOwn ? moved : request[0] == "EVAL" ? $":{i}" : "$");
@@ -144,7 +149,10 @@ public sealed class SeveralShardsTests(ThreeShards shards) : IClassFixture<Three
     {
         using var client = await ClusterClient.ConnectAsync(shards.Proxies[0].Port);
         for (int i = 0; i < 100; i++) { await client.DoAsync($"c{i}", "SET", $"c{i}", "1"); }
-        foreach (var proxy in shards.Proxies) { Assert.Equal("[:1,:0]", (await (await client.ToAsync(proxy.Port)).DoAsync("WAITAOF", "1", "0", "20000")).Compact); }
+        foreach (var proxy in shards.Proxies)
+        {
+            Assert.Equal("[:1,:0]", (await (await client.ToAsync(proxy.Port)).DoAsync("WAITAOF", "1", "0", "20000")).Compact);
+        }
     }
 
     [Fact]

@@ -239,7 +239,8 @@ public sealed class SharedConnectionTests(Servers servers) : IClassFixture<Serve
     {
         var endpoint = await servers.EmptyAsync(target);
         using var other = await RespClient.ConnectAsync(endpoint);
-        foreach (string bad in (string[])["*1\r\n$abc\r\n", "*x\r\n", "*2\r\n$3\r\nGET\r\n:1\r\n", "*1\r\n$-5\r\n", "*3\r\n$3\r\nSET\r\n$99999999999\r\n"])
+        foreach (string bad in (string[])["*1\r\n$abc\r\n", "*x\r\n", "*2\r\n$3\r\nGET\r\n:1\r\n", "*1\r\n$-5\r\n",
+            "*3\r\n$3\r\nSET\r\n$99999999999\r\n"])
         {
             using var client = await RespClient.ConnectAsync(endpoint);
             await client.DoAsync("SET", "before", "1");

@@ -23,7 +23,8 @@ public sealed class StoreConnectionTests
         await Eventually.AsyncTrue("BLPOP is blocked", Generous, async () =>
         {
             string list = (await direct.DoAsync("CLIENT", "LIST")).Text;
-            id = list.Split('\n').FirstOrDefault(l => l.Contains("cmd=blpop", StringComparison.Ordinal))?.Split(' ')[0]["id=".Length..] ?? "";
+            id = list.Split('\n').FirstOrDefault(l => l.Contains("cmd=blpop", StringComparison.Ordinal))?.Split(' ')[0]["id=".Length..]
+                ?? "";
             return id.Length > 0;
         });
         await direct.DoAsync("CLIENT", "KILL", "ID", id);
@@ -74,7 +75,8 @@ public sealed class StoreConnectionTests
         await client.SendAsync("XREAD", "STREAMS", "stream", "0-0");
         await Eventually.AsyncTrue("XREAD is blocked", Generous, async () =>
             (await direct.DoAsync("CLIENT", "LIST")).Text.Split('\n').Any(l =>
-                l.Contains("cmd=xread", StringComparison.Ordinal) && l.Contains("flags=b", StringComparison.Ordinal) && l.Contains("name=held", StringComparison.Ordinal)));
+                l.Contains("cmd=xread", StringComparison.Ordinal) && l.Contains("flags=b", StringComparison.Ordinal)
+                    && l.Contains("name=held", StringComparison.Ordinal)));
         await direct.DoAsync("CLIENT", "UNPAUSE");
         Assert.Equal("+OK", (await other.ReadAsync(Generous)).Compact);
 
@@ -115,7 +117,10 @@ public sealed class StoreConnectionTests
         await client.SendAsync("EXEC");
         RespValue notice = await client.ReadAsync(Generous);
         Assert.StartsWith("-ROLLBACK", notice.Compact, StringComparison.Ordinal);
-        for (int i = 0; i < 2; i++) { Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal); }
+        for (int i = 0; i < 2; i++)
+        {
+            Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        }
         Assert.Equal("+OK", (await client.ResumeAsync(notice)).Compact);
         Assert.Equal(":0", (await client.CallAsync("EXISTS", "a", "b", "c")).Compact);
         await GoesOnAsync(client);
@@ -136,7 +141,10 @@ public sealed class StoreConnectionTests
         await client.SendAsync("EXEC");
         RespValue notice = await client.ReadAsync(Generous);
         Assert.StartsWith("-ROLLBACK", notice.Compact, StringComparison.Ordinal);
-        for (int i = 0; i < 2; i++) { Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal); }
+        for (int i = 0; i < 2; i++)
+        {
+            Assert.StartsWith("-ERR SLOGGER not done", (await client.ReadAsync(Generous)).Compact, StringComparison.Ordinal);
+        }
         Assert.Equal("+OK", (await client.ResumeAsync(notice)).Compact);
         Assert.Equal(":0", (await client.CallAsync("EXISTS", "a")).Compact);
         await GoesOnAsync(client);
@@ -150,7 +158,8 @@ public sealed class StoreConnectionTests
     {
         const int Clients = 1000, SigStop = 19, SigCont = 18;
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: false) { Options = directive.Length == 0 ? [] : ["--redis-directive", directive] });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: false) { Options = directive.Length == 0 ? [] : ["--redis-directive", directive] });
         await deployment.StartAsync();
         using var other = await deployment.ConnectAsync();
         await other.DoAsync("PING");

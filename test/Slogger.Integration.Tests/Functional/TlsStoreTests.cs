@@ -22,7 +22,8 @@ public sealed class TlsStoreTests
         (string certificate, string key) = WriteCertificate(workspace);
         string tlsPort = Workspace.FreePort().ToString(CultureInfo.InvariantCulture);
         using var redis = await RedisProcess.StartAsync(workspace.Folder("redis"),
-            "--tls-port", tlsPort, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate, "--tls-auth-clients", "yes");
+            "--tls-port", tlsPort, "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificate,
+                "--tls-auth-clients", "yes");
         string[] options =
         [
             "--redis", $"127.0.0.1:{tlsPort}", "--redis-tls", "true", "--redis-tls-ca", certificate, "--redis-tls-cert", certificate,

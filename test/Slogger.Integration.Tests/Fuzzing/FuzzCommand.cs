@@ -36,7 +36,8 @@ internal static class FuzzCommand
             await Console.Error.WriteLineAsync($"{args[i]} is not understood\n{Usage}");
             return 2;
         }
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         Console.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
@@ -63,7 +64,8 @@ internal static class FuzzCommand
         }
         catch (Exception e) when (e is InvalidDataException or IOException or TimeoutException or Xunit.Sdk.XunitException)
         {
-            await Console.Error.WriteLineAsync($"after {run.Counts.Requests} requests: {e.Message}\n{string.Join('\n', cluster.Tail().Split('\n').TakeLast(60))}");
+            await Console.Error.WriteLineAsync(
+                $"after {run.Counts.Requests} requests: {e.Message}\n{string.Join('\n', cluster.Tail().Split('\n').TakeLast(60))}");
             return 1;
         }
     }

@@ -39,12 +39,17 @@ internal sealed class FuzzRun(ClusterDeployment cluster, int seed)
             await metadata.InitializeAsync();
             secret = await metadata.PeerSecretAsync("default");
         }
-        FuzzWorker[] inBatches = [.. Enumerable.Range(0, cluster.Shards * 2).Select(i => new FuzzWorker(cluster, i % cluster.Shards, $"batches{i}"))];
-        FuzzWorker[] plain = [.. Enumerable.Range(0, cluster.Shards * 2).Select(i => new FuzzWorker(cluster, i % cluster.Shards, $"plain{i}"))];
+        FuzzWorker[] inBatches = [.. Enumerable.Range(0, cluster.Shards * 2)
+            .Select(i => new FuzzWorker(cluster, i % cluster.Shards, $"batches{i}"))];
+        FuzzWorker[] plain = [.. Enumerable.Range(0, cluster.Shards * 2)
+            .Select(i => new FuzzWorker(cluster, i % cluster.Shards, $"plain{i}"))];
         using var end = new CancellationTokenSource();
-        Task[] working = [.. inBatches.Select(w => Task.Run(() => w.WorkInBatchesAsync(end.Token))), .. plain.Select(w => Task.Run(() => w.WorkPlainlyAsync(end.Token)))];
+        Task[] working = [.. inBatches.Select(w => Task.Run(() => w.WorkInBatchesAsync(end.Token))),
+            .. plain.Select(w => Task.Run(() => w.WorkPlainlyAsync(end.Token)))];
         long before = Memory();
-        Task[] fuzzing = [.. Enumerable.Range(0, Fuzzers).Select(i => Task.Run(() => FuzzAsync(new FuzzWords(new Random(seed + i), cluster.Shards, secret), new Random(seed - 1 - i), requests / Fuzzers, end.Token)))];
+        Task[] fuzzing = [.. Enumerable.Range(0, Fuzzers)
+            .Select(i => Task.Run(() => FuzzAsync(new FuzzWords(new Random(seed + i), cluster.Shards, secret), new Random(seed - 1 - i),
+                requests / Fuzzers, end.Token)))];
         try
         {
             foreach (Task done in fuzzing)
@@ -71,14 +76,21 @@ internal sealed class FuzzRun(ClusterDeployment cluster, int seed)
             string value = (await client.DoAsync("GET", worker.Key)).Compact;
             if (value != $"${worker.Done}") { throw new InvalidDataException($"{worker.Key} is {value} after {worker.Done} INCR"); }
         }
-        if (Enumerable.Range(0, cluster.Shards).FirstOrDefault(cluster.IsDown, -1) is >= 0 and int down) { throw new InvalidDataException($"the proxy of shard {down} has ended"); }
+        if (Enumerable.Range(0, cluster.Shards).FirstOrDefault(cluster.IsDown, -1) is >= 0 and int down)
+        {
+            throw new InvalidDataException($"the proxy of shard {down} has ended");
+        }
         string[] errors = [.. cluster.Tail().Split('\n').Where(l => l.Contains("Z error ", StringComparison.Ordinal))];
         if (errors.Length > 0) { throw new InvalidDataException($"the proxies report:\n{string.Join('\n', errors.Take(20))}"); }
-        if (MemoryBytes.After - MemoryBytes.Before > GrowthBytesMax) { throw new InvalidDataException($"memory grew from {MemoryBytes.Before >> 20} to {MemoryBytes.After >> 20} MB"); }
+        if (MemoryBytes.After - MemoryBytes.Before > GrowthBytesMax)
+        {
+            throw new InvalidDataException($"memory grew from {MemoryBytes.Before >> 20} to {MemoryBytes.After >> 20} MB");
+        }
     }
 
     private long Memory() => Enumerable.Range(0, cluster.Shards).Max(s =>
-        long.Parse(File.ReadLines($"/proc/{cluster.ProcessId(s)}/status").First(l => l.StartsWith("VmRSS:", StringComparison.Ordinal))[6..^2], CultureInfo.InvariantCulture) << 10);
+        long.Parse(File.ReadLines($"/proc/{cluster.ProcessId(s)}/status")
+            .First(l => l.StartsWith("VmRSS:", StringComparison.Ordinal))[6..^2], CultureInfo.InvariantCulture) << 10);
 
     private async Task FuzzAsync(FuzzWords words, Random manners, long requests, CancellationToken stop)
     {
@@ -105,7 +117,8 @@ internal sealed class FuzzRun(ClusterDeployment cluster, int seed)
     {
         using RespClient client = await cluster.ConnectAsync(shard);
         RespValue hello = await client.DoAsync("DPR.HELLO", "1", "000000000000000000000000000000f1");
-        Dictionary<string, long> fields = hello.Items.Chunk(2).Where(p => p[1].Kind == RespKind.Integer).ToDictionary(p => p[0].Text, p => p[1].Number);
+        Dictionary<string, long> fields = hello.Items.Chunk(2).Where(p => p[1].Kind == RespKind.Integer)
+            .ToDictionary(p => p[0].Text, p => p[1].Number);
         return (fields["worldline"], fields["open"]);
     }
 
@@ -131,11 +144,15 @@ internal sealed class FuzzRun(ClusterDeployment cluster, int seed)
         byte[] buffer = new byte[64 << 10];
         try
         {
-            while (await socket.ReceiveAsync(buffer, SocketFlags.None, limit.Token) is > 0 and int count) { Interlocked.Add(ref _answers, count); }
+            while (await socket.ReceiveAsync(buffer, SocketFlags.None, limit.Token) is > 0 and int count)
+            {
+                Interlocked.Add(ref _answers, count);
+            }
         }
         catch (OperationCanceledException)
         {
-            throw new InvalidDataException($"shard {shard} neither answered nor hung up in {AnswerLimit.TotalSeconds} s. What was said:\n{System.Text.Encoding.Latin1.GetString(said)}");
+            throw new InvalidDataException(
+                $"shard {shard} neither answered nor hung up in {AnswerLimit.TotalSeconds} s. What was said:\n{System.Text.Encoding.Latin1.GetString(said)}");
         }
     }
 }

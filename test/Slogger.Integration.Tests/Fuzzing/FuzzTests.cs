@@ -16,7 +16,8 @@ public sealed class FuzzTests
         int seed = Environment.TickCount & 0xFFFFFF;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards, usesPostgres: false) { Finder = finder, Options = ["--transport", transport] };
+        await using var cluster = new ClusterDeployment(workspace, shards, usesPostgres: false) { Finder = finder,
+            Options = ["--transport", transport] };
         await cluster.StartAsync();
         await cluster.ServingAsync();
         var run = new FuzzRun(cluster, seed);

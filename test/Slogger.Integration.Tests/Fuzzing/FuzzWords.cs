@@ -1,5 +1,5 @@
-// What a fuzzer says to a proxy: requests of the DPR family and ordinary ones between them, right, wrong and mutilated, and what another proxy
-// of the cluster might say after DPR.PEER. All by one Random, so that a seed repeats it.
+// What a fuzzer says to a proxy: requests of the DPR family and ordinary ones between them, right, wrong and mutilated, and what another
+// proxy of the cluster might say after DPR.PEER. All by one Random, so that a seed repeats it.
 using System.Buffers;
 using System.Buffers.Binary;
 using System.Globalization;
@@ -15,15 +15,20 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
 {
     private static readonly string[] s_odd =
     [
-        "", "0", "-1", "1", "2", "65536", "65537", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e3", " 1", "1 ", "+1",
-        "\0", "\r\n", "*", "$", "DEP", "dep", "SHARDS", "nan", "00000000000000000000000000000001", "0000000000000000000000000000000G", new string('9', 400), new string('x', 5000),
+        "", "0", "-1", "1", "2", "65536", "65537", "2147483648", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+            "1e3", " 1", "1 ", "+1",
+        "\0", "\r\n", "*", "$", "DEP", "dep", "SHARDS", "nan", "00000000000000000000000000000001", "0000000000000000000000000000000G",
+            new string('9', 400), new string('x', 5000),
     ];
 
     private static readonly string[][] s_ordinary =
     [
-        ["PING"], ["ECHO", "fuzz"], ["SET", "fuzz", "1"], ["GET", "fuzz"], ["INCR", "fuzz:n"], ["MULTI"], ["EXEC"], ["DISCARD"], ["WATCH", "fuzz"], ["SUBSCRIBE", "fuzz"],
-        ["UNSUBSCRIBE"], ["CLIENT", "REPLY", "OFF"], ["CLIENT", "REPLY", "SKIP"], ["CLIENT", "REPLY", "ON"], ["CLIENT", "SETNAME", "fuzz"], ["HELLO", "2"], ["HELLO", "3"],
-        ["SELECT", "1"], ["RESET"], ["QUIT"], ["WAITAOF", "1", "0", "20"], ["WAIT", "1", "20"], ["BLPOP", "fuzz:none", "0.02"], ["EVAL", "return 1", "0"], ["INFO", "dpr"],
+        ["PING"], ["ECHO", "fuzz"], ["SET", "fuzz", "1"], ["GET", "fuzz"], ["INCR", "fuzz:n"], ["MULTI"], ["EXEC"], ["DISCARD"],
+            ["WATCH", "fuzz"], ["SUBSCRIBE", "fuzz"],
+        ["UNSUBSCRIBE"], ["CLIENT", "REPLY", "OFF"], ["CLIENT", "REPLY", "SKIP"], ["CLIENT", "REPLY", "ON"], ["CLIENT", "SETNAME", "fuzz"],
+            ["HELLO", "2"], ["HELLO", "3"],
+        ["SELECT", "1"], ["RESET"], ["QUIT"], ["WAITAOF", "1", "0", "20"], ["WAIT", "1", "20"], ["BLPOP", "fuzz:none", "0.02"],
+            ["EVAL", "return 1", "0"], ["INFO", "dpr"],
         ["NOSUCHCOMMAND", "fuzz"],
     ];
 
@@ -49,7 +54,10 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
             for (int requests = random.Next(1, 12); requests > 0; requests--) { Request(bytes); }
         }
         byte[] said = bytes.WrittenSpan.ToArray();
-        for (int edits = Chance(3) ? random.Next(1, 8) : 0; edits > 0 && said.Length > 0; edits--) { said[random.Next(said.Length)] = (byte)random.Next(256); }
+        for (int edits = Chance(3) ? random.Next(1, 8) : 0; edits > 0 && said.Length > 0; edits--)
+        {
+            said[random.Next(said.Length)] = (byte)random.Next(256);
+        }
         return Chance(8) ? said[..random.Next(said.Length + 1)] : said;
     }
 
@@ -67,7 +75,8 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
                 Say(to, ["DPR.HELLO", Chance(4) ? Odd() : "1", Chance(4) ? Odd() : Session()]);
                 return;
             case 6:
-                Say(to, ["DPR.WAIT", random.Next(3) switch { 0 => "*", 1 => Text(random.Next(5)), _ => Odd() }, Chance(3) ? Odd() : Text(random.Next(50))]);
+                Say(to, ["DPR.WAIT", random.Next(3) switch { 0 => "*", 1 => Text(random.Next(5)), _ => Odd() },
+                    Chance(3) ? Odd() : Text(random.Next(50))]);
                 return;
             case 7:
                 Say(to, ["DPR.PEER", .. PeerWords().Select(w => Chance(3) ? Odd() : w)]);
@@ -79,19 +88,22 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
         }
     }
 
-    private string Session() => Chance(2) ? "000000000000000000000000000000f1" : random.NextInt64().ToString("x32", CultureInfo.InvariantCulture);
+    private string Session() => Chance(2) ? "000000000000000000000000000000f1"
+        : random.NextInt64().ToString("x32", CultureInfo.InvariantCulture);
 
     private void Batch(ArrayBufferWriter<byte> to)
     {
         int count = random.Next(1, 6);
         var header = new List<string>
         {
-            "DPR.BATCH", Session(), Text(Now.WorldLine + (Chance(10) ? random.Next(-1, 2) : 0)), Text(Chance(2) ? 0 : Now.Open + random.Next(-5, 60)),
+            "DPR.BATCH", Session(), Text(Now.WorldLine + (Chance(10) ? random.Next(-1, 2) : 0)),
+                Text(Chance(2) ? 0 : Now.Open + random.Next(-5, 60)),
             Text(random.Next(1, 1000)), Text(count),
         };
         for (int dependencies = Chance(3) ? random.Next(1, 4) : 0; dependencies > 0; dependencies--)
         {
-            header.AddRange(["DEP", Chance(6) ? Odd() : Text(random.Next(shards + 1)), Chance(6) ? Odd() : Text(Math.Max(0, Now.Open - random.Next(50)))]);
+            header.AddRange(["DEP", Chance(6) ? Odd() : Text(random.Next(shards + 1)),
+                Chance(6) ? Odd() : Text(Math.Max(0, Now.Open - random.Next(50)))]);
         }
         Say(to, header);
         // Mostly as many as the header says.
@@ -126,7 +138,8 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
 
     private string[] PeerWords() =>
     [
-        new[] { "cuts", "keys", "messages" }[random.Next(3)], "2", Chance(2) ? secret : new string('0', 64), Chance(2) ? "*" : Text(random.Next(shards)),
+        new[] { "cuts", "keys", "messages" }[random.Next(3)], "2", Chance(2) ? secret : new string('0', 64), Chance(2) ? "*"
+            : Text(random.Next(shards)),
         Text(random.Next(shards)), Text(random.Next(3) * 1000),
     ];
 
@@ -143,7 +156,8 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
         {
             Requests++;
             byte[] body = words[0] switch { "cuts" => Claim(), "messages" => Messages(), _ => Move() };
-            Frame(to, words[0] switch { "cuts" => "RWLAC?"[random.Next(6)], "messages" => Chance(5) ? '?' : 'M', _ => "BSCFW?"[random.Next(6)] }, body);
+            Frame(to, words[0] switch { "cuts" => "RWLAC?"[random.Next(6)], "messages" => Chance(5) ? '?' : 'M', _ =>
+                "BSCFW?"[random.Next(6)] }, body);
         }
     }
 
@@ -151,7 +165,8 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
     {
         Span<byte> head = to.GetSpan(5);
         head[0] = (byte)kind;
-        BinaryPrimitives.WriteInt32BigEndian(head[1..], Chance(12) ? new[] { -1, int.MaxValue, 1 << 29, 65536, 65537, body.Length + 1 }[random.Next(6)] : body.Length);
+        BinaryPrimitives.WriteInt32BigEndian(head[1..], Chance(12)
+            ? new[] { -1, int.MaxValue, 1 << 29, 65536, 65537, body.Length + 1 }[random.Next(6)] : body.Length);
         to.Advance(5);
         to.Write(body);
     }
@@ -161,7 +176,8 @@ internal sealed class FuzzWords(Random random, int shards, string secret)
         var text = new StringBuilder();
         for (int words = random.Next(8); words > 0; words--)
         {
-            string number = random.Next(5) switch { 0 => Odd(), 1 => Text(Now.WorldLine), 2 => Text(random.Next(shards + 1)) + ":" + Text(Now.Open), _ => Text(Now.Open + random.Next(-100, 100)) };
+            string number = random.Next(5) switch { 0 => Odd(), 1 => Text(Now.WorldLine), 2 =>
+                Text(random.Next(shards + 1)) + ":" + Text(Now.Open), _ => Text(Now.Open + random.Next(-100, 100)) };
             text.Append(' ').Append(number);
         }
         return Encoding.Latin1.GetBytes(text.ToString());

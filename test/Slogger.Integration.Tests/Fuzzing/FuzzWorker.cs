@@ -1,5 +1,5 @@
-// Somebody who works properly while others say odd things: a session with batches, or a plain connection. Each reply, sequence number, version
-// and commit must be what it would be without them.
+// Somebody who works properly while others say odd things: a session with batches, or a plain connection. Each reply, sequence number,
+// version and commit must be what it would be without them.
 using System.Globalization;
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
@@ -37,7 +37,10 @@ internal sealed class FuzzWorker(ClusterDeployment cluster, int shard, string na
             await client.SendAsync(SessionClient.HeaderOf(id, line, seen.Number, Done + 1, count), requests);
             BatchOutcome outcome = await client.ReadAsync(count);
             Expect(outcome.Refusal is null, $"a batch was refused: {outcome.Refusal}");
-            for (int i = 0; i < count; i++) { Expect(outcome.Replies[i].Compact == $":{Done + i + 1}", $"operation {Done + i + 1} was answered {outcome.Replies[i]}"); }
+            for (int i = 0; i < count; i++)
+            {
+                Expect(outcome.Replies[i].Compact == $":{Done + i + 1}", $"operation {Done + i + 1} was answered {outcome.Replies[i]}");
+            }
             Expect(outcome.Reply.WorldLine.Number == line, $"world-line {outcome.Reply.WorldLine} after {line}");
             int told = 0;
             foreach (VersionRun run in outcome.Reply.Versions.Span)
@@ -83,6 +86,9 @@ internal sealed class FuzzWorker(ClusterDeployment cluster, int shard, string na
 
     private void Expect(bool holds, string otherwise)
     {
-        if (!holds) { throw new InvalidDataException(string.Create(CultureInfo.InvariantCulture, $"{name} at shard {shard}: {otherwise}")); }
+        if (!holds)
+        {
+            throw new InvalidDataException(string.Create(CultureInfo.InvariantCulture, $"{name} at shard {shard}: {otherwise}"));
+        }
     }
 }

@@ -26,7 +26,8 @@ public sealed class DprHarnessTests(ITestOutputHelper output)
     public async Task Checker_SurvivorTooLow_Complains()
     {
         var report = await RunAsync(appendOnly: true, rounds: 8, survivorLie: -40);
-        Assert.Contains(report.Violations, v => v.Kind is ViolationKind.WrongSurvivor or ViolationKind.CommittedLost or ViolationKind.NotAPrefix);
+        Assert.Contains(report.Violations, v => v.Kind is ViolationKind.WrongSurvivor or ViolationKind.CommittedLost
+            or ViolationKind.NotAPrefix);
     }
 
     [Fact]

@@ -41,8 +41,10 @@ public sealed class HarnessTests(ITestOutputHelper output)
         {
             await client.DoAsync("DEL", "w0:n0", "w0:n1", "w0:n2");
         });
-        Assert.Contains(report.Violations, v => v.Kind == ViolationKind.NotAPrefix && v.Text.Contains("writer 0", StringComparison.Ordinal));
-        Assert.DoesNotContain(report.Violations, v => v.Kind == ViolationKind.NotAPrefix && v.Text.Contains("writer 1", StringComparison.Ordinal));
+        Assert.Contains(report.Violations, v => v.Kind == ViolationKind.NotAPrefix
+            && v.Text.Contains("writer 0", StringComparison.Ordinal));
+        Assert.DoesNotContain(report.Violations, v => v.Kind == ViolationKind.NotAPrefix
+            && v.Text.Contains("writer 1", StringComparison.Ordinal));
     }
 
     [Fact]
@@ -68,11 +70,13 @@ public sealed class HarnessTests(ITestOutputHelper output)
     [Fact]
     public async Task Checker_UnknownKey_IsStray()
     {
-        var report = await RunAsync(appendOnly: true, rounds: 1, faults: [RawDeployment.Kill], spoil: client => client.DoAsync("SET", "who", "me"));
+        var report = await RunAsync(appendOnly: true, rounds: 1, faults: [RawDeployment.Kill],
+            spoil: client => client.DoAsync("SET", "who", "me"));
         Assert.Equal([ViolationKind.StrayKey], report.Violations.Select(v => v.Kind));
     }
 
-    private async Task<ChaosReport> RunAsync(bool appendOnly, int rounds, IReadOnlyList<Fault>? faults = null, Func<RespClient, Task>? spoil = null)
+    private async Task<ChaosReport> RunAsync(bool appendOnly, int rounds, IReadOnlyList<Fault>? faults = null,
+        Func<RespClient, Task>? spoil = null)
     {
         using var workspace = new Workspace();
         await using var deployment = faults is null

@@ -97,7 +97,8 @@ public sealed class PrefixCheckerTests
     [InlineData("-3,-4", true, true, 3, "NotAPrefix")]      // reported committed
     [InlineData("-3", true, true, 0, "NotAPrefix")]         // a later one survived an earlier one
     [InlineData("2", false, false, 0, "NotAPrefix")]        // refused with the notice
-    public void BehindANotice_WhatWasAnsweredRanAndTheRestMayHave(string change, bool killedAgain, bool ended, int committedLater, string expected)
+    public void BehindANotice_WhatWasAnsweredRanAndTheRestMayHave(string change, bool killedAgain, bool ended, int committedLater,
+        string expected)
     {
         // 1 survived, 2 was answered with the notice; 3 and 4 were answered behind it, 5 and 6 were not.
         var history = new WriterHistory(0, Shared, new KeyspaceModel(), 0);
@@ -106,7 +107,8 @@ public sealed class PrefixCheckerTests
             Add(history, ["SET", $"w0:s{i}", "v"], 10 * i, (10 * i) + 5);
         }
 
-        foreach (var (k, fate) in ((int, Fate)[])[(2, Fate.Refused), (3, Fate.AnsweredAfterRollback), (4, Fate.AnsweredAfterRollback), (5, Fate.Unanswered), (6, Fate.Unanswered)])
+        foreach (var (k, fate) in ((int, Fate)[])[(2, Fate.Refused), (3, Fate.AnsweredAfterRollback), (4, Fate.AnsweredAfterRollback),
+            (5, Fate.Unanswered), (6, Fate.Unanswered)])
         {
             history.Commands[k - 1].Fate = fate;
         }
@@ -125,7 +127,8 @@ public sealed class PrefixCheckerTests
             state.Apply(history.Commands[k - 1].Arguments);
         }
 
-        var result = PrefixChecker.Check([history], new ObservedState(state.Entries, 0, 0), new CheckRules(1, MayBeKilledAgain: killedAgain));
+        var result = PrefixChecker.Check([history], new ObservedState(state.Entries, 0, 0),
+            new CheckRules(1, MayBeKilledAgain: killedAgain));
         Assert.Equal(expected, string.Join(' ', result.Violations.Select(v => v.Kind)));
     }
 
@@ -200,7 +203,8 @@ public sealed class PrefixCheckerTests
     {
         var state = StateAfter(history, history.Commands.Count);
         state.Apply(command);
-        history.Commands.Add(new Issued(command) { SentAt = sent, RepliedAt = replied, Fate = Fate.Answered, HasEffect = state.Fingerprint != history.Fingerprints[^1] });
+        history.Commands.Add(new Issued(command) { SentAt = sent, RepliedAt = replied, Fate = Fate.Answered,
+            HasEffect = state.Fingerprint != history.Fingerprints[^1] });
         history.Fingerprints.Add(state.Fingerprint);
         history.Acknowledged++;
     }

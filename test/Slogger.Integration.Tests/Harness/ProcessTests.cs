@@ -12,10 +12,12 @@ public sealed class ProcessTests
         using var workspace = new Workspace();
         using var postgres = await PostgresProcess.StartAsync(workspace);
         string[] query = ["-h", "127.0.0.1", "-p", $"{postgres.Port}", "-U", "postgres", "-c", "select 41 + 1"];
-        Assert.Contains("42", (await ChildProcess.RunAsync(Path.Combine(PostgresProcess.Programs!, "psql"), query)).Output, StringComparison.Ordinal);
+        Assert.Contains("42", (await ChildProcess.RunAsync(Path.Combine(PostgresProcess.Programs!, "psql"), query)).Output,
+            StringComparison.Ordinal);
         postgres.KillHard();
         Assert.NotEqual(0, (await ChildProcess.RunAsync(Path.Combine(PostgresProcess.Programs!, "psql"), query)).ExitCode);
         await postgres.RestartAsync();
-        Assert.Contains("42", (await ChildProcess.RunAsync(Path.Combine(PostgresProcess.Programs!, "psql"), query)).Output, StringComparison.Ordinal);
+        Assert.Contains("42", (await ChildProcess.RunAsync(Path.Combine(PostgresProcess.Programs!, "psql"), query)).Output,
+            StringComparison.Ordinal);
     }
 }

@@ -16,7 +16,8 @@ internal sealed partial class KeyspaceModel
 
     /// <summary>Removes one key and fills another from its value, if there was one.</summary>
     public const string Transfer =
-        "local v = redis.call('GET', KEYS[1]) if v then redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[2], v .. ARGV[1]) return 1 end return 0";
+        "local v = redis.call('GET', KEYS[1]) if v then redis.call('DEL', KEYS[1]) redis.call('SET', KEYS[2], v .. ARGV[1]) return "
+            + "1 end return 0";
 
     private string? RunScript(IReadOnlyList<string> a)
     {

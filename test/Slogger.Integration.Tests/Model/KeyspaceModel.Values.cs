@@ -44,7 +44,8 @@ internal sealed partial class KeyspaceModel
                 return Integer(ranged.Value.Length);
             case "INCRBY":
                 var counter = GetString(a[1]);
-                counter.Value = ((counter.Value.Length == 0 ? 0 : Parse(counter.Value)) + Parse(a[2])).ToString(CultureInfo.InvariantCulture);
+                counter.Value = ((counter.Value.Length == 0 ? 0 : Parse(counter.Value)) + Parse(a[2])).ToString(
+                    CultureInfo.InvariantCulture);
                 return ":" + counter.Value;
             case "INCRBYFLOAT":
                 var real = GetString(a[1]);

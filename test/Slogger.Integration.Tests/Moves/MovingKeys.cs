@@ -51,7 +51,8 @@ internal sealed class MovingKeys(ClusterDeployment cluster, string[] keys) : IDi
         for (int key = 0; key < keys.Length; key++)
         {
             RespValue list = await DoAsync(key, "LRANGE", keys[key], "0", "-1");
-            Assert.Equal(Enumerable.Range(1, (int)_pushed[key]).Select(n => n.ToString(CultureInfo.InvariantCulture)), list.Items.Select(i => i.Text));
+            Assert.Equal(Enumerable.Range(1, (int)_pushed[key]).Select(n => n.ToString(CultureInfo.InvariantCulture)),
+                list.Items.Select(i => i.Text));
         }
     }
 

@@ -36,7 +36,8 @@ public sealed class PublishTests
                     await publisher.DoAsync("PUBLISH", "news", text);
                     break;
                 case 1:
-                    await publisher.DoAsync("EVAL", "redis.call('INCR', KEYS[1]) return redis.call('PUBLISH', 'news', ARGV[1])", "1", key, text);
+                    await publisher.DoAsync("EVAL", "redis.call('INCR', KEYS[1]) return redis.call('PUBLISH', 'news', ARGV[1])", "1", key,
+                        text);
                     break;
                 default:
                     await publisher.DoAsync("MULTI");
@@ -78,9 +79,13 @@ public sealed class PublishTests
         cluster.KillProxy(1);
         string large = new('x', 5_000);
         for (int i = 0; i < 300; i++) { await publisher.DoAsync("PUBLISH", "news", large); }
-        for (int i = 0; i < 300; i++) { Assert.Equal(large.Length, (await subscriber.ReadAsync(Generous, wantPush: true)).Items[^1].Text.Length); }
+        for (int i = 0; i < 300; i++)
+        {
+            Assert.Equal(large.Length, (await subscriber.ReadAsync(Generous, wantPush: true)).Items[^1].Text.Length);
+        }
         await Eventually.AsyncTrue("messages are dropped and counted", Generous, async () =>
-            (await publisher.DoAsync("DPR.INFO")).Text.Split("\r\n").Any(l => l.StartsWith("messages_dropped:", StringComparison.Ordinal) && !l.EndsWith(":0", StringComparison.Ordinal)));
+            (await publisher.DoAsync("DPR.INFO")).Text.Split("\r\n")
+                .Any(l => l.StartsWith("messages_dropped:", StringComparison.Ordinal) && !l.EndsWith(":0", StringComparison.Ordinal)));
 
         await cluster.StartProxyAsync(1);
         await cluster.ServingAsync();

@@ -33,7 +33,8 @@ public sealed class SlotMoveFailureTests
         using var stop = new CancellationTokenSource();
         Task running = Task.Run(() => writer.RunAsync(1, stop.Token));
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
-        Assert.True(await cluster.ExitAsync(victim, Generous) is not null, $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
+        Assert.True(await cluster.ExitAsync(victim, Generous) is not null,
+            $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
         await Task.Delay(200);
         await cluster.StartProxyAsync(victim);
         await DoneAsync(cluster);
@@ -65,7 +66,8 @@ public sealed class SlotMoveFailureTests
         }
 
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
-        Assert.True(await cluster.ExitAsync(victim, Generous) is not null, $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
+        Assert.True(await cluster.ExitAsync(victim, Generous) is not null,
+            $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
         await cluster.KillRedisAsync(victim);
         await cluster.StartProxyAsync(victim);
         await cluster.ServingAsync();

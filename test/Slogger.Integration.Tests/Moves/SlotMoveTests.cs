@@ -21,7 +21,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
     {
         using var workspace = new Workspace();
         await using ClusterDeployment cluster = await StartAsync(workspace);
-        MovingKeys[] writers = [.. Enumerable.Range(0, 4).Select(w => new MovingKeys(cluster, [.. MovingKeys.In(0, Last, 30, $"w{w}:"), .. MovingKeys.In(1000, 2000, 5, $"w{w}:")]))];
+        MovingKeys[] writers = [.. Enumerable.Range(0, 4)
+            .Select(w => new MovingKeys(cluster, [.. MovingKeys.In(0, Last, 30, $"w{w}:"), .. MovingKeys.In(1000, 2000, 5, $"w{w}:")]))];
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select((w, i) => Task.Run(() => w.RunAsync(i, stop.Token)))];
         foreach (string to in (string[])["1", "0", "1"])
@@ -55,7 +56,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         string[] k = MovingKeys.In(0, Last, 9, "kind");
         string big = new('x', 3_000_000);
         using RespClient old = await cluster.ConnectAsync(0), next = await cluster.ConnectAsync(1);
-        await old.DoAsync("SET", k[0], "v", "PXAT", DateTimeOffset.UtcNow.AddHours(1).ToUnixTimeMilliseconds().ToString(CultureInfo.InvariantCulture));
+        await old.DoAsync("SET", k[0], "v", "PXAT", DateTimeOffset.UtcNow.AddHours(1).ToUnixTimeMilliseconds()
+            .ToString(CultureInfo.InvariantCulture));
         await old.DoAsync("HSET", k[1], "a", "1", "b", "2");
         await old.DoAsync("ZADD", k[2], "1.5", "one", "2", "two");
         await old.DoAsync("XADD", k[3], "1-1", "f", "v");
@@ -113,7 +115,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         Assert.Equal("here", (await blockedElsewhere.ReadAsync(TimeSpan.FromSeconds(20))).Items[1].Text);
     }
 
-    // Nothing of the copy may be kept that was taken before. The new owner's Redis writes nothing meanwhile, so that the first keys have been read and no more.
+    // Nothing of the copy may be kept that was taken before. The new owner's Redis writes nothing meanwhile, so that the first keys have
+    // been read and no more.
     [Theory]
     [InlineData("FLUSHALL", "FLUSHALL has changed all keys")]
     [InlineData("CLIENT KILL TYPE replica", "the replication stream was interrupted")]
@@ -122,7 +125,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using ClusterDeployment cluster = await StartAsync(workspace);
         string tag = MovingKeys.In(0, Last, 1, "all")[0];
-        using RespClient old = await cluster.ConnectAsync(0), next = await cluster.ConnectAsync(1), source = await AtRedisAsync(cluster, 0), target = await AtRedisAsync(cluster, 1);
+        using RespClient old = await cluster.ConnectAsync(0), next = await cluster.ConnectAsync(1), source =
+            await AtRedisAsync(cluster, 0), target = await AtRedisAsync(cluster, 1);
         await old.DoAsync("EVAL", "for i = 1, 1000 do redis.call('SET', '{' .. KEYS[1] .. '}' .. i, 'v') end", "1", tag);
         await target.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
@@ -131,7 +135,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         await target.DoAsync("CLIENT", "UNPAUSE");
         await cluster.MovesOverAsync();
         Assert.Contains($"begins again: shard 0: the copy begins again: {why}", cluster.Tail(), StringComparison.Ordinal);
-        Assert.Equal(disturbance == "FLUSHALL" ? 0 : 1000, (await next.DoAsync("KEYS", "*")).Items.Count(k => k.Text.Contains(tag, StringComparison.Ordinal)));
+        Assert.Equal(disturbance == "FLUSHALL" ? 0 : 1000,
+            (await next.DoAsync("KEYS", "*")).Items.Count(k => k.Text.Contains(tag, StringComparison.Ordinal)));
     }
 
     // Redis has executed and answered it, and the replication stream, by which the old owner knows what has changed, is far behind.
@@ -146,14 +151,16 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         await target.DoAsync("CLIENT", "PAUSE", "60000", "WRITE");
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
         await FirstKeysAsync(target);
-        await old.DoAsync("EVAL", "local large = string.rep('x', 1000000) for i = 1, 150 do redis.call('SET', ARGV[1], large) end redis.call('SET', KEYS[1], 'last')", "1", key, MovingKeys.In(1000, 2000, 1, "large")[0]);
+        await old.DoAsync("EVAL", "local large = string.rep('x', 1000000) for i = 1, 150 do redis.call('SET', ARGV[1], large) end "
+            + "redis.call('SET', KEYS[1], 'last')", "1", key, MovingKeys.In(1000, 2000, 1, "large")[0]);
         await target.DoAsync("CLIENT", "UNPAUSE");
         await cluster.MovesOverAsync();
         Assert.Equal("last", (await next.DoAsync("GET", key)).Text);
     }
 
-    // Its slot is withheld for a moment: it is this shard's, so nobody can be sent on, and the transaction need not be lost. A large request that comes slowly
-    // keeps the move from going on behind that: it withholds the slots for a second, serves them again, and so on.
+    // Its slot is withheld for a moment: it is this shard's, so nobody can be sent on, and the transaction need not be lost. A large
+    // request that comes slowly keeps the move from going on behind that: it withholds the slots for a second, serves them again, and so
+    // on.
     [Fact]
     public async Task Exec_WhileItsSlotIsWithheld_Waits()
     {
@@ -226,11 +233,13 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
     public async Task Move_OfAShardWithABackup_IsNotBegunAndSaysWhy()
     {
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { RedisOptions = ["--backup", "127.0.0.1:1"] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2,
+            usesPostgres: false) { RedisOptions = ["--backup", "127.0.0.1:1"] };
         await cluster.StartAsync();
         await cluster.ServingAsync();
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--to", "1", "--no-wait")).ExitCode);
-        await Eventually.AsyncTrue("it says why", TimeSpan.FromSeconds(30), async () => (await cluster.MoveAsync("--list")).Output.Contains("has a backup", StringComparison.Ordinal));
+        await Eventually.AsyncTrue("it says why", TimeSpan.FromSeconds(30),
+            async () => (await cluster.MoveAsync("--list")).Output.Contains("has a backup", StringComparison.Ordinal));
         Assert.Equal(0, (await cluster.MoveAsync("--slots", Range, "--cancel")).ExitCode);
         await cluster.MovesOverAsync();
         using RespClient client = await cluster.ConnectAsync(0);
@@ -258,7 +267,8 @@ public sealed class SlotMoveTests(ITestOutputHelper output)
         }
     }
 
-    private static async Task<string> KeysOf(RespClient client) => string.Join(' ', (await client.DoAsync("KEYS", "*")).Items.Select(i => i.Text));
+    private static async Task<string> KeysOf(RespClient client) =>
+        string.Join(' ', (await client.DoAsync("KEYS", "*")).Items.Select(i => i.Text));
 
     private static async Task<ClusterDeployment> StartAsync(Workspace workspace)
     {

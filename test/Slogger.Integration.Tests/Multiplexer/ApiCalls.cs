@@ -1,5 +1,5 @@
-// Calls of StackExchange.Redis by reflection: every method of IDatabaseAsync whose reply does not hang on chance or time, with arguments by seed.
-// The same numbers give the same calls at two servers, so that what they answer can be compared word by word.
+// Calls of StackExchange.Redis by reflection: every method of IDatabaseAsync whose reply does not hang on chance or time, with arguments by
+// seed. The same numbers give the same calls at two servers, so that what they answer can be compared word by word.
 using System.Collections;
 using System.Globalization;
 using System.Reflection;
@@ -36,20 +36,24 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
     // Chance, time, another server, a reply that never ends; and orders for which Redis promises nothing.
     private static readonly string[] s_passed =
     [
-        "Random", "SetPop", "KeyMigrate", "IdentifyEndpoint", "Ping", "Debug", "IdleTime", "Frequency", "TimeToLive", "ExpireTime", "Subscribe", "KeyDump",
-        "StreamConsumerInfo", "StreamPendingMessages", "ExecuteAsync", "ScriptEvaluate", "SortedSetLengthByValue", "SortedSetRangeByValue", "SortedSetRemoveRangeByValue",
+        "Random", "SetPop", "KeyMigrate", "IdentifyEndpoint", "Ping", "Debug", "IdleTime", "Frequency", "TimeToLive", "ExpireTime",
+            "Subscribe", "KeyDump",
+        "StreamConsumerInfo", "StreamPendingMessages", "ExecuteAsync", "ScriptEvaluate", "SortedSetLengthByValue", "SortedSetRangeByValue",
+            "SortedSetRemoveRangeByValue",
         "SortedSetRangeAndStore", "SortAsync", "SortAndStore",
     ];
 
     private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(60);
 
     // The families of methods, each of which mostly uses keys of its own.
-    private static readonly string[] s_families = ["String", "Hash", "List", "SortedSet", "Set", "Stream", "Geo", "HyperLogLog", "Lock", "Key"];
+    private static readonly string[] s_families = ["String", "Hash", "List", "SortedSet", "Set", "Stream", "Geo", "HyperLogLog", "Lock",
+        "Key"];
 
     private readonly Random _random = new(seed);
     private readonly MethodInfo[][] _methods = [.. typeof(IDatabaseAsync).GetInterfaces().Append(typeof(IDatabaseAsync))
         .SelectMany(t => t.GetMethods())
-        .Where(m => typeof(Task).IsAssignableFrom(m.ReturnType) && !m.IsGenericMethod && !s_passed.Any(p => m.Name.Contains(p, StringComparison.Ordinal)) && isAsked(m.Name))
+        .Where(m => typeof(Task).IsAssignableFrom(m.ReturnType) && !m.IsGenericMethod
+            && !s_passed.Any(p => m.Name.Contains(p, StringComparison.Ordinal)) && isAsked(m.Name))
         .Where(m => m.GetParameters().All(p => IsKnown(p.ParameterType)))
         .OrderBy(m => m.ToString(), StringComparer.Ordinal).GroupBy(Family).Select(g => g.ToArray())];
     private int _streamId;
@@ -93,7 +97,8 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
         {
             return "cancelled";
         }
-        catch (Exception e) when (e is RedisServerException or RedisCommandException or ArgumentException or InvalidOperationException or InvalidCastException or NotSupportedException or FormatException or OverflowException or IndexOutOfRangeException)
+        catch (Exception e) when (e is RedisServerException or RedisCommandException or ArgumentException or InvalidOperationException
+            or InvalidCastException or NotSupportedException or FormatException or OverflowException or IndexOutOfRangeException)
         {
             return e.GetType().Name + ": " + e.Message;
         }
@@ -101,7 +106,8 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
         if (!call.Method.ReturnType.IsGenericType) { return "done"; }
         object? result = call.Method.ReturnType.GetProperty(nameof(Task<int>.Result))!.GetValue(task);
         // Two servers have different hash seeds: sets and hashes come in any order.
-        bool isUnordered = call.Method.Name.StartsWith("Set", StringComparison.Ordinal) || call.Method.Name.StartsWith("Hash", StringComparison.Ordinal);
+        bool isUnordered = call.Method.Name.StartsWith("Set", StringComparison.Ordinal)
+            || call.Method.Name.StartsWith("Hash", StringComparison.Ordinal);
         return isUnordered && result is Array array and not byte[]
             ? "{" + string.Join(", ", array.Cast<object?>().Select(o => Text(o)).Order(StringComparer.Ordinal)) + "}"
             : Text(result);
@@ -127,7 +133,8 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
 
         if (depth > 4) { return "..."; }
         var text = new StringBuilder();
-        foreach (PropertyInfo property in value.GetType().GetProperties(BindingFlags.Public | BindingFlags.Instance).Where(p => p.GetIndexParameters().Length == 0))
+        foreach (PropertyInfo property in value.GetType().GetProperties(BindingFlags.Public | BindingFlags.Instance)
+            .Where(p => p.GetIndexParameters().Length == 0))
         {
             // How long ago a message was delivered, how long a key has to live.
             if (property.Name.Contains("Idle", StringComparison.Ordinal) || property.Name == "Expiry") { continue; }
@@ -137,14 +144,18 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
         return $"({text.ToString().TrimEnd()})";
     }
 
-    private static string Family(MethodInfo method) => s_families.FirstOrDefault(f => method.Name.StartsWith(f, StringComparison.Ordinal)) ?? "";
+    private static string Family(MethodInfo method) =>
+        s_families.FirstOrDefault(f => method.Name.StartsWith(f, StringComparison.Ordinal)) ?? "";
 
     private static bool IsKnown(Type type)
     {
         Type plain = Nullable.GetUnderlyingType(type) ?? type;
-        return plain.IsEnum || (plain.IsArray ? IsKnown(plain.GetElementType()!) : plain == typeof(object) || plain == typeof(RedisKey) || plain == typeof(RedisValue) || plain == typeof(RedisChannel)
-            || plain == typeof(string) || plain == typeof(int) || plain == typeof(long) || plain == typeof(double) || plain == typeof(bool) || plain == typeof(byte)
-            || plain == typeof(TimeSpan) || plain == typeof(DateTime) || plain == typeof(HashEntry) || plain == typeof(SortedSetEntry) || plain == typeof(NameValueEntry)
+        return plain.IsEnum || (plain.IsArray ? IsKnown(plain.GetElementType()!)
+            : plain == typeof(object) || plain == typeof(RedisKey) || plain == typeof(RedisValue) || plain == typeof(RedisChannel)
+            || plain == typeof(string) || plain == typeof(int) || plain == typeof(long) || plain == typeof(double) || plain == typeof(bool)
+            || plain == typeof(byte)
+            || plain == typeof(TimeSpan) || plain == typeof(DateTime) || plain == typeof(HashEntry) || plain == typeof(SortedSetEntry)
+            || plain == typeof(NameValueEntry)
             || plain == typeof(KeyValuePair<RedisKey, RedisValue>) || plain == typeof(StreamPosition) || plain == typeof(GeoEntry));
     }
 
@@ -152,9 +163,15 @@ internal sealed class ApiCalls(int seed, string tag, Func<string, bool> isAsked)
     {
         Type type = parameter.ParameterType;
         if (type == typeof(CommandFlags)) { return CommandFlags.None; }
-        if (parameter.Name == "messageId" && parameter.Member.Name.StartsWith("StreamAdd", StringComparison.Ordinal)) { return (RedisValue)$"{++_streamId}-1"; }
+        if (parameter.Name == "messageId" && parameter.Member.Name.StartsWith("StreamAdd", StringComparison.Ordinal))
+        {
+            return (RedisValue)$"{++_streamId}-1";
+        }
         // Messages that are read by time would not be the same ones.
-        if (parameter.Name!.Contains("dle", StringComparison.Ordinal)) { return type == typeof(long) ? 0L : type == typeof(TimeSpan) ? TimeSpan.Zero : null; }
+        if (parameter.Name!.Contains("dle", StringComparison.Ordinal))
+        {
+            return type == typeof(long) ? 0L : type == typeof(TimeSpan) ? TimeSpan.Zero : null;
+        }
         return Argument(type, parameter.IsOptional);
     }
 

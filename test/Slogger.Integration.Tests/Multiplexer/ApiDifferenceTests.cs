@@ -1,5 +1,5 @@
-// What StackExchange.Redis is answered through the proxy is what it is answered by Redis itself: every method that can be compared, alone, in
-// pipelines, in batches, and in transactions with conditions. SLOGGER_TEST_CALLS for a longer run, SLOGGER_TEST_SEED to repeat one.
+// What StackExchange.Redis is answered through the proxy is what it is answered by Redis itself: every method that can be compared, alone,
+// in pipelines, in batches, and in transactions with conditions. SLOGGER_TEST_CALLS for a longer run, SLOGGER_TEST_SEED to repeat one.
 using System.Globalization;
 using System.Net;
 using Slogger.Integration.Tests.Chaos;
@@ -40,7 +40,8 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
         await cluster.StartAsync();
         await cluster.ServingAsync();
         // Another database is refused at once, in a transaction too: docs/OPERATIONS.md.
-        await CompareAsync(workspace, cluster.Endpoint(0), protocol, name => name is not ("KeyMoveAsync" or "KeyCopyAsync"), "--cluster-enabled", "yes");
+        await CompareAsync(workspace, cluster.Endpoint(0), protocol, name => name is not ("KeyMoveAsync" or "KeyCopyAsync"),
+            "--cluster-enabled", "yes");
     }
 
     [Theory]
@@ -52,12 +53,15 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
         using var shard = new EmbeddedShard(workspace);
         await shard.StartAsync();
         await CompareAsync(workspace, shard.Endpoint, protocol, name =>
-            (name.StartsWith("String", StringComparison.Ordinal) && !name.Contains("LongestCommon", StringComparison.Ordinal) && !name.Contains("BitPos", StringComparison.Ordinal)
+            (name.StartsWith("String", StringComparison.Ordinal) && !name.Contains("LongestCommon", StringComparison.Ordinal)
+                && !name.Contains("BitPos", StringComparison.Ordinal)
                 && !name.Contains("BitOp", StringComparison.Ordinal) && !name.Contains("BitField", StringComparison.Ordinal))
-            || name is "KeyDeleteAsync" or "KeyExistsAsync" or "KeyExpireAsync" or "KeyPersistAsync" or "KeyTouchAsync" or "KeyTypeAsync" or "KeyRenameAsync" or "PublishAsync");
+            || name is "KeyDeleteAsync" or "KeyExistsAsync" or "KeyExpireAsync" or "KeyPersistAsync" or "KeyTouchAsync" or "KeyTypeAsync"
+            or "KeyRenameAsync" or "PublishAsync");
     }
 
-    private async Task CompareAsync(Workspace workspace, EndPoint target, RedisProtocol protocol, Func<string, bool> isAsked, params string[] redisOptions)
+    private async Task CompareAsync(Workspace workspace, EndPoint target, RedisProtocol protocol, Func<string, bool> isAsked,
+        params string[] redisOptions)
     {
         int seed = Seed;
         output.WriteLine($"seed {seed}");
@@ -66,7 +70,8 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
         {
             using RespClient node = await redis.ConnectAsync();
             await node.DoAsync("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
-            await Eventually.AsyncTrue("the node serves all slots", TimeSpan.FromSeconds(30), async () => (await node.CallAsync("GET", "k")).Compact == "_");
+            await Eventually.AsyncTrue("the node serves all slots", TimeSpan.FromSeconds(30),
+                async () => (await node.CallAsync("GET", "k")).Compact == "_");
         }
 
         using ConnectionMultiplexer raw = await ConnectAsync(redis.Endpoint, protocol), proxy = await ConnectAsync(target, protocol);
@@ -78,7 +83,8 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
             int count = random.Next(1, 12), kind = random.Next(4);
             ApiCall[] some = [.. Enumerable.Range(0, count).Select(_ => calls.Next())];
             Condition[] conditions = kind == 3 && random.Next(2) == 0 ? [calls.NextCondition()] : [];
-            string[] expected = await AnswersAsync(raw.GetDatabase(), kind, some, conditions), found = await AnswersAsync(proxy.GetDatabase(), kind, some, conditions);
+            string[] expected = await AnswersAsync(raw.GetDatabase(), kind, some, conditions), found =
+                await AnswersAsync(proxy.GetDatabase(), kind, some, conditions);
             string[] differences = [.. Enumerable.Range(0, expected.Length).Where(i => expected[i] != found[i])
                 .Select(i => $"{(i < count ? some[i] : "EXEC")}\nRedis: {expected[i]}\nproxy: {found[i]}")];
             Assert.True(differences.Length == 0, $"seed {seed}, after {done} calls, kind {kind}:\n{string.Join('\n', differences)}");
@@ -125,8 +131,10 @@ public sealed class ApiDifferenceTests(ITestOutputHelper output)
     }
 
     private static Task<ConnectionMultiplexer> ConnectAsync(EndPoint endpoint, RedisProtocol protocol) =>
-        ConnectionMultiplexer.ConnectAsync(new ConfigurationOptions { EndPoints = { endpoint }, Protocol = protocol, AsyncTimeout = 30_000, SyncTimeout = 30_000 });
+        ConnectionMultiplexer.ConnectAsync(
+            new ConfigurationOptions { EndPoints = { endpoint }, Protocol = protocol, AsyncTimeout = 30_000, SyncTimeout = 30_000 });
 
     private static int? Number(string variable) =>
-        int.TryParse(Environment.GetEnvironmentVariable(variable), NumberStyles.None, CultureInfo.InvariantCulture, out int number) ? number : null;
+        int.TryParse(Environment.GetEnvironmentVariable(variable), NumberStyles.None, CultureInfo.InvariantCulture, out int number)
+            ? number : null;
 }

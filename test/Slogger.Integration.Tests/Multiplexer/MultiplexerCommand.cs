@@ -45,7 +45,8 @@ internal static class MultiplexerCommand
             return 2;
         }
 
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF), shards = Number("shards", 1);
         Console.WriteLine($"seed {seed}");
         using var workspace = new Workspace();

@@ -38,7 +38,8 @@ internal sealed class MultiplexerPlace(string tag)
     /// <summary>The number of a value of the key; -1 if it is another key's, 0 if there is none.</summary>
     public static long NumberOf(string key, string? value) =>
         value is null ? 0
-        : value.StartsWith(key + "#", StringComparison.Ordinal) && long.TryParse(value[(key.Length + 1)..], NumberStyles.None, CultureInfo.InvariantCulture, out long number) ? number : -1;
+        : value.StartsWith(key + "#", StringComparison.Ordinal)
+        && long.TryParse(value[(key.Length + 1)..], NumberStyles.None, CultureInfo.InvariantCulture, out long number) ? number : -1;
 
     /// <summary>Whether the text may hold this now.</summary>
     public bool MayHold(string? value) => NumberOf(Text, value) is var number && number >= Committed && number <= Sent;

@@ -16,7 +16,8 @@ namespace Slogger.Integration.Tests.Multiplexer;
 internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int seed, Action<string> report) : IAsyncDisposable
 {
     private static readonly string[] s_faults = ["redis", "redis", "proxy", "both", "connections", "pause", "sigterm", "none"];
-    private static readonly string[] s_faultsOfSeveral = ["two-redis", "redis-and-proxy", "move", "move", "move-and-redis", "move-and-proxy"];
+    private static readonly string[] s_faultsOfSeveral =
+        ["two-redis", "redis-and-proxy", "move", "move", "move-and-redis", "move-and-proxy"];
     private static readonly TimeSpan s_probeLimit = TimeSpan.FromSeconds(60);
 
     private readonly Random _random = new(seed);
@@ -34,7 +35,8 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
 
     /// <summary>The faults to choose from; default: all that the deployment can have.</summary>
     public IReadOnlyList<string> Faults { get; init; } =
-        [.. s_faults, .. cluster.Shards > 1 ? s_faultsOfSeveral.Where(f => cluster.Embedded == 0 || !f.StartsWith("move", StringComparison.Ordinal)) : ["cut"]];
+        [.. s_faults, .. cluster.Shards > 1
+            ? s_faultsOfSeveral.Where(f => cluster.Embedded == 0 || !f.StartsWith("move", StringComparison.Ordinal)) : ["cut"]];
 
     /// <summary>Runs all rounds.</summary>
     /// <exception cref="InvalidDataException">A promise was broken: the text says which, with the round and the seed.</exception>
@@ -51,7 +53,8 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
             }
             catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException or RedisException)
             {
-                throw new InvalidDataException($"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{e.StackTrace}\n{cluster.Tail()}", e);
+                throw new InvalidDataException(
+                    $"{e.Message}\nround {round} of seed {seed}, fault {fault}\n{e.StackTrace}\n{cluster.Tail()}", e);
             }
 
             if (round % 10 == 0 || round == rounds) { report($"{round} rounds: {Summary()}"); }
@@ -74,13 +77,19 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
             ("resp3", o => o.Protocol = RedisProtocol.Resp3),
             // Messages come over the connection of the commands.
             ("resp3-shared", o => { o.Protocol = RedisProtocol.Resp3; o.SharedSubscriptionConnection = true; }),
-            ("resp3-integrity", o => { o.Protocol = RedisProtocol.Resp3; o.HighIntegrity = true; o.HeartbeatConsistencyChecks = true; o.KeepAlive = 1; }),
-            ("resp2-failfast", o => { o.Protocol = RedisProtocol.Resp2; o.BacklogPolicy = BacklogPolicy.FailFast; o.ReconnectRetryPolicy = new LinearRetry(300); o.HeartbeatInterval = TimeSpan.FromMilliseconds(300); }),
+            ("resp3-integrity", o => { o.Protocol = RedisProtocol.Resp3; o.HighIntegrity = true; o.HeartbeatConsistencyChecks =
+                true; o.KeepAlive = 1; }),
+            ("resp2-failfast", o => { o.Protocol = RedisProtocol.Resp2; o.BacklogPolicy = BacklogPolicy.FailFast; o.ReconnectRetryPolicy =
+                new LinearRetry(300); o.HeartbeatInterval = TimeSpan.FromMilliseconds(300); }),
         ];
         foreach ((string name, Action<ConfigurationOptions> with) in settings) { _multiplexers.Add(await ConnectAsync(name, with)); }
         ConnectionMultiplexer blocking = await ConnectAsync("blocking", _ => { });
-        _workers = [.. _multiplexers.Select((redis, i) => new MultiplexerWorker(i, redis, blocking, cluster.Embedded == 0, cluster.Shards == 1, _client, seed + (1000 * i), Tally))];
-        for (int i = 0; i < _multiplexers.Count; i++) { _subscribers.Add(await MultiplexerSubscriber.StartAsync(_multiplexers[i], i, Tally)); }
+        _workers = [.. _multiplexers.Select((redis, i) =>
+            new MultiplexerWorker(i, redis, blocking, cluster.Embedded == 0, cluster.Shards == 1, _client, seed + (1000 * i), Tally))];
+        for (int i = 0; i < _multiplexers.Count; i++)
+        {
+            _subscribers.Add(await MultiplexerSubscriber.StartAsync(_multiplexers[i], i, Tally));
+        }
         _multiplexers.Add(blocking);
         await ProbeAsync();
         _mended.Clear();
@@ -90,7 +99,8 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
     {
         var options = new ConfigurationOptions
         {
-            ClientName = name, AllowAdmin = true, AbortOnConnectFail = false, ConnectTimeout = 2000, AsyncTimeout = MultiplexerWorker.TimeoutMs, SyncTimeout = MultiplexerWorker.TimeoutMs,
+            ClientName = name, AllowAdmin = true, AbortOnConnectFail = false, ConnectTimeout = 2000,
+                AsyncTimeout = MultiplexerWorker.TimeoutMs, SyncTimeout = MultiplexerWorker.TimeoutMs,
             ReconnectRetryPolicy = new ExponentialRetry(100, 1000),
         };
         with(options);
@@ -144,7 +154,8 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
         var sent = new List<string>();
         for (int i = 0; !stop.IsCancellationRequested; i++)
         {
-            sent.AddRange(await to.PublishAsync(_multiplexers[random.Next(_workers.Length)], string.Create(CultureInfo.InvariantCulture, $"{to.Name}:{i}")));
+            sent.AddRange(await to.PublishAsync(_multiplexers[random.Next(_workers.Length)],
+                string.Create(CultureInfo.InvariantCulture, $"{to.Name}:{i}")));
             await Task.Delay(random.Next(4), CancellationToken.None);
         }
 
@@ -159,13 +170,20 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
         {
             while (_subscribers[i].Missing(sent[i]) is [string first, ..] missing)
             {
-                if (Stopwatch.GetElapsedTime(began) > s_probeLimit) { throw new InvalidDataException($"{_subscribers[i].Name} has not got {missing.Length} of {sent[i].Length} messages, the first '{first}'"); }
+                if (Stopwatch.GetElapsedTime(began) > s_probeLimit)
+                {
+                    throw new InvalidDataException(
+                        $"{_subscribers[i].Name} has not got {missing.Length} of {sent[i].Length} messages, the first '{first}'");
+                }
                 await Task.Delay(20);
             }
         }
 
         // Of a cluster the library may listen at two nodes after a failure, at nodes of Redis Cluster too.
-        if (cluster.Shards == 1 && Tally.Doubled != doubled) { throw new InvalidDataException($"{Tally.Doubled - doubled} messages came twice"); }
+        if (cluster.Shards == 1 && Tally.Doubled != doubled)
+        {
+            throw new InvalidDataException($"{Tally.Doubled - doubled} messages came twice");
+        }
     }
 
     // Every subscription works again, without help.
@@ -178,13 +196,15 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
             var sent = new List<string>();
             while (true)
             {
-                sent.AddRange(await subscriber.PublishAsync(_multiplexers[Random.Shared.Next(_workers.Length)], string.Create(CultureInfo.InvariantCulture, $"probe {Interlocked.Increment(ref _probe)}")));
+                sent.AddRange(await subscriber.PublishAsync(_multiplexers[Random.Shared.Next(_workers.Length)],
+                    string.Create(CultureInfo.InvariantCulture, $"probe {Interlocked.Increment(ref _probe)}")));
                 await Task.Delay(20);
                 foreach (string come in sent.Except(subscriber.Missing(sent))) { waiting.Remove(come.Split('|')[0]); }
                 if (waiting.Count == 0) { break; }
                 if (Stopwatch.GetElapsedTime(began) > s_probeLimit)
                 {
-                    throw new InvalidDataException($"{subscriber.Name}: {s_probeLimit.TotalSeconds:0} s after all shards served, these subscriptions get nothing: {string.Join(", ", waiting)}; {sent.Count} messages were published");
+                    throw new InvalidDataException($"{subscriber.Name}: {s_probeLimit.TotalSeconds:0} s after all shards served, these "
+                        + $"subscriptions get nothing: {string.Join(", ", waiting)}; {sent.Count} messages were published");
                 }
             }
 
@@ -267,14 +287,17 @@ internal sealed class MultiplexerRun(ClusterDeployment cluster, int rounds, int 
     {
         string[] tags = [.. Enumerable.Range(0, _workers.Length).SelectMany(w => (string[])[$"{{{w}.{_random.Next(6)}.0}}", $"{{m{w}}}"])];
         int to = _random.Next(cluster.Shards);
-        _moving = cluster.MoveAsync("--slots", string.Join(',', tags.Where(_ => _random.Next(2) == 0).Append(tags[0]).Select(t => cluster.SlotOf(t).Number).Distinct()), "--to", to.ToString(CultureInfo.InvariantCulture));
+        _moving = cluster.MoveAsync(
+            "--slots", string.Join(',', tags.Where(_ => _random.Next(2) == 0).Append(tags[0]).Select(t => cluster.SlotOf(t).Number)
+                .Distinct()), "--to", to.ToString(CultureInfo.InvariantCulture));
     }
 
     private string Summary()
     {
         _mended.Sort();
         var text = new StringBuilder(Tally.ToString());
-        text.Append(CultureInfo.InvariantCulture, $"; subscriptions worked again after {(_mended.Count > 0 ? _mended[_mended.Count / 2] : 0):0} ms (median), {(_mended.Count > 0 ? _mended[_mended.Count * 9 / 10] : 0):0} (one in ten), {(_mended.Count > 0 ? _mended[^1] : 0):0} (all); 0 violations; faults:");
+        text.Append(CultureInfo.InvariantCulture,
+            $"; subscriptions worked again after {(_mended.Count > 0 ? _mended[_mended.Count / 2] : 0):0} ms (median), {(_mended.Count > 0 ? _mended[_mended.Count * 9 / 10] : 0):0} (one in ten), {(_mended.Count > 0 ? _mended[^1] : 0):0} (all); 0 violations; faults:");
         foreach ((string name, int count) in _faults) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }

@@ -48,17 +48,20 @@ internal sealed class MultiplexerSubscriber
         {
             try
             {
-                await publisher.PublishAsync(channel, $"{channel}|{text}").WaitAsync(TimeSpan.FromMilliseconds(MultiplexerWorker.TimeoutMs) + TimeSpan.FromSeconds(15));
+                await publisher.PublishAsync(channel, $"{channel}|{text}")
+                    .WaitAsync(TimeSpan.FromMilliseconds(MultiplexerWorker.TimeoutMs) + TimeSpan.FromSeconds(15));
                 _tally.CountPublished();
                 sent.Add($"{channel}|{text}");
             }
-            catch (Exception e) when (e is RedisConnectionException or RedisTimeoutException || (e is RedisServerException && !_tally.IsCalm))
+            catch (Exception e) when (e is RedisConnectionException or RedisTimeoutException
+                || (e is RedisServerException && !_tally.IsCalm))
             {
                 _tally.CountFailure(e);
             }
             catch (TimeoutException)
             {
-                throw new InvalidDataException($"{from.ClientName}: PUBLISH ended neither with a reply nor with an exception: {from.GetStatus()}");
+                throw new InvalidDataException(
+                    $"{from.ClientName}: PUBLISH ended neither with a reply nor with an exception: {from.GetStatus()}");
             }
         }
 
@@ -86,7 +89,8 @@ internal sealed class MultiplexerSubscriber
         lock (_guard)
         {
             bool isRight = text.StartsWith($"{message.Channel}|", StringComparison.Ordinal)
-                && (subscription == Pattern ? ((string?)message.Channel)!.StartsWith("news:", StringComparison.Ordinal) : message.Channel == subscription);
+                && (subscription == Pattern ? ((string?)message.Channel)!.StartsWith("news:", StringComparison.Ordinal)
+                : message.Channel == subscription);
             if (!isRight) { _violation ??= $"{Name}: the subscription of {subscription} was given '{text}' as of {message.Channel}"; }
             _tally.CountReceived(!_seen.Add(text));
         }

@@ -1,4 +1,5 @@
-// One of those who work through a multiplexer while servers die: bursts of commands of all kinds whose every reply is compared with what was asked.
+// One of those who work through a multiplexer while servers die: bursts of commands of all kinds whose every reply is compared with what
+// was asked.
 using System.Globalization;
 using Slogger.Client;
 using StackExchange.Redis;
@@ -13,7 +14,8 @@ namespace Slogger.Integration.Tests.Multiplexer;
 /// <param name="client">Tells of commits.</param>
 /// <param name="seed">Chooses the commands.</param>
 /// <param name="tally">Of the whole run.</param>
-internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis, ConnectionMultiplexer blocking, bool hasAllTypes, bool hasOneShard, SloggerClient client, int seed, MultiplexerTally tally)
+internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis, ConnectionMultiplexer blocking, bool hasAllTypes,
+    bool hasOneShard, SloggerClient client, int seed, MultiplexerTally tally)
 {
     /// <summary>As the multiplexers have it.</summary>
     public const int TimeoutMs = 3000;
@@ -55,11 +57,14 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         {
             place.Known = MultiplexerPlace.NumberOf(place.Text, await AgainAsync(place, place.Text, place.MayHold));
             long counted = 0;
-            await AgainAsync(place, place.Counter, v => place.MayCount(counted = v is null ? 0 : long.Parse(v, CultureInfo.InvariantCulture)));
+            await AgainAsync(place, place.Counter,
+                v => place.MayCount(counted = v is null ? 0 : long.Parse(v, CultureInfo.InvariantCulture)));
             place.IncrementsAnswered = counted;
             if (!hasAllTypes) { continue; }
-            await AskUntilAsync(() => _database.ListRangeAsync(place.List), r => r.All(v => MultiplexerPlace.NumberOf(place.List, v) is var n && n > 0 && n <= place.PushesSent), place.List, place);
-            await AskUntilAsync(() => _database.HashGetAllAsync(place.Hash), r => r.All(e => e.Value == place.Hash + "#" + e.Name), place.Hash, place);
+            await AskUntilAsync(() => _database.ListRangeAsync(place.List),
+                r => r.All(v => MultiplexerPlace.NumberOf(place.List, v) is var n && n > 0 && n <= place.PushesSent), place.List, place);
+            await AskUntilAsync(() => _database.HashGetAllAsync(place.Hash), r => r.All(e => e.Value == place.Hash + "#" + e.Name),
+                place.Hash, place);
         }
 
         _left.Clear();
@@ -95,7 +100,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         long written = await WriteAsync(place);
         if (written == 0) { return; }
         long local = 0;
-        bool isAnswered = await AskAsync("WAITAOF", place, () => _database.ExecuteAsync("WAITAOF", 1, 0, 2000), r => r.Length == 2 && (local = (long)r[0]) is 0 or 1);
+        bool isAnswered = await AskAsync("WAITAOF", place, () => _database.ExecuteAsync("WAITAOF", 1, 0, 2000), r => r.Length == 2
+            && (local = (long)r[0]) is 0 or 1);
         if (isAnswered && local == 1 && server.GetCounters().Interactive.SocketCount == sockets) { Note(place, written, 0); }
     }
 
@@ -112,12 +118,16 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         if (place.IsUncertain) { return 0; }
         long next = ++place.Sent;
         place.Known = null;
-        if (!await AskAsync("SET", place, () => _database.StringSetAsync(place.Text, MultiplexerPlace.Value(place.Text, next)), r => r)) { return 0; }
+        if (!await AskAsync("SET", place, () => _database.StringSetAsync(place.Text, MultiplexerPlace.Value(place.Text, next)), r => r))
+        {
+            return 0;
+        }
         place.Known = next;
         return next;
     }
 
-    // Commands of one place without waiting, among them at most one that sets the text: two may change places on the way, where a slot moves.
+    // Commands of one place without waiting, among them at most one that sets the text: two may change places on the way, where a slot
+    // moves.
     private async Task<MultiplexerPlace> BurstAsync(int count)
     {
         MultiplexerPlace place = _places[_random.Next(Places)];
@@ -139,7 +149,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
                     calls.Add(CountAsync(place));
                     break;
                 case 3:
-                    calls.Add(AskAsync("MGET", null, () => _database.StringGetAsync([place.Text, place.Counter]), r => r.Length == 2 && place.MayHold(r[0]) && place.MayCount(r[1].IsNull ? 0 : (long)r[1])));
+                    calls.Add(AskAsync("MGET", null, () => _database.StringGetAsync([place.Text, place.Counter]), r => r.Length == 2
+                        && place.MayHold(r[0]) && place.MayCount(r[1].IsNull ? 0 : (long)r[1])));
                     break;
                 case 4 when mayWrite:
                     mayWrite = false;
@@ -155,7 +166,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
                     calls.Add(LargeAsync(place));
                     break;
                 case 8 when _random.Next(4) == 0:
-                    calls.Add(Task.Run(() => AskAsync("GET, waited for", null, () => Task.FromResult((string?)_database.StringGet(place.Text)), place.MayHold)));
+                    calls.Add(Task.Run(() => AskAsync("GET, waited for", null,
+                        () => Task.FromResult((string?)_database.StringGet(place.Text)), place.MayHold)));
                     break;
                 case 9 when _random.Next(10) == 0:
                     calls.Add(ServerAsync());
@@ -167,21 +179,27 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
                     string word = Nonce();
                     place.IncrementsSent++;
                     calls.Add(AskAsync("EVAL", place, () => _database.ScriptEvaluateAsync(Script, [place.Counter, place.Text], [word]),
-                        r => r.Length == 3 && (string?)r[0] == place.Text && (string?)r[1] == word && place.MayHold((string?)r[2]), () => Interlocked.Increment(ref place.IncrementsAnswered)));
+                        r => r.Length == 3 && (string?)r[0] == place.Text && (string?)r[1] == word && place.MayHold((string?)r[2]),
+                            () => Interlocked.Increment(ref place.IncrementsAnswered)));
                     break;
                 case 12:
                     long pushed = ++place.PushesSent;
-                    calls.Add(AskAsync("RPUSH", place, () => _database.ListRightPushAsync(place.List, MultiplexerPlace.Value(place.List, pushed)), r => r > 0 && r <= place.PushesSent));
+                    calls.Add(AskAsync("RPUSH", place,
+                        () => _database.ListRightPushAsync(place.List, MultiplexerPlace.Value(place.List, pushed)), r => r > 0
+                            && r <= place.PushesSent));
                     break;
                 case 13:
-                    calls.Add(AskAsync("LRANGE", null, () => _database.ListRangeAsync(place.List, -10), r => r.All(v => MultiplexerPlace.NumberOf(place.List, v) is var n && n > 0 && n <= place.PushesSent)));
+                    calls.Add(AskAsync("LRANGE", null, () => _database.ListRangeAsync(place.List, -10),
+                        r => r.All(v => MultiplexerPlace.NumberOf(place.List, v) is var n && n > 0 && n <= place.PushesSent)));
                     break;
                 case 14:
                     int field = _random.Next(50);
-                    calls.Add(AskAsync("HSET", place, () => _database.HashSetAsync(place.Hash, field, place.Hash + "#" + field), _ => true));
+                    calls.Add(AskAsync("HSET", place, () => _database.HashSetAsync(place.Hash, field, place.Hash + "#" + field),
+                        _ => true));
                     break;
                 case 15:
-                    calls.Add(AskAsync("HGETALL", null, () => _database.HashGetAllAsync(place.Hash), r => r.All(e => e.Value == place.Hash + "#" + e.Name)));
+                    calls.Add(AskAsync("HGETALL", null, () => _database.HashGetAllAsync(place.Hash),
+                        r => r.All(e => e.Value == place.Hash + "#" + e.Name)));
                     break;
                 case 16 when _random.Next(4) == 0:
                     calls.Add(StreamAsync(place));
@@ -196,8 +214,10 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         // Nothing has been harmed: then what was answered is there, to the last one.
         if (!place.IsUncertain && place.Known is { } known && tally.IsCalm)
         {
-            await AskAsync("GET of the only writer", null, () => _database.StringGetAsync(place.Text), r => !tally.IsCalm || MultiplexerPlace.NumberOf(place.Text, r) == known);
-            await AskAsync("GET of the only one who counts", null, () => _database.StringGetAsync(place.Counter), r => !tally.IsCalm || (r.IsNull ? 0 : (long)r) == place.IncrementsAnswered);
+            await AskAsync("GET of the only writer", null, () => _database.StringGetAsync(place.Text), r => !tally.IsCalm
+                || MultiplexerPlace.NumberOf(place.Text, r) == known);
+            await AskAsync("GET of the only one who counts", null, () => _database.StringGetAsync(place.Counter), r => !tally.IsCalm
+                || (r.IsNull ? 0 : (long)r) == place.IncrementsAnswered);
         }
 
         return place;
@@ -206,7 +226,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
     private Task<bool> CountAsync(MultiplexerPlace place)
     {
         place.IncrementsSent++;
-        return AskAsync("INCR", place, () => _database.StringIncrementAsync(place.Counter), r => r > 0 && place.MayCount(r), () => Interlocked.Increment(ref place.IncrementsAnswered));
+        return AskAsync("INCR", place, () => _database.StringIncrementAsync(place.Counter), r => r > 0 && place.MayCount(r),
+            () => Interlocked.Increment(ref place.IncrementsAnswered));
     }
 
     private async Task TransactionAsync(MultiplexerPlace place)
@@ -220,7 +241,9 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         ITransaction transaction = _database.CreateTransaction();
         if (known is { } before)
         {
-            ConditionResult? condition = transaction.AddCondition(before == 0 ? Condition.KeyNotExists(place.Text) : Condition.StringEqual(place.Text, MultiplexerPlace.Value(place.Text, before)));
+            ConditionResult? condition = transaction.AddCondition(
+                before == 0 ? Condition.KeyNotExists(place.Text) : Condition.StringEqual(
+                    place.Text, MultiplexerPlace.Value(place.Text, before)));
             Assert.NotNull(condition);
         }
 
@@ -228,9 +251,11 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         Task<bool> set = transaction.StringSetAsync(place.Text, MultiplexerPlace.Value(place.Text, next));
         Task<long> count = transaction.StringIncrementAsync(place.Counter);
         Task<RedisValue> get = transaction.StringGetAsync(place.Text);
-        // Where the library's map of a cluster is old, its WATCH is answered by MOVED, and it does not run the transaction: at nodes of Redis Cluster too.
+        // Where the library's map of a cluster is old, its WATCH is answered by MOVED, and it does not run the transaction: at nodes of
+        // Redis Cluster too.
         bool isDone = false, isCalm = tally.IsCalm, mayNotRun = !hasOneShard;
-        bool isAnswered = await AskAsync("EXEC", place, () => transaction.ExecuteAsync(), r => (isDone = r) ? holds : !holds || mayNotRun || !tally.IsCalm || !isCalm || known is null);
+        bool isAnswered = await AskAsync("EXEC", place, () => transaction.ExecuteAsync(), r => (isDone = r) ? holds
+            : !holds || mayNotRun || !tally.IsCalm || !isCalm || known is null);
         if (!isAnswered)
         {
             Forget(set, count, get);
@@ -281,9 +306,14 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
     {
         string token = Nonce();
         bool isTaken = false;
-        if (!await AskAsync("a lock", null, () => _database.LockTakeAsync(place.Lock, token, TimeSpan.FromSeconds(30)), r => { isTaken = r; return true; }) || !isTaken) { return; }
+        if (!await AskAsync("a lock", null, () => _database.LockTakeAsync(place.Lock, token, TimeSpan.FromSeconds(30)),
+            r => { isTaken = r; return true; }) || !isTaken)
+        {
+            return;
+        }
         await AskAsync("a lock's owner", null, () => _database.LockQueryAsync(place.Lock), r => !tally.IsCalm || r == token);
-        await AskAsync("a lock's release", null, () => _database.LockReleaseAsync(place.Lock, token), r => r || !hasOneShard || !tally.IsCalm);
+        await AskAsync("a lock's release", null, () => _database.LockReleaseAsync(place.Lock, token), r => r || !hasOneShard
+            || !tally.IsCalm);
     }
 
     // More than the proxy sends over what clients share.
@@ -291,20 +321,25 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
     {
         string value = new((char)('a' + _random.Next(26)), _random.Next(100_000, 600_000));
         Task<bool> set = AskAsync("SET of much", null, () => _database.StringSetAsync(place.Large, value), r => r);
-        await AskAsync("GET of much", null, () => _database.StringGetAsync(place.Large), r => r.IsNull || ((string)r! is var text && text.Length >= 100_000 && text.All(c => c == text[0])));
+        await AskAsync("GET of much", null, () => _database.StringGetAsync(place.Large), r => r.IsNull
+            || ((string)r! is var text && text.Length >= 100_000 && text.All(c => c == text[0])));
         await set;
     }
 
     private async Task StreamAsync(MultiplexerPlace place)
     {
         long next = ++place.EntriesSent;
-        await AskAsync("XADD", place, () => _database.StreamAddAsync(place.Stream, place.Stream, MultiplexerPlace.Value(place.Stream, next)), r => !r.IsNull);
-        await AskAsync("XREAD BLOCK", null, () => blocking.GetDatabase().ExecuteAsync("XREAD", ["COUNT", 5, "BLOCK", 100, "STREAMS", (RedisKey)place.Stream, "0"]), r =>
+        await AskAsync("XADD", place,
+            () => _database.StreamAddAsync(place.Stream, place.Stream, MultiplexerPlace.Value(place.Stream, next)), r => !r.IsNull);
+        await AskAsync("XREAD BLOCK", null, () => blocking.GetDatabase()
+            .ExecuteAsync("XREAD", ["COUNT", 5, "BLOCK", 100, "STREAMS", (RedisKey)place.Stream, "0"]), r =>
         {
             if (r.IsNull) { return true; }
             // RESP2: [[stream, entries]]; RESP3: a map.
             RedisResult name = r.Resp3Type == ResultType.Map ? r[0] : r[0][0], entries = r.Resp3Type == ResultType.Map ? r[1] : r[0][1];
-            return (string?)name == place.Stream && ((RedisResult[])entries!).All(e => (string?)e[1][0] == place.Stream && MultiplexerPlace.NumberOf(place.Stream, (string?)e[1][1]) is var n && n > 0 && n <= place.EntriesSent);
+            return (string?)name == place.Stream
+                && ((RedisResult[])entries!).All(e => (string?)e[1][0] == place.Stream
+                && MultiplexerPlace.NumberOf(place.Stream, (string?)e[1][1]) is var n && n > 0 && n <= place.EntriesSent);
         });
     }
 
@@ -324,11 +359,13 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
                 await AskAsync("CLIENT LIST", null, () => server.ClientListAsync(), r => r.Any(c => c.Name == redis.ClientName));
                 break;
             case 3:
-                await AskAsync("CONFIG GET", null, () => server.ConfigGetAsync("maxmemory"), r => !hasAllTypes || (r.Length == 1 && r[0].Key == "maxmemory"));
+                await AskAsync("CONFIG GET", null, () => server.ConfigGetAsync("maxmemory"), r => !hasAllTypes
+                    || (r.Length == 1 && r[0].Key == "maxmemory"));
                 break;
             default:
                 await AskAsync("SCAN", null, () => KeysAsync(server),
-                    r => r.All(k => k.ToString().StartsWith("{" + number + ".", StringComparison.Ordinal) && k.ToString().EndsWith("}text", StringComparison.Ordinal)));
+                    r => r.All(k => k.ToString().StartsWith("{" + number + ".", StringComparison.Ordinal)
+                        && k.ToString().EndsWith("}text", StringComparison.Ordinal)));
                 break;
         }
     }
@@ -349,18 +386,24 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         while (true)
         {
             T? found = default;
-            if (await AskAsync(string.Create(CultureInfo.InvariantCulture, $"{key} after the round (set {place.Sent}, committed {place.Committed}; counted {place.IncrementsSent}, committed {place.IncrementsCommitted})"), null, call, r =>
+            if (await AskAsync(string.Create(CultureInfo.InvariantCulture,
+                $"{key} after the round (set {place.Sent}, committed {place.Committed}; counted {place.IncrementsSent}, committed {place.IncrementsCommitted})"), null, call, r =>
             {
                 found = r;
                 return isRight(r);
             })) { return found!; }
-            if (System.Diagnostics.Stopwatch.GetElapsedTime(began) > s_settleLimit) { throw new InvalidDataException($"{redis.ClientName} does not work again, {s_settleLimit.TotalSeconds:0} s after all shards served: {redis.GetStatus()}"); }
+            if (System.Diagnostics.Stopwatch.GetElapsedTime(began) > s_settleLimit)
+            {
+                throw new InvalidDataException($"{redis.ClientName} does not work again, {s_settleLimit.TotalSeconds:0} s after all "
+                    + $"shards served: {redis.GetStatus()}");
+            }
             await Task.Delay(50);
         }
     }
 
     // Whether it was answered. A call of a place that may have been done, or may be done late, ends its use.
-    private async Task<bool> AskAsync<T>(string what, MultiplexerPlace? place, Func<Task<T>> call, Func<T, bool> isRight, Action? isDone = null)
+    private async Task<bool> AskAsync<T>(string what, MultiplexerPlace? place, Func<Task<T>> call, Func<T, bool> isRight,
+        Action? isDone = null)
     {
         T reply;
         try
@@ -375,7 +418,8 @@ internal sealed class MultiplexerWorker(int number, ConnectionMultiplexer redis,
         }
         catch (TimeoutException)
         {
-            throw new InvalidDataException($"{redis.ClientName}: {what} ended neither with a reply nor with an exception within {s_limit.TotalSeconds:0} s: {redis.GetStatus()}");
+            throw new InvalidDataException(
+                $"{redis.ClientName}: {what} ended neither with a reply nor with an exception within {s_limit.TotalSeconds:0} s: {redis.GetStatus()}");
         }
 
         isDone?.Invoke();

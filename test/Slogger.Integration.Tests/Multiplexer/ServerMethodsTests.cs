@@ -1,5 +1,5 @@
-// What applications of StackExchange.Redis ask of a server rather than of a database, and what they set beside addresses: on raw Redis too, which
-// proves that the test is right.
+// What applications of StackExchange.Redis ask of a server rather than of a database, and what they set beside addresses: on raw Redis too,
+// which proves that the test is right.
 using System.Collections.Concurrent;
 using System.Net;
 using Slogger.Integration.Tests.Functional;
@@ -68,7 +68,8 @@ public sealed class ServerMethodsTests(Servers servers) : IClassFixture<Servers>
     [MemberData(nameof(Servers.Targets), MemberType = typeof(Servers))]
     public async Task Client_IsKilledByItsId_ComesBackAndSoDoItsSubscriptions(Target target)
     {
-        using ConnectionMultiplexer redis = await ConnectAsync(target, o => o.ClientName = "victim"), other = await ConnectAsync(target, _ => { });
+        using ConnectionMultiplexer redis = await ConnectAsync(target, o => o.ClientName = "victim"), other =
+            await ConnectAsync(target, _ => { });
         var seen = new ConcurrentQueue<string>();
         await redis.GetSubscriber().SubscribeAsync(RedisChannel.Literal("news"), (_, text) => seen.Enqueue(text!));
         IServer server = other.GetServers()[0];
@@ -103,7 +104,8 @@ public sealed class ServerMethodsTests(Servers servers) : IClassFixture<Servers>
         using ConnectionMultiplexer redis = await ConnectAsync(target, _ => { });
         await redis.GetServers()[0].ConfigSetAsync("notify-keyspace-events", "KEA");
         var seen = new ConcurrentQueue<string>();
-        await redis.GetSubscriber().SubscribeAsync(RedisChannel.Pattern("__key*@0__:*"), (channel, text) => seen.Enqueue($"{channel} {text}"));
+        await redis.GetSubscriber()
+            .SubscribeAsync(RedisChannel.Pattern("__key*@0__:*"), (channel, text) => seen.Enqueue($"{channel} {text}"));
         await redis.GetDatabase().StringSetAsync("watched", 1);
         await redis.GetDatabase().KeyExpireAsync("watched", TimeSpan.FromMilliseconds(20));
         string[] expected =
@@ -126,18 +128,21 @@ public sealed class ServerMethodsTests(Servers servers) : IClassFixture<Servers>
         string chosen = second.Endpoint.ToString()!;
         foreach (EndPoint endpoint in (EndPoint[])[first, second.Endpoint])
         {
-            using ConnectionMultiplexer one = await ConnectionMultiplexer.ConnectAsync(new ConfigurationOptions { EndPoints = { endpoint } });
+            using ConnectionMultiplexer one = await ConnectionMultiplexer.ConnectAsync(
+                new ConfigurationOptions { EndPoints = { endpoint } });
             await one.GetDatabase().StringSetAsync("__Booksleeve_TieBreak", chosen);
         }
 
-        using ConnectionMultiplexer both = await ConnectionMultiplexer.ConnectAsync(new ConfigurationOptions { EndPoints = { first, second.Endpoint }, AbortOnConnectFail = false });
+        using ConnectionMultiplexer both = await ConnectionMultiplexer.ConnectAsync(
+            new ConfigurationOptions { EndPoints = { first, second.Endpoint }, AbortOnConnectFail = false });
         Assert.Equal(chosen, (await both.GetDatabase().IdentifyEndpointAsync())!.ToString());
         second.KillHard();
         await Eventually.AsyncTrue("the other serves", s_generous, async () =>
         {
             try
             {
-                return await both.GetDatabase().StringSetAsync("k", 1) && (await both.GetDatabase().IdentifyEndpointAsync())!.ToString() == first.ToString();
+                return await both.GetDatabase().StringSetAsync("k", 1)
+                    && (await both.GetDatabase().IdentifyEndpointAsync())!.ToString() == first.ToString();
             }
             catch (Exception e) when (e is RedisConnectionException or RedisTimeoutException)
             {
@@ -152,9 +157,12 @@ public sealed class ServerMethodsTests(Servers servers) : IClassFixture<Servers>
     {
         foreach (Action<ConfigurationOptions> with in (Action<ConfigurationOptions>[])
         [
-            o => o.Proxy = StackExchange.Redis.Proxy.Twemproxy, o => o.Proxy = StackExchange.Redis.Proxy.Envoyproxy, o => o.CommandMap = CommandMap.Create(["INFO", "CONFIG", "CLUSTER", "ECHO", "CLIENT"], available: false),
-            o => { o.HighIntegrity = true; o.HeartbeatConsistencyChecks = true; o.HeartbeatInterval = TimeSpan.FromMilliseconds(100); o.KeepAlive = 1; },
-            o => { o.DefaultDatabase = 5; o.ChannelPrefix = RedisChannel.Literal("app:"); }, o => o.BacklogPolicy = BacklogPolicy.FailFast, o => o.SharedSubscriptionConnection = true,
+            o => o.Proxy = StackExchange.Redis.Proxy.Twemproxy, o => o.Proxy = StackExchange.Redis.Proxy.Envoyproxy,
+                o => o.CommandMap = CommandMap.Create(["INFO", "CONFIG", "CLUSTER", "ECHO", "CLIENT"], available: false),
+            o => { o.HighIntegrity = true; o.HeartbeatConsistencyChecks = true; o.HeartbeatInterval =
+                TimeSpan.FromMilliseconds(100); o.KeepAlive = 1; },
+            o => { o.DefaultDatabase = 5; o.ChannelPrefix = RedisChannel.Literal("app:"); }, o => o.BacklogPolicy = BacklogPolicy.FailFast,
+                o => o.SharedSubscriptionConnection = true,
         ])
         {
             foreach (RedisProtocol protocol in (RedisProtocol[])[RedisProtocol.Resp2, RedisProtocol.Resp3])
@@ -187,7 +195,8 @@ public sealed class ServerMethodsTests(Servers servers) : IClassFixture<Servers>
 
     private async Task<ConnectionMultiplexer> ConnectAsync(Target target, Action<ConfigurationOptions> with)
     {
-        var options = new ConfigurationOptions { EndPoints = { await servers.EmptyAsync(target) }, AllowAdmin = true, AsyncTimeout = 30_000, SyncTimeout = 30_000 };
+        var options = new ConfigurationOptions { EndPoints = { await servers.EmptyAsync(target) }, AllowAdmin = true,
+            AsyncTimeout = 30_000, SyncTimeout = 30_000 };
         with(options);
         return await ConnectionMultiplexer.ConnectAsync(options);
     }

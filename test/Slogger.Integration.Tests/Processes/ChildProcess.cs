@@ -49,7 +49,8 @@ internal sealed partial class ChildProcess : IDisposable
     public static ChildProcess Start(string name, string file, IEnumerable<string> arguments,
         IReadOnlyDictionary<string, string>? environment = null, bool hasInput = false)
     {
-        var info = new ProcessStartInfo(file, arguments) { RedirectStandardError = true, RedirectStandardOutput = true, RedirectStandardInput = hasInput };
+        var info = new ProcessStartInfo(file, arguments) { RedirectStandardError = true, RedirectStandardOutput = true,
+            RedirectStandardInput = hasInput };
         foreach (string inherited in info.Environment.Keys.Where(k => k.StartsWith("SLOGGER_", StringComparison.Ordinal)).ToArray())
         {
             info.Environment.Remove(inherited);
@@ -86,8 +87,8 @@ internal sealed partial class ChildProcess : IDisposable
         return (child.ExitCode, child.Tail());
     }
 
-    /// <summary>Waits for the output's end after the process's, since the last lines may still be on their way; not for ever: a process that it has
-    /// left running may hold the pipes open.</summary>
+    /// <summary>Waits for the output's end after the process's, since the last lines may still be on their way; not for ever: a process
+    /// that it has left running may hold the pipes open.</summary>
     public Task LastWordsAsync() => Task.WhenAny(_process.WaitForExitAsync(), Task.Delay(TimeSpan.FromSeconds(2)));
 
     /// <summary>Writes a line to its input, which it was given.</summary>
@@ -150,7 +151,8 @@ internal sealed partial class ChildProcess : IDisposable
         try
         {
             // The state stands behind the name, which is in parentheses.
-            return Directory.GetDirectories($"/proc/{processId}/task").Select(t => File.ReadAllText(Path.Combine(t, "stat"))).All(s => s[s.LastIndexOf(')') + 2] == 'T');
+            return Directory.GetDirectories($"/proc/{processId}/task").Select(t => File.ReadAllText(Path.Combine(t, "stat")))
+                .All(s => s[s.LastIndexOf(')') + 2] == 'T');
         }
         catch (IOException)
         {

@@ -12,11 +12,14 @@ internal sealed partial class CopiedSockets : IDisposable
     public CopiedSockets(int port)
     {
         // sl, local address, remote address, state, ..., inode as the tenth.
-        HashSet<string> listening = [.. File.ReadLines("/proc/self/net/tcp").Select(l => l.Split(' ', StringSplitOptions.RemoveEmptyEntries))
-            .Where(w => w[3] == ListenState && w[1].EndsWith(":" + port.ToString("X4", CultureInfo.InvariantCulture), StringComparison.Ordinal)).Select(w => w[9])];
+        HashSet<string> listening = [.. File.ReadLines("/proc/self/net/tcp")
+            .Select(l => l.Split(' ', StringSplitOptions.RemoveEmptyEntries))
+            .Where(w => w[3] == ListenState
+                && w[1].EndsWith(":" + port.ToString("X4", CultureInfo.InvariantCulture), StringComparison.Ordinal)).Select(w => w[9])];
         foreach (FileInfo file in new DirectoryInfo("/proc/self/fd").GetFiles())
         {
-            if (file.LinkTarget is { } target && target.StartsWith(Link, StringComparison.Ordinal) && listening.Contains(target[Link.Length..^1]))
+            if (file.LinkTarget is { } target && target.StartsWith(Link, StringComparison.Ordinal)
+                && listening.Contains(target[Link.Length..^1]))
             {
                 _copies.Add(Duplicate(int.Parse(file.Name, CultureInfo.InvariantCulture)));
             }

@@ -1,4 +1,5 @@
-// Whatever the mask of whoever starts it: nobody else can read what the product makes. A socket for clients has the mode that the mask says.
+// Whatever the mask of whoever starts it: nobody else can read what the product makes. A socket for clients has the mode that the mask
+// says.
 using System.Globalization;
 using Slogger.Integration.Tests.Wire;
 
@@ -7,7 +8,8 @@ namespace Slogger.Integration.Tests.Processes;
 [System.Runtime.Versioning.UnsupportedOSPlatform("windows")]
 public sealed class FileModeTests
 {
-    private const UnixFileMode Others = UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherWrite | UnixFileMode.OtherExecute;
+    private const UnixFileMode Others =
+        UnixFileMode.GroupRead | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherWrite | UnixFileMode.OtherExecute;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
     [Theory]
@@ -23,15 +25,18 @@ public sealed class FileModeTests
     {
         using var workspace = new Workspace();
         // The directory was there before, and is open.
-        string data = workspace.Folder("data"), clients = Path.Combine(workspace.Folder("sockets"), "clients.sock"), secret = workspace.File("secret");
-        File.SetUnixFileMode(data, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute | UnixFileMode.GroupRead | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
+        string data = workspace.Folder("data"), clients = Path.Combine(workspace.Folder("sockets"), "clients.sock"), secret =
+            workspace.File("secret");
+        File.SetUnixFileMode(data,
+            UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute | UnixFileMode.GroupRead | UnixFileMode.GroupExecute | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
         await File.WriteAllTextAsync(secret, "a-secret-of-enough-length-0123456789\n", TestContext.Current.CancellationToken);
         File.SetUnixFileMode(secret, UnixFileMode.UserRead | UnixFileMode.UserWrite);
         int port = Workspace.FreePort();
         string[] options = mode switch
         {
             "faster" => ["serve", "--faster-memory", "256mb"],
-            "backup" => ["backup", "--redis-server", RedisProcess.Executable, "--failover-rehearsal", "off", "--site-listen", $"127.0.0.1:{Workspace.FreePort()}", "--site-secret-file", secret],
+            "backup" => ["backup", "--redis-server", RedisProcess.Executable, "--failover-rehearsal", "off", "--site-listen",
+                $"127.0.0.1:{Workspace.FreePort()}", "--site-secret-file", secret],
             _ => ["serve", "--redis-server", RedisProcess.Executable, "--commit", mode, "--redis-password-file", secret],
         };
         using (ChildProcess proxy = Start(mask, [.. options, "--data", data, "--listen", Address(port), "--listen", "unix:" + clients]))
@@ -59,7 +64,9 @@ public sealed class FileModeTests
             using ChildProcess restore = Start(mask, ["restore", "--data", data, "--latest", "--redis-password-file", secret]);
             Assert.True(await restore.WaitForExitAsync(Generous), restore.Tail());
             Check(data);
-            int server = int.Parse((await File.ReadAllLinesAsync(Directory.EnumerateFiles(Path.Combine(data, "redis"), "*.pid").First(), TestContext.Current.CancellationToken))[0], CultureInfo.InvariantCulture);
+            int server = int.Parse((await File.ReadAllLinesAsync(
+                Directory.EnumerateFiles(Path.Combine(data, "redis"), "*.pid").First(), TestContext.Current.CancellationToken))[0],
+                    CultureInfo.InvariantCulture);
             ChildProcess.Signal(server, 9);
         }
     }
@@ -86,7 +93,8 @@ public sealed class FileModeTests
             File.SetUnixFileMode(path, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
         }
         string metadata = Path.Combine(data, "metadata.db");
-        foreach (string[] command in (string[][])[["restore", "--data", data, "--list"], ["recover", "--metadata", "sqlite:" + metadata, "--shard", "7"], ["leave", "--metadata", "sqlite:" + metadata, "--shard", "7"]])
+        foreach (string[] command in (string[][])[["restore", "--data", data, "--list"],
+            ["recover", "--metadata", "sqlite:" + metadata, "--shard", "7"], ["leave", "--metadata", "sqlite:" + metadata, "--shard", "7"]])
         {
             File.SetUnixFileMode(metadata, UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.OtherRead);
             (_, string said) = await ProxyProcess.CommandAsync(command);
@@ -105,7 +113,8 @@ public sealed class FileModeTests
         File.SetUnixFileMode(data, File.GetUnixFileMode(data) | UnixFileMode.OtherRead | UnixFileMode.OtherExecute);
         for (int start = 0; start < 2; start++)
         {
-            using ChildProcess application = Start(mask, [Path.Combine(AppContext.BaseDirectory, "Slogger.Integration.Tests.dll"), "--hosting-application",
+            using ChildProcess application =
+                Start(mask, [Path.Combine(AppContext.BaseDirectory, "Slogger.Integration.Tests.dll"), "--hosting-application",
                 Workspace.FreePort().ToString(CultureInfo.InvariantCulture), data, "0"], isProxy: false);
             await application.WaitForLineAsync(l => l == "serves", Generous);
             if (start > 0)
@@ -115,7 +124,10 @@ public sealed class FileModeTests
             else
             {
                 string seen = Check(data, SearchOption.TopDirectoryOnly);
-                foreach (string name in (string[])["lock", "proxy.pid", "proxy.json", "store.json", "metadata.db-wal"]) { Assert.Contains($"/{name}: ", seen, StringComparison.Ordinal); }
+                foreach (string name in (string[])["lock", "proxy.pid", "proxy.json", "store.json", "metadata.db-wal"])
+                {
+                    Assert.Contains($"/{name}: ", seen, StringComparison.Ordinal);
+                }
             }
             application.KillHard();
             Assert.True(await application.WaitForExitAsync(Generous));
@@ -147,5 +159,7 @@ public sealed class FileModeTests
     private static string Address(int port) => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}");
 
     private static ChildProcess Start(string mask, string[] arguments, bool isProxy = true) =>
-        ChildProcess.Start("slogger", "/bin/sh", ["-c", $"umask {mask}; exec dotnet \"$@\"", "sh", .. isProxy ? [ProxyProcess.Executable] : Array.Empty<string>(), .. arguments]);
+        ChildProcess.Start("slogger", "/bin/sh",
+            ["-c", $"umask {mask}; exec dotnet \"$@\"", "sh", .. isProxy ? [ProxyProcess.Executable] : Array.Empty<string>(),
+                .. arguments]);
 }

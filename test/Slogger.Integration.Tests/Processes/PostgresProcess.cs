@@ -20,11 +20,13 @@ internal sealed class PostgresProcess : IDisposable
 
     public int Port { get; }
 
-    public string ConnectionString => string.Create(CultureInfo.InvariantCulture, $"Host=127.0.0.1;Port={Port};Username=postgres;Database=postgres;Timeout=3");
+    public string ConnectionString =>
+        string.Create(CultureInfo.InvariantCulture, $"Host=127.0.0.1;Port={Port};Username=postgres;Database=postgres;Timeout=3");
 
     /// <summary>The folder with initdb and postgres, or null if it is not installed.</summary>
     public static string? Programs => Directory.Exists("/usr/lib/postgresql")
-        ? Directory.GetDirectories("/usr/lib/postgresql").Select(d => Path.Combine(d, "bin")).Where(d => File.Exists(Path.Combine(d, "initdb"))).Order().LastOrDefault()
+        ? Directory.GetDirectories("/usr/lib/postgresql").Select(d => Path.Combine(d, "bin"))
+        .Where(d => File.Exists(Path.Combine(d, "initdb"))).Order().LastOrDefault()
         : null;
 
     public static async Task<PostgresProcess> StartAsync(Workspace workspace, string name = "postgres")
@@ -32,7 +34,8 @@ internal sealed class PostgresProcess : IDisposable
         string directory = workspace.Folder(name);
         if (Environment.IsPrivilegedProcess && !OperatingSystem.IsWindows())
         {
-            File.SetUnixFileMode(workspace.Root, File.GetUnixFileMode(workspace.Root) | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute);
+            File.SetUnixFileMode(workspace.Root,
+                File.GetUnixFileMode(workspace.Root) | UnixFileMode.GroupExecute | UnixFileMode.OtherExecute);
             await ChildProcess.RunAsync("chown", ["postgres", directory]);
         }
 
@@ -79,12 +82,14 @@ internal sealed class PostgresProcess : IDisposable
                 // Why it has ended is all that there may be to see.
                 said = Tail();
                 _child?.Dispose();
-                var (file, arguments) = AsPostgres("postgres", "-D", _directory, "-k", _directory, "-p", Port.ToString(CultureInfo.InvariantCulture), "-c", "listen_addresses=127.0.0.1");
+                var (file, arguments) = AsPostgres("postgres", "-D", _directory, "-k", _directory, "-p",
+                    Port.ToString(CultureInfo.InvariantCulture), "-c", "listen_addresses=127.0.0.1");
                 _child = ChildProcess.Start("postgres", file, arguments);
             }
 
             await Task.Delay(100);
-            (int exitCode, answer) = await ChildProcess.RunAsync(Path.Combine(Programs!, "pg_isready"), ["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-t", "10"]);
+            (int exitCode, answer) = await ChildProcess.RunAsync(
+                Path.Combine(Programs!, "pg_isready"), ["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-t", "10"]);
             return exitCode == 0;
         }
     }

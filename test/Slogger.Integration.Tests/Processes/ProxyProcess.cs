@@ -36,7 +36,8 @@ internal sealed class ProxyProcess : IDisposable
     /// <param name="environment">Further variables.</param>
     /// <param name="program">Another program in place of the executable, with its first arguments.</param>
     /// <param name="command">Another command than serve.</param>
-    public static async Task<ProxyProcess> StartAsync(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null, IReadOnlyList<string>? program = null, string command = "serve")
+    public static async Task<ProxyProcess> StartAsync(int port, IEnumerable<string> options,
+        IReadOnlyDictionary<string, string>? environment = null, IReadOnlyList<string>? program = null, string command = "serve")
     {
         var proxy = Launch(port, options, environment, program, command);
         try
@@ -59,9 +60,11 @@ internal sealed class ProxyProcess : IDisposable
     }
 
     /// <summary>Starts the proxy without waiting: for starts that must fail.</summary>
-    public static ProxyProcess Launch(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null, IReadOnlyList<string>? program = null, string command = "serve") =>
+    public static ProxyProcess Launch(int port, IEnumerable<string> options, IReadOnlyDictionary<string, string>? environment = null,
+        IReadOnlyList<string>? program = null, string command = "serve") =>
         new(ChildProcess.Start("slogger " + command, "dotnet",
-            [.. program ?? [Executable], command, "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"), .. options], environment), port);
+            [.. program ?? [Executable], command, "--listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{port}"),
+                .. options], environment), port);
 
     /// <summary>Runs another command of the executable to its end.</summary>
     public static Task<(int ExitCode, string Output)> CommandAsync(params string[] arguments) =>

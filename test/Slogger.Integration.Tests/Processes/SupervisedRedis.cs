@@ -14,7 +14,8 @@ internal static class SupervisedRedis
         string file = Path.Combine(dataDirectory, "redis", "redis.pid");
         try
         {
-            return int.TryParse(File.ReadAllText(file).Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && IsRedis(id) ? id : null;
+            return int.TryParse(File.ReadAllText(file).Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int id) && IsRedis(id)
+                ? id : null;
         }
         catch (IOException)
         {

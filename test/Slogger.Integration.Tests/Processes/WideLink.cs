@@ -1,5 +1,6 @@
-// A wide-area link between two sites, on one machine: a relay that delivers what it is given so much later, in both directions, and that can be cut (nobody is told), broken
-// (connections end) or closed (nobody gets in). Each connection has its own delay on top: what two of them carry overtakes each other, as over different ways.
+// A wide-area link between two sites, on one machine: a relay that delivers what it is given so much later, in both directions, and that
+// can be cut (nobody is told), broken (connections end) or closed (nobody gets in). Each connection has its own delay on top: what two of
+// them carry overtakes each other, as over different ways.
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;

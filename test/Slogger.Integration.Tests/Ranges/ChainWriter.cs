@@ -32,13 +32,17 @@ internal sealed class ChainWriter(string name, SloggerSession session, string[] 
             {
                 if (_mustLook) { await LookAsync(); }
                 long next = Last + 1;
-                _answered.Add(await session.ListAppendAsync(keys[next % keys.Length], next).AsTask().WaitAsync(Generous, CancellationToken.None));
+                _answered.Add(await session.ListAppendAsync(keys[next % keys.Length], next).AsTask()
+                    .WaitAsync(Generous, CancellationToken.None));
             }
             catch (RollbackException rollback)
             {
                 Rollbacks++;
                 int survived = _answered.TakeWhile(r => rollback.FateOf(r.Sequence) == OperationFate.Survived).Count();
-                if (_answered.Skip(survived).Any(r => rollback.FateOf(r.Sequence) != OperationFate.Lost)) { throw Violation($"I1: what was answered in order did not survive as a prefix: {rollback.Message}"); }
+                if (_answered.Skip(survived).Any(r => rollback.FateOf(r.Sequence) != OperationFate.Lost))
+                {
+                    throw Violation($"I1: what was answered in order did not survive as a prefix: {rollback.Message}");
+                }
                 Lost += _answered.Count - survived;
                 _answered.RemoveRange(survived, _answered.Count - survived);
                 _mustLook = _mayBeMore = true;
@@ -55,7 +59,10 @@ internal sealed class ChainWriter(string name, SloggerSession session, string[] 
     public async Task CheckAsync()
     {
         await LookAsync();
-        if (session.CommittedUpTo != session.LastSent) { throw Violation($"I8: {session.CommittedUpTo} of {session.LastSent} operations are committed"); }
+        if (session.CommittedUpTo != session.LastSent)
+        {
+            throw Violation($"I8: {session.CommittedUpTo} of {session.LastSent} operations are committed");
+        }
     }
 
     private async Task LookAsync()
@@ -63,15 +70,22 @@ internal sealed class ChainWriter(string name, SloggerSession session, string[] 
         var found = new List<long>();
         foreach (string key in keys)
         {
-            Result<RespValue> list = await session.ExecuteAsync(OperationFlags.Idempotent, CancellationToken.None, "LRANGE", key, 0, -1).AsTask().WaitAsync(Generous);
+            Result<RespValue> list = await session.ExecuteAsync(OperationFlags.Idempotent, CancellationToken.None, "LRANGE", key, 0, -1)
+                .AsTask().WaitAsync(Generous);
             long[] numbers = [.. list.Value.Items.Select(i => i.AsInteger())];
             if (!numbers.SequenceEqual(numbers.Order())) { throw Violation($"I1: {key} is out of order: {string.Join(' ', numbers)}"); }
             found.AddRange(numbers);
         }
 
         found.Sort();
-        if (!found.SequenceEqual(Enumerable.Range(1, found.Count).Select(i => (long)i))) { throw Violation($"I1: there are {found.Count} numbers up to {found[^1]}: some are missing, or twice"); }
-        if (found.Count < Last || found.Count > Last + (_mayBeMore ? 1 : 0)) { throw Violation($"I2: {found.Count} numbers are there, and {Last} were said to be, {_committed} of them committed"); }
+        if (!found.SequenceEqual(Enumerable.Range(1, found.Count).Select(i => (long)i)))
+        {
+            throw Violation($"I1: there are {found.Count} numbers up to {found[^1]}: some are missing, or twice");
+        }
+        if (found.Count < Last || found.Count > Last + (_mayBeMore ? 1 : 0))
+        {
+            throw Violation($"I2: {found.Count} numbers are there, and {Last} were said to be, {_committed} of them committed");
+        }
         // From here on no rollback may take any of them.
         await session.WaitForCommitAsync().WaitAsync(Generous);
         _committed = found.Count;

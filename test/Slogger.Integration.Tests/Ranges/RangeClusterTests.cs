@@ -49,7 +49,8 @@ public sealed class RangeClusterTests(RangeCluster cluster) : IClassFixture<Rang
         Assert.Equal("+OK", (await first.CallAsync("SET", "2:a", "1")).Compact);
         Assert.Equal("+OK", (await first.CallAsync("MSET", "1:a", "1", "1:zzz", "2")).Compact);
         Assert.Equal("+OK", (await first.CallAsync("SET", "", "below all")).Compact);
-        foreach ((string key, int partition, int shard) in new[] { ("3", 3, 1), ("3:{1}", 3, 1), ("6~", 6, 1), ("7", 7, 2), ("9", 9, 2), ("user", 9, 2) })
+        foreach ((string key, int partition, int shard) in new[] { ("3", 3, 1), ("3:{1}", 3, 1), ("6~", 6, 1), ("7", 7, 2), ("9", 9, 2),
+            ("user", 9, 2) })
         {
             Assert.Equal($"MOVED {partition} 127.0.0.1:{Shards.Port(shard)}", (await first.CallAsync("GET", key)).Text);
         }
@@ -101,7 +102,8 @@ public sealed class RangeClusterTests(RangeCluster cluster) : IClassFixture<Rang
         var keys = Enumerable.Range(0, 10).Select(i => Shards.KeyIn(i, "cli"));
         foreach (string key in keys)
         {
-            (int exit, string text) = await ChildProcess.RunAsync("redis-cli", ["-c", "-p", Shards.Port(0).ToString(CultureInfo.InvariantCulture), "SET", key, key]);
+            (int exit, string text) = await ChildProcess.RunAsync(
+                "redis-cli", ["-c", "-p", Shards.Port(0).ToString(CultureInfo.InvariantCulture), "SET", key, key]);
             Assert.True(exit == 0 && text.Split('\n').Contains("OK"), text);
         }
 
@@ -128,7 +130,8 @@ public sealed class RangeClusterTests(RangeCluster cluster) : IClassFixture<Rang
 
         // Nothing was sent on: each operation has one number.
         Assert.Equal(10 + (10 * 4), session.LastSent.Number);
-        await Assert.ThrowsAsync<RedisErrorException>(async () => await session.ExecuteAsync("MGET", Shards.KeyIn(1, "a"), Shards.KeyIn(2, "a")));
+        await Assert.ThrowsAsync<RedisErrorException>(async () =>
+            await session.ExecuteAsync("MGET", Shards.KeyIn(1, "a"), Shards.KeyIn(2, "a")));
         await session.WaitForCommitAsync().WaitAsync(Generous);
     }
 
@@ -138,7 +141,8 @@ public sealed class RangeClusterTests(RangeCluster cluster) : IClassFixture<Rang
     public async Task Start_WithOtherPartitions_IsRefusedClearly(string partitions, string what)
     {
         using ProxyProcess proxy = ProxyProcess.Launch(Workspace.FreePort(),
-            ["--redis-server", RedisProcess.Executable, "--data", cluster.File("other"), "--metadata", Shards.Metadata, "--shard", "0", "--partitions", partitions]);
+            ["--redis-server", RedisProcess.Executable, "--data", cluster.File("other"), "--metadata", Shards.Metadata, "--shard", "0",
+                "--partitions", partitions]);
         Assert.NotEqual(0, await proxy.ExitAsync(Generous));
         Assert.Contains(what, proxy.Tail(), StringComparison.Ordinal);
         Assert.Contains("leave --partitions out", proxy.Tail(), StringComparison.Ordinal);

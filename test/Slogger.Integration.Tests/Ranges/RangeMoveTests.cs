@@ -14,7 +14,9 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
     private const int Sessions = 5;
     private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60);
 
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Fact]
     public async Task Move_RangesThereAndBackUnderSessions_NothingIsLostDoubledOrReordered()
@@ -45,7 +47,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         using RespClient old = await cluster.ConnectAsync(0), now = await cluster.ConnectAsync(1);
         Assert.Equal(0, (await old.DoAsync("CLUSTER", "COUNTKEYSINSLOT", "4")).Number);
         Assert.Equal(Sessions, (await now.DoAsync("CLUSTER", "COUNTKEYSINSLOT", "4")).Number);
-        Assert.Contains("partitions 1 (keys from \"1\", below \"2\"): shard 1", (await cluster.MoveAsync("--list")).Output, StringComparison.Ordinal);
+        Assert.Contains("partitions 1 (keys from \"1\", below \"2\"): shard 1", (await cluster.MoveAsync("--list")).Output,
+            StringComparison.Ordinal);
     }
 
     [Theory]
@@ -56,7 +59,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
     {
         using var workspace = new Workspace();
         await using ClusterDeployment cluster = await StartAsync(workspace);
-        await using SloggerClient client = await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
+        await using SloggerClient client = await ClientCluster.ConnectAsync(
+            cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
         ChainWriter[] writers = Writers(cluster, client);
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(stop.Token)))];
@@ -89,13 +93,15 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         cluster.KillProxy(victim);
         await cluster.StartProxyAsync(victim, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = step });
         await cluster.ServingAsync();
-        await using SloggerClient client = await ClientCluster.ConnectAsync(cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
+        await using SloggerClient client = await ClientCluster.ConnectAsync(
+            cluster, o => o with { GiveUpAfter = TimeSpan.FromSeconds(60) });
         ChainWriter[] writers = Writers(cluster, client);
         using var stop = new CancellationTokenSource();
         Task[] running = [.. writers.Select(w => Task.Run(() => w.RunAsync(stop.Token)))];
         await GoOnAsync("all have begun", writers, running);
         Assert.Equal(0, (await cluster.MoveAsync("--partitions", "3-5", "--to", "0", "--no-wait")).ExitCode);
-        Assert.True(await cluster.ExitAsync(victim, Generous) is not null, $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
+        Assert.True(await cluster.ExitAsync(victim, Generous) is not null,
+            $"the proxy of shard {victim} did not come to {step}\n{cluster.Tail()}");
         await cluster.StartProxyAsync(victim);
         await cluster.MovesOverAsync();
         Assert.Contains("partitions 0-5 (keys below \"6\"): shard 0", (await cluster.MoveAsync("--list")).Output, StringComparison.Ordinal);
@@ -115,7 +121,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         int seed = Seed;
         output.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
+        await using var cluster = new ClusterDeployment(workspace, shards: 3,
+            usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
         await cluster.StartAsync();
         var run = new ClientChaosRun(cluster, rounds: 6, seed, output.WriteLine);
         await run.RunAsync();
@@ -128,7 +135,8 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
         int seed = Seed;
         output.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 3, usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
+        await using var cluster = new ClusterDeployment(workspace, shards: 3,
+            usesPostgres: false) { Partitions = ClusterDeployment.TenRanges };
         await cluster.StartAsync();
         var run = new ClusterChaosRun(cluster, rounds: 8, seed, output.WriteLine);
         await run.RunAsync();
@@ -139,13 +147,16 @@ public sealed class RangeMoveTests(ITestOutputHelper output)
     {
         const int Enough = 20;
         long[] from = [.. writers.Select(w => w.Last)];
-        await Eventually.AsyncTrue(what, Generous, () => Task.FromResult(running.Any(r => r.IsFaulted) || writers.Zip(from).All(w => w.First.Last > w.Second + Enough)));
+        await Eventually.AsyncTrue(
+            what, Generous, () => Task.FromResult(running.Any(r => r.IsFaulted) || writers.Zip(from)
+                .All(w => w.First.Last > w.Second + Enough)));
     }
 
     // Each writes to all ranges, from the last to the first and round again.
     private static ChainWriter[] Writers(ClusterDeployment cluster, SloggerClient client) =>
         [.. Enumerable.Range(0, Sessions).Select(w => string.Create(CultureInfo.InvariantCulture, $"chain{w}")).Select(name =>
-            new ChainWriter(name, client.OpenSession(), [.. Enumerable.Range(0, cluster.Partitions.Count).Reverse().Select(p => cluster.KeyIn(p, name))]))];
+            new ChainWriter(name, client.OpenSession(),
+                [.. Enumerable.Range(0, cluster.Partitions.Count).Reverse().Select(p => cluster.KeyIn(p, name))]))];
 
     private static async Task MoveAsync(ClusterDeployment cluster, string partitions, string to)
     {

@@ -16,7 +16,8 @@ public sealed class BgsaveTests(ITestOutputHelper output)
     public Task Supervised_KilledAtRandom_ComesBackToAnExactPrefix() => ChaosAsync(new ProxySetup { Commit = "bgsave" });
 
     [Fact]
-    public Task Attached_KilledAtRandomAndBackFromItsDump_ComesBackToAnExactPrefix() => ChaosAsync(new ProxySetup(Attached: true) { Commit = "bgsave" });
+    public Task Attached_KilledAtRandomAndBackFromItsDump_ComesBackToAnExactPrefix() =>
+        ChaosAsync(new ProxySetup(Attached: true) { Commit = "bgsave" });
 
     [Fact]
     public async Task Kept_Snapshots_AreFewAndEachCanBeRestored()
@@ -26,15 +27,18 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         await deployment.StartAsync();
         for (int i = 0; i < 5; i++) { await CommitAsync(deployment, $"{i}"); }
         string folder = Path.Combine(deployment.DataDirectory, "bgsave");
-        await Eventually.AsyncTrue("old snapshots are deleted", Generous, () => Task.FromResult(Directory.EnumerateFiles(folder, "*.rdb").Count() <= 3));
+        await Eventually.AsyncTrue("old snapshots are deleted", Generous,
+            () => Task.FromResult(Directory.EnumerateFiles(folder, "*.rdb").Count() <= 3));
         string digest = await DigestAsync(deployment.Endpoint);
         Assert.Equal(0, await deployment.Proxy.TerminateAsync());
         using var fresh = await RedisProcess.StartAsync(workspace.Folder("fresh"));
         string address = $"127.0.0.1:{fresh.Port}";
-        var (exitCode, text) = await ProxyProcess.CommandAsync("restore", "--data", deployment.DataDirectory, "--latest", "--redis", address);
+        var (exitCode, text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--latest", "--redis", address);
         Assert.True(exitCode == 0, text);
         Assert.Equal(digest, await DigestAsync(fresh.Endpoint));
-        (exitCode, text) = await ProxyProcess.CommandAsync("restore", "--data", deployment.DataDirectory, "--version", "1", "--redis", address);
+        (exitCode, text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--version", "1", "--redis", address);
         Assert.True(exitCode != 0 && text.Contains("no snapshot of version 1 is kept", StringComparison.Ordinal), text);
     }
 
@@ -80,7 +84,8 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         await deployment.StartProxyAsync();
         using (var asking = await deployment.ConnectAsync())
         {
-            await Eventually.AsyncTrue("the version is committed", Generous, async () => (await asking.DoAsync("DPR.CUT")).Items[1].AsInteger() > open);
+            await Eventually.AsyncTrue("the version is committed", Generous,
+                async () => (await asking.DoAsync("DPR.CUT")).Items[1].AsInteger() > open);
         }
 
         await deployment.KillRedisAsync();
@@ -93,8 +98,10 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         (await direct.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal);
 
     private static async Task<Dictionary<string, long>> FieldsAsync(RespClient client) =>
-        (await client.DoAsync("DPR.INFO")).Text.Split('\n', StringSplitOptions.RemoveEmptyEntries).Select(l => l.TrimEnd('\r').Split(':', 2))
-            .Where(p => p.Length == 2 && long.TryParse(p[1], out _)).ToDictionary(p => p[0], p => long.Parse(p[1], System.Globalization.CultureInfo.InvariantCulture));
+        (await client.DoAsync("DPR.INFO")).Text.Split('\n', StringSplitOptions.RemoveEmptyEntries)
+            .Select(l => l.TrimEnd('\r').Split(':', 2))
+            .Where(p => p.Length == 2 && long.TryParse(p[1], out _))
+                .ToDictionary(p => p[0], p => long.Parse(p[1], System.Globalization.CultureInfo.InvariantCulture));
 
     [Fact]
     public async Task Saves_OfOthersAndFlushAll_NeverCommitWhatIsNotKept()
@@ -164,10 +171,12 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "1000000");
         using var client = await deployment.ConnectAsync();
         await client.DoAsync("SET", "k", "2");
-        await Eventually.AsyncTrue("a save is on its way", Generous, async () => (await direct.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal));
+        await Eventually.AsyncTrue("a save is on its way", Generous,
+            async () => (await direct.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:1", StringComparison.Ordinal));
         await direct.DoAsync("CONFIG", "SET", "dbfilename", "other.rdb");
         await direct.DoAsync("CONFIG", "SET", "rdb-key-save-delay", "0");
-        await Eventually.AsyncTrue("it is said", Generous, () => Task.FromResult(deployment.Tail().Contains(said, StringComparison.Ordinal)));
+        await Eventually.AsyncTrue("it is said", Generous,
+            () => Task.FromResult(deployment.Tail().Contains(said, StringComparison.Ordinal)));
         // The next save is a good one, and all that is kept can be loaded.
         await client.SendAsync("DPR.WAIT", "*", "60000");
         Assert.Equal(1, (await client.ReadAsync(Generous)).Items[2].AsInteger());
@@ -201,7 +210,8 @@ public sealed class BgsaveTests(ITestOutputHelper output)
         for (int i = 0; i < 3; i++) { await CommitAsync(deployment, $"{i}"); }
         deployment.Proxy.KillHard();
         await deployment.KillRedisAsync();
-        FileInfo newest = new DirectoryInfo(Path.Combine(deployment.DataDirectory, "bgsave")).EnumerateFiles("*.rdb").MaxBy(f => long.Parse(f.Name.Split('-', '.')[^2], CultureInfo.InvariantCulture))!;
+        FileInfo newest = new DirectoryInfo(Path.Combine(deployment.DataDirectory, "bgsave")).EnumerateFiles("*.rdb")
+            .MaxBy(f => long.Parse(f.Name.Split('-', '.')[^2], CultureInfo.InvariantCulture))!;
         byte[] content = await File.ReadAllBytesAsync(newest.FullName);
         if (how == "flipped") { content[content.Length / 2] ^= 1; }
         newest.Delete();

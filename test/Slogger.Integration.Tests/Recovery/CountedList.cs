@@ -40,10 +40,12 @@ internal sealed class CountedList(ProxyDeployment deployment)
         var items = (await client.DoAsync("LRANGE", Key, "0", "-1")).Items;
         for (int i = 0; i < items.Count; i++)
         {
-            Assert.True(items[i].Text == (i + 1).ToString(CultureInfo.InvariantCulture), $"{when}: element {i + 1} of {items.Count} is {items[i].Text}\n{deployment.Tail()}");
+            Assert.True(items[i].Text == (i + 1).ToString(CultureInfo.InvariantCulture),
+                $"{when}: element {i + 1} of {items.Count} is {items[i].Text}\n{deployment.Tail()}");
         }
 
-        Assert.True(items.Count >= (least ?? Committed) && items.Count <= Sent, $"{when}: {items.Count} are there, {Committed} were committed, {Sent} sent\n{deployment.Tail()}");
+        Assert.True(items.Count >= (least ?? Committed) && items.Count <= Sent,
+            $"{when}: {items.Count} are there, {Committed} were committed, {Sent} sent\n{deployment.Tail()}");
         Sent = items.Count;
     }
 

@@ -54,7 +54,8 @@ public sealed class EveryCommandTests(ITestOutputHelper output)
     }
 
     private static long Number(string info, string field) =>
-        long.Parse(info.Split("\r\n").Single(l => l.StartsWith(field + ":", StringComparison.Ordinal))[(field.Length + 1)..], CultureInfo.InvariantCulture);
+        long.Parse(info.Split("\r\n").Single(l => l.StartsWith(field + ":", StringComparison.Ordinal))[(field.Length + 1)..],
+            CultureInfo.InvariantCulture);
 
     /// <summary>What the store holds, once short lives are over and everything is committed.</summary>
     private static async Task<string> StateAsync(ProxyDeployment deployment)
@@ -69,7 +70,8 @@ public sealed class EveryCommandTests(ITestOutputHelper output)
                 foreach (var key in (await client.DoAsync("KEYS", "*")).Items) { await client.DoAsync("EXISTS", key.Text); }
             }
             bool expiring = (await client.DoAsync("EVAL",
-                "for d = 0, 3 do redis.call('SELECT', d) for _, k in ipairs(redis.call('KEYS', '*')) do local t = redis.call('PTTL', k) if t >= 0 and t < 100000 then return 1 end end end return 0",
+                "for d = 0, 3 do redis.call('SELECT', d) for _, k in ipairs(redis.call('KEYS', '*')) do local t = redis.call('PTTL', k) "
+                    + "if t >= 0 and t < 100000 then return 1 end end end return 0",
                 "0")).AsInteger() == 1;
             quiet = expiring ? 0 : quiet + 1;
             await Task.Delay(30);

@@ -42,7 +42,8 @@ public sealed class FailpointTests
     [InlineData(true, "snapshot-kept")]
     [InlineData(true, "identity-written")]
     [InlineData(true, "clients-told")]
-    public Task Bgsave_KilledWithinARecovery_TheNextStartRecovers(bool attached, string point) => KillWithinAsync("bgsave", attached, point);
+    public Task Bgsave_KilledWithinARecovery_TheNextStartRecovers(bool attached, string point) =>
+        KillWithinAsync("bgsave", attached, point);
 
     [Theory]
     [InlineData("")]
@@ -75,7 +76,8 @@ public sealed class FailpointTests
 
         await deployment.StartProxyAsync(Nowhere);
         // After history-begun the log ends where Redis stands.
-        Assert.Contains(point == "history-begun" ? "nothing was lost" : "by a fresh checkpoint", deployment.Tail(), StringComparison.Ordinal);
+        Assert.Contains(point == "history-begun" ? "nothing was lost" : "by a fresh checkpoint", deployment.Tail(),
+            StringComparison.Ordinal);
         await list.CheckAsync("after the gap", least: 150);
         await list.CommitAsync(50);
         await deployment.KillRedisAsync();
@@ -124,7 +126,8 @@ public sealed class FailpointTests
     private static async Task KillWithinAsync(string commit, bool attached, string point)
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: attached) { Commit = commit, Environment = At(point) });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: attached) { Commit = commit, Environment = At(point) });
         await deployment.StartAsync();
         var list = new CountedList(deployment);
         await list.CommitAsync(100);

@@ -1,5 +1,5 @@
-// slogger restore --version, and the start after it: nothing brings another version back unasked; each of the two ways brings exactly what it says, and stays
-// through kill -9; what sessions are told; several shards; what cannot be.
+// slogger restore --version, and the start after it: nothing brings another version back unasked; each of the two ways brings exactly what
+// it says, and stays through kill -9; what sessions are told; several shards; what cannot be.
 using System.Globalization;
 using Slogger.Client;
 using Slogger.Integration.Tests.Chaos;
@@ -29,7 +29,8 @@ public sealed class GoingBackTests
     public async Task Serve_AfterARestore_RefusesAndEachWayBringsItsState(string commit, bool attached, string seed, bool keeps)
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: attached) { Commit = commit, Options = seed.Split(' ', StringSplitOptions.RemoveEmptyEntries) });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: attached) { Commit = commit, Options = seed.Split(' ', StringSplitOptions.RemoveEmptyEntries) });
         long early = await WriteTwiceAndStopAsync(deployment, commit);
         await RestoreAsync(deployment.DataDirectory, "--version", Text(early));
 
@@ -75,7 +76,8 @@ public sealed class GoingBackTests
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { Commit = commit });
         long early = await WriteTwiceAndStopAsync(deployment, commit);
         await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep");
-        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point }))
+        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions,
+            new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = point }))
         {
             Assert.Equal(Killed, await dying.ExitAsync(Generous));
         }
@@ -100,9 +102,13 @@ public sealed class GoingBackTests
         await SetAsync(shard, "new");
         Assert.Equal(0, await shard.Proxy.TerminateAsync());
         // As the process leaves it that dies before it deletes the commits that the cut has left behind.
-        foreach (string file in Directory.EnumerateFiles(saved)) { File.Copy(file, Path.Combine(commits, Path.GetFileName(file)), overwrite: true); }
+        foreach (string file in Directory.EnumerateFiles(saved))
+        {
+            File.Copy(file, Path.Combine(commits, Path.GetFileName(file)), overwrite: true);
+        }
 
-        string[] listed = [.. (await RestoreAsync(shard.Data, "--list")).Split('\n').Where(l => l.Contains(", closed ", StringComparison.Ordinal))];
+        string[] listed = [.. (await RestoreAsync(shard.Data, "--list")).Split('\n')
+            .Where(l => l.Contains(", closed ", StringComparison.Ordinal))];
         Assert.True(listed.Length > 1, string.Join('\n', listed));
         string version = listed[0].Split(',')[0].Split(' ')[0];
         (int exitCode, string text) = await ProxyProcess.CommandAsync("restore", "--data", shard.Data, "--version", version);
@@ -133,7 +139,8 @@ public sealed class GoingBackTests
         await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true));
         await deployment.StartAsync();
         long early = await SetAsync(deployment, "old"), late = await SetAsync(deployment, "new");
-        (int running, string text) = await ProxyProcess.CommandAsync("restore", "--data", deployment.DataDirectory, "--version", Text(early), "--keep");
+        (int running, string text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--version", Text(early), "--keep");
         Assert.True(running == 1, text);
         Assert.Contains("in use", text, StringComparison.Ordinal);
         Assert.Equal("new", await GetAsync(deployment));
@@ -143,9 +150,11 @@ public sealed class GoingBackTests
         string year = DateTime.UtcNow.Year.ToString(CultureInfo.InvariantCulture);
         foreach (long version in (long[])[early, late])
         {
-            Assert.Contains(lines, l => Covers(l, version) && l.Contains($", closed {year}-", StringComparison.Ordinal) && l.Contains(" UTC", StringComparison.Ordinal));
+            Assert.Contains(lines, l => Covers(l, version) && l.Contains($", closed {year}-", StringComparison.Ordinal)
+                && l.Contains(" UTC", StringComparison.Ordinal));
         }
-        (int exitCode, string missing) = await ProxyProcess.CommandAsync("restore", "--data", deployment.DataDirectory, "--version", Text(late + 1_000_000_000), "--keep");
+        (int exitCode, string missing) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--version", Text(late + 1_000_000_000), "--keep");
         Assert.True(exitCode == 1, missing);
         Assert.Contains("newest durable version is", missing, StringComparison.Ordinal);
         // Nothing was decided by it.
@@ -162,19 +171,23 @@ public sealed class GoingBackTests
         long early = await SetAsync(deployment, "old");
         using (RespClient idle = await deployment.ConnectAsync())
         {
-            await Eventually.AsyncTrue("versions pass that hold nothing", Generous, async () => (await idle.DoAsync("DPR.CUT")).Items[1].AsInteger() > early + 10);
+            await Eventually.AsyncTrue("versions pass that hold nothing", Generous,
+                async () => (await idle.DoAsync("DPR.CUT")).Items[1].AsInteger() > early + 10);
         }
         long late = await SetAsync(deployment, "new");
         Assert.Equal(0, await deployment.Proxy.TerminateAsync());
-        long[][] runs = [.. (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n').Where(l => l.Contains(" to ", StringComparison.Ordinal) && l.Contains(", closed ", StringComparison.Ordinal))
-            .Select(l => l.Split(',')[0].Split(' ')).Select(w => new[] { long.Parse(w[0], CultureInfo.InvariantCulture), long.Parse(w[^1], CultureInfo.InvariantCulture) })];
+        long[][] runs = [.. (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n')
+            .Where(l => l.Contains(" to ", StringComparison.Ordinal) && l.Contains(", closed ", StringComparison.Ordinal))
+            .Select(l => l.Split(',')[0].Split(' '))
+                .Select(w => new[] { long.Parse(w[0], CultureInfo.InvariantCulture), long.Parse(w[^1], CultureInfo.InvariantCulture) })];
         long[] run = runs.First(r => r[0] >= early && r[1] < late && r[1] - r[0] >= 2);
         string middle = Text((run[0] + run[1]) / 2);
 
         string said = await RestoreAsync(deployment.DataDirectory, "--version", middle, "--keep");
         Assert.Contains($"goes on from version {middle}", said, StringComparison.Ordinal);
         // That it is the last moment for a copy is said before anything else.
-        int warned = said.IndexOf($"deletes the history after version {middle}. If it may be needed, copy {deployment.DataDirectory}", StringComparison.Ordinal);
+        int warned = said.IndexOf($"deletes the history after version {middle}. If it may be needed, copy {deployment.DataDirectory}",
+            StringComparison.Ordinal);
         Assert.True(warned >= 0 && warned < said.IndexOf("restoring version", StringComparison.Ordinal), said);
         await deployment.StartProxyAsync(Nowhere);
         Assert.Equal("old", await GetAsync(deployment));
@@ -183,7 +196,8 @@ public sealed class GoingBackTests
         Assert.Equal("newer", await GetAsync(deployment));
     }
 
-    // The owner of the directory, who may want to be more than he is, has laid links in it: to a directory of root's, and where the command writes.
+    // The owner of the directory, who may want to be more than he is, has laid links in it: to a directory of root's, and where the command
+    // writes.
     [Fact]
     public async Task Restore_ByRoot_WorksAsTheOwnerOfTheDirectory_AndTouchesNothingOutside()
     {
@@ -196,7 +210,8 @@ public sealed class GoingBackTests
         }
 
         long early = await WriteTwiceAndStopAsync(deployment, "log");
-        string outside = workspace.Folder("outside"), file = Path.Combine(outside, "file"), link = Path.Combine(deployment.DataDirectory, "link");
+        string outside = workspace.Folder("outside"), file = Path.Combine(outside, "file"), link =
+            Path.Combine(deployment.DataDirectory, "link");
         string written = Path.Combine(deployment.DataDirectory, "proxy.pid");
         await File.WriteAllTextAsync(file, "root's", TestContext.Current.CancellationToken);
         Directory.CreateSymbolicLink(link, outside);
@@ -212,7 +227,8 @@ public sealed class GoingBackTests
         await RestoreAsync(deployment.DataDirectory, "--list");
         await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep");
         Assert.True(File.Exists(Path.Combine(deployment.DataDirectory, "restored.json")));
-        (int code, string others) = await ChildProcess.RunAsync("find", [deployment.DataDirectory, "(", "!", "-user", "12345", "-o", "!", "-group", "12346", ")"]);
+        (int code, string others) = await ChildProcess.RunAsync(
+            "find", [deployment.DataDirectory, "(", "!", "-user", "12345", "-o", "!", "-group", "12346", ")"]);
         Assert.True(code == 0 && !others.Contains(deployment.DataDirectory, StringComparison.Ordinal), others);
         (code, others) = await ChildProcess.RunAsync("find", [outside, "(", "!", "-user", "0", "-o", "!", "-group", "0", ")"]);
         Assert.True(code == 0 && !others.Contains(outside, StringComparison.Ordinal), others);
@@ -229,7 +245,8 @@ public sealed class GoingBackTests
         Assert.Equal(0, await deployment.Proxy.TerminateAsync());
         using var other = await RedisProcess.StartAsync(workspace.Folder("other"));
         await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--redis", $"127.0.0.1:{other.Port}");
-        string[] options = [.. deployment.ServeOptions.Select(o => o == $"127.0.0.1:{deployment.Redis.Port}" ? $"localhost:{other.Port}" : o)];
+        string[] options = [.. deployment.ServeOptions.Select(o => o == $"127.0.0.1:{deployment.Redis.Port}" ? $"localhost:{other.Port}"
+            : o)];
         using (var refused = ProxyProcess.Launch(deployment.Port, options))
         {
             Assert.Equal(1, await refused.ExitAsync(Generous));
@@ -252,7 +269,8 @@ public sealed class GoingBackTests
         using (RespClient direct = await deployment.Redis.ConnectAsync()) { await direct.DoAsync("SAVE"); }
         deployment.Redis.KillHard();
         await deployment.Redis.RestartAsync();
-        string[] options = [.. deployment.ServeOptions.Select(o => o == $"127.0.0.1:{deployment.Redis.Port}" ? $"localhost:{deployment.Redis.Port}" : o)];
+        string[] options = [.. deployment.ServeOptions.Select(o => o == $"127.0.0.1:{deployment.Redis.Port}"
+            ? $"localhost:{deployment.Redis.Port}" : o)];
         using (var refused = ProxyProcess.Launch(deployment.Port, options))
         {
             Assert.Equal(1, await refused.ExitAsync(Generous));
@@ -261,7 +279,8 @@ public sealed class GoingBackTests
         using (RespClient direct = await deployment.Redis.ConnectAsync()) { Assert.Equal("old", (await direct.DoAsync("GET", "k")).Text); }
 
         // What is decided in other words holds for the shard's own store, too.
-        await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep", "--seed", "from-log", "--redis", $"localhost:{deployment.Redis.Port}");
+        await RestoreAsync(deployment.DataDirectory, "--version", Text(early), "--keep", "--seed", "from-log", "--redis",
+            $"localhost:{deployment.Redis.Port}");
         await RestoreAsync(deployment.DataDirectory, "--latest", "--redis", $"localhost:{deployment.Redis.Port}");
         await deployment.StartProxyAsync(Nowhere);
         Assert.Equal("new", await GetAsync(deployment));
@@ -283,11 +302,15 @@ public sealed class GoingBackTests
         await session.WaitForCommitAsync();
 
         Assert.Equal(0, await shards.TerminateProxyAsync(1));
-        (int exitCode, string text) = await ProxyProcess.CommandAsync("restore", "--data", shards.Data(1), "--metadata", shards.Metadata, "--version", Text(early), "--keep");
+        (int exitCode, string text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", shards.Data(1), "--metadata", shards.Metadata, "--version", Text(early), "--keep");
         Assert.True(exitCode == 1, text);
         Assert.Contains("stop the proxies of all shards", text, StringComparison.Ordinal);
         Assert.Equal(0, await shards.TerminateProxyAsync(0));
-        for (int i = 0; i < 2; i++) { await RestoreAsync(shards.Data(i), "--metadata", shards.Metadata, "--version", Text(early), "--keep"); }
+        for (int i = 0; i < 2; i++)
+        {
+            await RestoreAsync(shards.Data(i), "--metadata", shards.Metadata, "--version", Text(early), "--keep");
+        }
         await Task.WhenAll(shards.StartProxyAsync(0), shards.StartProxyAsync(1));
         await shards.ServingAsync();
         // All of the session was committed, and is history still: it is told of no loss, reads what is there now, and goes on.
@@ -313,7 +336,8 @@ public sealed class GoingBackTests
     public async Task Settings_OfAnAttachedRedis_AreAsBeforeWhenAProxyDiedBeforeItPutThemBack()
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisOptions = ["--notify-keyspace-events", "KEA", "--masterauth", "secret-of-before"] });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: true) { RedisOptions = ["--notify-keyspace-events", "KEA", "--masterauth", "secret-of-before"] });
         await deployment.StartAsync();
         await SetAsync(deployment, "old");
         deployment.Proxy.KillHard();
@@ -321,7 +345,8 @@ public sealed class GoingBackTests
         await deployment.Redis.RestartAsync();
         string[] before = await SettingsAsync(deployment.Redis);
         Assert.Contains("secret-of-before", before);
-        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "promoted" }))
+        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions,
+            new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "promoted" }))
         {
             Assert.Equal(Killed, await dying.ExitAsync(Generous));
         }
@@ -337,7 +362,8 @@ public sealed class GoingBackTests
     {
         using var workspace = new Workspace();
         // With such a backlog the next start takes no checkpoint: it has nothing else to do with that setting.
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisOptions = ["--repl-diskless-sync-delay", "7", "--repl-backlog-size", "64mb"] });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: true) { RedisOptions = ["--repl-diskless-sync-delay", "7", "--repl-backlog-size", "64mb"] });
         await deployment.StartAsync();
         await deployment.Proxy.TerminateAsync();
         await deployment.StartProxyAsync(new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "checkpoint-taken" });
@@ -364,19 +390,24 @@ public sealed class GoingBackTests
     public async Task Settings_OfAnotherRun_AreNotPutIntoTheNextOne()
     {
         using var workspace = new Workspace();
-        await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true) { RedisOptions = ["--notify-keyspace-events", "KEA"] });
+        await using var deployment = new ProxyDeployment(workspace,
+            new ProxySetup(Attached: true) { RedisOptions = ["--notify-keyspace-events", "KEA"] });
         await deployment.StartAsync();
         await SetAsync(deployment, "old");
         deployment.Proxy.KillHard();
         deployment.Redis.KillHard();
         await deployment.Redis.RestartAsync();
-        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions, new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "promoted" }))
+        using (var dying = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions,
+            new Dictionary<string, string> { ["SLOGGER_TEST_FAILPOINT"] = "promoted" }))
         {
             Assert.Equal(Killed, await dying.ExitAsync(Generous));
         }
         deployment.Redis.KillHard();
         await deployment.Redis.RestartAsync();
-        using (RespClient direct = await deployment.Redis.ConnectAsync()) { await direct.DoAsync("CONFIG", "SET", "notify-keyspace-events", "Kg"); }
+        using (RespClient direct = await deployment.Redis.ConnectAsync())
+        {
+            await direct.DoAsync("CONFIG", "SET", "notify-keyspace-events", "Kg");
+        }
         string[] own = await SettingsAsync(deployment.Redis);
         await deployment.StartProxyAsync(Nowhere);
         Assert.Equal(own, await SettingsAsync(deployment.Redis));
@@ -387,7 +418,8 @@ public sealed class GoingBackTests
     {
         using RespClient direct = await redis.ConnectAsync();
         var settings = new List<string>();
-        foreach (string name in (string[])["replica-read-only", "replica-ignore-maxmemory", "notify-keyspace-events", "repl-diskless-load", "repl-diskless-sync-delay", "masteruser", "masterauth", "repl-timeout", "replica-serve-stale-data"])
+        foreach (string name in (string[])["replica-read-only", "replica-ignore-maxmemory", "notify-keyspace-events", "repl-diskless-load",
+            "repl-diskless-sync-delay", "masteruser", "masterauth", "repl-timeout", "replica-serve-stale-data"])
         {
             settings.Add((await direct.DoAsync("CONFIG", "GET", name)).Items[1].Text);
         }
@@ -397,10 +429,12 @@ public sealed class GoingBackTests
     private static bool Covers(string line, long version)
     {
         string[] words = line.Split(',')[0].Split(' ');
-        return long.TryParse(words[0], CultureInfo.InvariantCulture, out long first) && first <= version && version <= long.Parse(words[^1], CultureInfo.InvariantCulture);
+        return long.TryParse(words[0], CultureInfo.InvariantCulture, out long first) && first <= version
+            && version <= long.Parse(words[^1], CultureInfo.InvariantCulture);
     }
 
-    // Returns a version that holds the first value and is kept. Of mode bgsave that is the last snapshot but one: an ordered end would save once more.
+    // Returns a version that holds the first value and is kept. Of mode bgsave that is the last snapshot but one: an ordered end would save
+    // once more.
     private static async Task<long> WriteTwiceAndStopAsync(ProxyDeployment deployment, string commit)
     {
         await deployment.StartAsync();
@@ -413,7 +447,8 @@ public sealed class GoingBackTests
         }
         deployment.Proxy.KillHard();
         Assert.NotNull(await deployment.Proxy.ExitAsync(Generous));
-        string first = (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n').First(l => l.Contains(", closed ", StringComparison.Ordinal));
+        string first = (await RestoreAsync(deployment.DataDirectory, "--list")).Split('\n')
+            .First(l => l.Contains(", closed ", StringComparison.Ordinal));
         return long.Parse(first.Split(',')[0].Split(' ')[0], CultureInfo.InvariantCulture);
     }
 

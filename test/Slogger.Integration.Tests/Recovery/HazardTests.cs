@@ -22,7 +22,8 @@ public sealed class HazardTests
         var list = new CountedList(deployment);
         await list.CommitAsync(20);
         using var client = await deployment.ConnectAsync();
-        long TailOf(string info) => long.Parse(info.Split("log_tail_bytes:")[1].Split('\r')[0], System.Globalization.CultureInfo.InvariantCulture);
+        long TailOf(string info) =>
+            long.Parse(info.Split("log_tail_bytes:")[1].Split('\r')[0], System.Globalization.CultureInfo.InvariantCulture);
         // The tail is not left to grow far beyond the 8 MB that are nothing to a restore.
         async Task GrowAsync(int megabytes)
         {
@@ -30,16 +31,19 @@ public sealed class HazardTests
         }
 
         await GrowAsync(12);
-        await Eventually.AsyncTrue("an early checkpoint", Generous, async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
+        await Eventually.AsyncTrue("an early checkpoint", Generous,
+            async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
         Directory.Move(directory, directory + ".away");
         await File.WriteAllTextAsync(directory, "");
         await GrowAsync(12);
-        await Eventually.AsyncTrue("a warning", Generous, () => Task.FromResult(deployment.Proxy.Tail().Contains("no checkpoint could be", StringComparison.Ordinal)));
+        await Eventually.AsyncTrue("a warning", Generous,
+            () => Task.FromResult(deployment.Proxy.Tail().Contains("no checkpoint could be", StringComparison.Ordinal)));
         await list.CommitAsync(20);
         Assert.True(TailOf((await client.CallAsync("INFO", "dpr")).Text) > 8 << 20);
         File.Delete(directory);
         Directory.Move(directory + ".away", directory);
-        await Eventually.AsyncTrue("the next checkpoint", Generous, async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
+        await Eventually.AsyncTrue("the next checkpoint", Generous,
+            async () => TailOf((await client.CallAsync("INFO", "dpr")).Text) < 8 << 20);
         await list.CommitAsync(5);
         await deployment.KillRedisAsync();
         await deployment.RecoverAsync();
@@ -129,7 +133,8 @@ public sealed class HazardTests
         async Task<long> OpenAsync()
         {
             using var client = await deployment.ConnectAsync();
-            string line = (await client.DoAsync("DPR.INFO")).Text.Split("\r\n").Single(l => l.StartsWith("open_version:", StringComparison.Ordinal));
+            string line = (await client.DoAsync("DPR.INFO")).Text.Split("\r\n")
+                .Single(l => l.StartsWith("open_version:", StringComparison.Ordinal));
             return long.Parse(line.Split(':')[1], System.Globalization.CultureInfo.InvariantCulture);
         }
     }
@@ -243,7 +248,8 @@ public sealed class HazardTests
         try
         {
             // With PostgreSQL the world-line can be recorded, and the log cannot follow.
-            await using var deployment = new ProxyDeployment(workspace, new ProxySetup(Attached: true, Postgres: postgres) { DataDirectory = Path.Combine(mount, "data") });
+            await using var deployment = new ProxyDeployment(workspace,
+                new ProxySetup(Attached: true, Postgres: postgres) { DataDirectory = Path.Combine(mount, "data") });
             await deployment.StartAsync();
             var list = new CountedList(deployment);
             await list.CommitAsync(100);

@@ -21,7 +21,8 @@ public sealed class LargeValueTests(ITestOutputHelper output)
         string digest;
         using (var client = await deployment.ConnectAsync())
         {
-            await client.WriteAsync(System.Text.Encoding.ASCII.GetBytes(string.Create(CultureInfo.InvariantCulture, $"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${ValueBytes}\r\n")));
+            await client.WriteAsync(System.Text.Encoding.ASCII.GetBytes(
+                string.Create(CultureInfo.InvariantCulture, $"*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n${ValueBytes}\r\n")));
             var random = new Random(1);
             var piece = new byte[1 << 20];
             for (int sent = 0; sent < ValueBytes; sent += piece.Length)
@@ -49,6 +50,7 @@ public sealed class LargeValueTests(ITestOutputHelper output)
         await survivor.SendAsync("DEBUG", "DIGEST-VALUE", "big");
         Assert.Equal(digest, (await survivor.ReadAsync(Generous)).Compact);
 
-        void Report(string what) => output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{what} after {clock.Elapsed.TotalSeconds:0.0} s"));
+        void Report(string what) =>
+            output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{what} after {clock.Elapsed.TotalSeconds:0.0} s"));
     }
 }

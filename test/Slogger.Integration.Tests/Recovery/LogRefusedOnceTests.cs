@@ -34,7 +34,8 @@ public sealed class LogRefusedOnceTests
         using (ChildProcess strace = Refuse(deployment, call, error))
         {
             await strace.WaitForLineAsync(l => l.Contains("attached", StringComparison.Ordinal), Limit);
-            Assert.False(await IsToldAsync(client), $"a commit was told although the log's {call} had failed\n{strace.Tail()}\n{deployment.Tail()}");
+            Assert.False(await IsToldAsync(client),
+                $"a commit was told although the log's {call} had failed\n{strace.Tail()}\n{deployment.Tail()}");
             await strace.WaitForLineAsync(l => l.Contains("INJECTED", StringComparison.Ordinal), Limit);
             ChildProcess.Signal(strace.Id, SigTerm);
         }
@@ -54,9 +55,11 @@ public sealed class LogRefusedOnceTests
     // Has the next such call of each thread fail that is of the log's files.
     private static ChildProcess Refuse(ProxyDeployment deployment, string call, string error)
     {
-        IEnumerable<string> files = Directory.EnumerateFiles(Path.Combine(deployment.DataDirectory, "log")).SelectMany(f => (string[])["-P", f]);
+        IEnumerable<string> files = Directory.EnumerateFiles(Path.Combine(deployment.DataDirectory, "log"))
+            .SelectMany(f => (string[])["-P", f]);
         string pid = deployment.Proxy.Id.ToString(CultureInfo.InvariantCulture);
-        return ChildProcess.Start("strace", Strace, ["-f", "-p", pid, .. files, "-e", $"trace={call}", "-e", $"inject={call}:error={error}:when=1"]);
+        return ChildProcess.Start(
+            "strace", Strace, ["-f", "-p", pid, .. files, "-e", $"trace={call}", "-e", $"inject={call}:error={error}:when=1"]);
     }
 
     private static async Task<bool> IsToldAsync(RespClient client)

@@ -53,7 +53,8 @@ public sealed class MisfortuneTests(ITestOutputHelper output)
         Assert.Equal(0, await deployment.Proxy.TerminateAsync());
         deployment.Postgres.KillHard();
         using ProxyProcess waiting = ProxyProcess.Launch(deployment.Port, deployment.ServeOptions);
-        await Eventually.AsyncTrue("it says that it waits", Generous, () => Task.FromResult(waiting.Tail().Contains("the start waits for the metadata", StringComparison.Ordinal)));
+        await Eventually.AsyncTrue("it says that it waits", Generous,
+            () => Task.FromResult(waiting.Tail().Contains("the start waits for the metadata", StringComparison.Ordinal)));
         Assert.False(waiting.HasExited);
         await deployment.Postgres.RestartAsync();
         await waiting.ReadyAsync();
@@ -64,7 +65,8 @@ public sealed class MisfortuneTests(ITestOutputHelper output)
     [Fact]
     public async Task Clock_SetBackWhileRunningAndBetweenStarts_VersionsGoOn()
     {
-        string? library = new[] { "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1" }
+        string? library = new[] { "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+            "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1" }
             .FirstOrDefault(File.Exists);
         Assert.SkipWhen(library is null, "libfaketime is not installed (apt-get install faketime)");
         using var workspace = new Workspace();
@@ -183,7 +185,8 @@ public sealed class MisfortuneTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         int port = Workspace.FreePort();
         string data = workspace.File("data");
-        string[] store = commit == "faster" ? ["--faster-memory", "256mb"] : ["--redis-server", RedisProcess.Executable, "--commit", commit];
+        string[] store = commit == "faster" ? ["--faster-memory", "256mb"]
+            : ["--redis-server", RedisProcess.Executable, "--commit", commit];
         for (int i = 0; i < 8; i++)
         {
             using var proxy = await ProxyProcess.StartAsync(port, ["--data", data, .. store]);

@@ -44,9 +44,12 @@ public sealed class OfflineRestoreTests
         var state = await WriteAsync(deployment, 0);
         await deployment.WaitCommittedAsync();
         Assert.Equal(0, await deployment.Proxy.TerminateAsync());
-        var (exitCode, text) = await ProxyProcess.CommandAsync("restore", "--data", deployment.DataDirectory, "--latest", "--redis-directive", "enable-debug-command yes");
+        var (exitCode, text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", deployment.DataDirectory, "--latest", "--redis-directive", "enable-debug-command yes");
         Assert.True(exitCode == 0, text);
-        Assert.Equal(state.Digest, await DigestAsync(new System.Net.Sockets.UnixDomainSocketEndPoint(Path.Combine(deployment.DataDirectory, "redis", "redis.sock"))));
+        Assert.Equal(state.Digest,
+            await DigestAsync(new System.Net.Sockets.UnixDomainSocketEndPoint(
+                Path.Combine(deployment.DataDirectory, "redis", "redis.sock"))));
         // The proxy adopts it.
         await deployment.StartProxyAsync();
         Assert.Equal(state.Digest, await DigestAsync(deployment.Endpoint));

@@ -127,9 +127,12 @@ public sealed class PipelinedRollbackTests
         Assert.StartsWith("ROLLBACK worldline=2 survived=1 uncertain=", notice.Text, StringComparison.Ordinal);
         string[][] refused =
         [
-            ["SET", "k", "2"], ["SET", "large", large], ["EVAL", "return redis.call('set', 'k', '2')", "0", large], ["MULTI"], ["INCR", "k"], ["EXEC"], ["BLPOP", "none", "0"],
-            ["SUBSCRIBE", "c"], ["MONITOR"], ["SELECT", "1"], ["HELLO", "3"], ["RESET"], ["CLIENT", "REPLY", "OFF"], ["CLIENT", "TRACKING", "ON"], ["WAITAOF", "1", "0", "0"],
-            ["DPR.WAIT", "*", "0"], ["DPR.COMMITTED"], ["NOSUCH"], ["WATCH", "k"], ["CONFIG", "SET", "maxmemory", "0"], ["DEBUG", "SLEEP", "0"],
+            ["SET", "k", "2"], ["SET", "large", large], ["EVAL", "return redis.call('set', 'k', '2')", "0", large], ["MULTI"],
+                ["INCR", "k"], ["EXEC"], ["BLPOP", "none", "0"],
+            ["SUBSCRIBE", "c"], ["MONITOR"], ["SELECT", "1"], ["HELLO", "3"], ["RESET"], ["CLIENT", "REPLY", "OFF"],
+                ["CLIENT", "TRACKING", "ON"], ["WAITAOF", "1", "0", "0"],
+            ["DPR.WAIT", "*", "0"], ["DPR.COMMITTED"], ["NOSUCH"], ["WATCH", "k"], ["CONFIG", "SET", "maxmemory", "0"],
+                ["DEBUG", "SLEEP", "0"],
         ];
         var all = new ArrayBufferWriter<byte>();
         foreach (string[] request in refused) { RespClient.Append(all, request); }
@@ -138,7 +141,9 @@ public sealed class PipelinedRollbackTests
         foreach (string request in (string[])[.. refused.Select(r => r[0]), "inline"])
         {
             RespValue reply = await client.ReadAsync();
-            Assert.True(reply.IsError && reply.Text == "ERR SLOGGER not done: it came behind ROLLBACK worldline=2: send DPR.RESUME 2 when that has been read", $"{request}: {reply}");
+            Assert.True(reply.IsError
+                && reply.Text == "ERR SLOGGER not done: it came behind ROLLBACK worldline=2: send DPR.RESUME 2 when that has been read",
+                $"{request}: {reply}");
         }
 
         // What is asked of the shard is answered, and says nothing for the connection.
@@ -147,7 +152,8 @@ public sealed class PipelinedRollbackTests
         Assert.Equal(22, (await client.DoAsync("DPR.HELLO", "1", SessionClient.NewId().ToString())).Items.Count);
         foreach (string line in (string[])["1", "3"])
         {
-            Assert.StartsWith($"ERR SLOGGER this connection is in world-line 2, not in {line}", (await client.CallAsync("DPR.RESUME", line)).Text, StringComparison.Ordinal);
+            Assert.StartsWith($"ERR SLOGGER this connection is in world-line 2, not in {line}",
+                (await client.CallAsync("DPR.RESUME", line)).Text, StringComparison.Ordinal);
         }
 
         Assert.StartsWith("ERR SLOGGER not done", (await client.CallAsync("PING")).Text, StringComparison.Ordinal);
@@ -164,8 +170,8 @@ public sealed class PipelinedRollbackTests
         Assert.Equal(operations, (await client.DoAsync("DPR.COMMITTED")).Items[2].AsInteger());
     }
 
-    // A connection of its own at Redis is lost with the store: because a request waits there, keys are watched, or the client has logged in. Who logged in as
-    // another user than the proxy's is not kept.
+    // A connection of its own at Redis is lost with the store: because a request waits there, keys are watched, or the client has logged
+    // in. Who logged in as another user than the proxy's is not kept.
     [Theory]
     [InlineData("BLPOP none 0", true)]
     [InlineData("WATCH k", true)]
@@ -197,7 +203,8 @@ public sealed class PipelinedRollbackTests
 
         if (own.StartsWith("BLPOP", StringComparison.Ordinal))
         {
-            await Eventually.AsyncTrue("it waits at Redis", Generous, async () => (await setter.DoAsync("INFO", "clients")).Text.Contains("blocked_clients:1", StringComparison.Ordinal));
+            await Eventually.AsyncTrue("it waits at Redis", Generous,
+                async () => (await setter.DoAsync("INFO", "clients")).Text.Contains("blocked_clients:1", StringComparison.Ordinal));
         }
 
         var part = new ArrayBufferWriter<byte>();
@@ -209,7 +216,8 @@ public sealed class PipelinedRollbackTests
 
         // Nothing was read yet: all of this was sent by somebody who does not know.
         part.Clear();
-        string[][] behind = [["SET", "behind", "1"], ["MULTI"], ["INCR", "behind"], ["EXEC"], ["EVAL", "return redis.call('set', 'behind', '2')", "0"], own.Split(' '), ["INCR", "behind"]];
+        string[][] behind = [["SET", "behind", "1"], ["MULTI"], ["INCR", "behind"], ["EXEC"],
+            ["EVAL", "return redis.call('set', 'behind', '2')", "0"], own.Split(' '), ["INCR", "behind"]];
         foreach (string[] request in behind) { RespClient.Append(part, request); }
         sent += behind.Length;
         int answered = 0;
@@ -257,8 +265,8 @@ public sealed class PipelinedRollbackTests
         }
     }
 
-    // Requests need connections, more than are at hand, and none can be made: the name of Redis's socket is away. Redis lives, so nobody but such a
-    // request finds out. (Killed, it might be missed by another thread first, and the requests would wait for that.)
+    // Requests need connections, more than are at hand, and none can be made: the name of Redis's socket is away. Redis lives, so nobody
+    // but such a request finds out. (Killed, it might be missed by another thread first, and the requests would wait for that.)
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
@@ -297,10 +305,12 @@ public sealed class PipelinedRollbackTests
             foreach (RespClient client in clients)
             {
                 RespValue reply = await client.ReadAsync(Generous);
-                // A connection was at hand for the first ones. What they watch is lost with it, and whether WATCH itself was committed is open.
+                // A connection was at hand for the first ones. What they watch is lost with it, and whether WATCH itself was committed is
+                // open.
                 bool hadConnection = isLost && reply.Text == "OK";
                 if (hadConnection) { reply = await client.CallAsync("PING"); }
-                Assert.StartsWith(isLost ? $"ROLLBACK worldline=2 survived={(hadConnection ? "" : "1 ")}" : "OK", reply.Text, StringComparison.Ordinal);
+                Assert.StartsWith(isLost ? $"ROLLBACK worldline=2 survived={(hadConnection ? "" : "1 ")}" : "OK", reply.Text,
+                    StringComparison.Ordinal);
             }
         }
         finally
@@ -350,7 +360,8 @@ public sealed class PipelinedRollbackTests
         Assert.True(await client.IsClosedWithinAsync(Generous));
     }
 
-    // Its session names the new world-line, having heard of it elsewhere; the connection has not been told. What is on its way is answered first.
+    // Its session names the new world-line, having heard of it elsewhere; the connection has not been told. What is on its way is answered
+    // first.
     [Theory]
     [InlineData(3)]
     [InlineData(1 << 20)]
@@ -365,7 +376,8 @@ public sealed class PipelinedRollbackTests
         Assert.Equal(1, (await client.DoAsync("DPR.WAIT", "*", "50000")).Items[2].AsInteger());
         await deployment.KillRedisAsync();
         await deployment.RecoverAsync();
-        byte[] batch = SessionClient.Bytes(SessionClient.HeaderOf(SessionClient.NewId(), 2, 0, 1, 3), ["INCR", "k"], ["EVAL", "for i = 1, 100000000 do end", "0"], ["GET", "k"]);
+        byte[] batch = SessionClient.Bytes(SessionClient.HeaderOf(SessionClient.NewId(), 2, 0, 1, 3), ["INCR", "k"],
+            ["EVAL", "for i = 1, 100000000 do end", "0"], ["GET", "k"]);
         var behind = new ArrayBufferWriter<byte>();
         RespClient.Append(behind, ["SET", "k", new('x', bytes)]);
         await client.WriteAsync((byte[])[.. batch, .. behind.WrittenSpan]);
@@ -426,6 +438,7 @@ public sealed class PipelinedRollbackTests
         Assert.Equal("$1", (await other.CallAsync("GET", "idle")).Compact);
         RollbackNotice notice = RollbackNotice.Parse(said!.Text);
         RespValue found = await other.CallAsync("GET", "n");
-        Assert.InRange(found.IsNull ? 0 : found.AsInteger(), notice.Survived, notice.Survived + notice.Uncertain.Sum(r => r.To - r.From + 1));
+        Assert.InRange(found.IsNull ? 0 : found.AsInteger(), notice.Survived,
+            notice.Survived + notice.Uncertain.Sum(r => r.To - r.From + 1));
     }
 }

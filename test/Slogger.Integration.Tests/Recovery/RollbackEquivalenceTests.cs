@@ -16,16 +16,19 @@ namespace Slogger.Integration.Tests.Recovery;
 public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
 {
     private const int Databases = 16;
-    private static readonly int s_rounds = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_ROLLBACKS"), CultureInfo.InvariantCulture, out int n) ? n : 24;
+    private static readonly int s_rounds = int.TryParse(
+        Environment.GetEnvironmentVariable("SLOGGER_TEST_ROLLBACKS"), CultureInfo.InvariantCulture, out int n) ? n : 24;
     private readonly Dictionary<string, int> _reasons = [];
     private int _inPlace, _keys, _commands;
 
     [Fact]
     public async Task RandomCommands_RandomBoundary_InPlaceEqualsAFullRestore()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given) ? given : Random.Shared.Next(1_000_000);
+        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), CultureInfo.InvariantCulture, out int given)
+            ? given : Random.Shared.Next(1_000_000);
         using var workspace = new Workspace();
-        using RedisProcess live = await RedisProcess.StartAsync(workspace.Folder("live"), "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb");
+        using RedisProcess live = await RedisProcess.StartAsync(
+            workspace.Folder("live"), "--repl-diskless-sync-delay", "0", "--repl-backlog-size", "64mb");
         using RedisProcess other = await RedisProcess.StartAsync(workspace.Folder("other"));
         for (int round = 0; round < s_rounds; round++)
         {
@@ -44,7 +47,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
         await workload.RunAsync(random.Next(400));
         string rdb = workspace.File("base.rdb");
         using var link = new ReplicationLink(new ReplicationLinkOptions { Endpoint = endpoint });
-        var full = Assert.IsType<AttachResult.Full>(await link.AttachAsync(new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = rdb }));
+        var full = Assert.IsType<AttachResult.Full>(
+            await link.AttachAsync(new AttachRequest { OnFull = OnFullSync.WithData, RdbFile = rdb }));
         var log = new StreamRecorder(full.Offset);
         link.Start(log);
         await workload.RunAsync(random.Next(random.Next(2) == 0 ? 40 : 1500));
@@ -65,7 +69,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
         RollbackOutcome outcome = await InPlaceRollback.RunAsync(
             new RollbackRequest
             {
-                Endpoint = endpoint, ReplicationId = full.ReplicationId, OpenHistory = () => log, LogEnd = log.End, BranchOffset = branch, BranchDatabase = database,
+                Endpoint = endpoint, ReplicationId = full.ReplicationId, OpenHistory = () => log, LogEnd = log.End, BranchOffset = branch,
+                    BranchDatabase = database,
                 Index = opened, BaseOffset = full.Offset, Tail = tail,
             }, default);
         if (outcome is not RollbackOutcome.Done done)
@@ -73,7 +78,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
             string reason = ((RollbackOutcome.NotPossible)outcome).Reason;
             output.WriteLine("  " + reason);
             _reasons[reason] = _reasons.GetValueOrDefault(reason) + 1;
-            Assert.False(reason.StartsWith("Redis", StringComparison.Ordinal) || reason.Contains("stream", StringComparison.Ordinal), reason);
+            Assert.False(reason.StartsWith("Redis", StringComparison.Ordinal) || reason.Contains("stream", StringComparison.Ordinal),
+                reason);
             using RespClient cleaner = await live.ConnectAsync();
             await cleaner.DoAsync("FLUSHALL");
             return;
@@ -125,7 +131,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
 
     private static async Task RestoreAsync(RedisProcess redis, string rdb, long baseOffset, StreamRecorder log, long target)
     {
-        await using RedisConnection control = await RedisConnection.ConnectAsync(RedisEndpoint.Tcp("127.0.0.1", redis.Port), TimeSpan.FromSeconds(30));
+        await using RedisConnection control = await RedisConnection.ConnectAsync(
+            RedisEndpoint.Tcp("127.0.0.1", redis.Port), TimeSpan.FromSeconds(30));
         var plan = new FeedPlan { BaseFile = rdb, BaseOffset = baseOffset, History = log, TargetOffset = target };
         Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(control, plan));
     }
@@ -169,7 +176,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
     private static async Task<string> StateAsync(RedisProcess redis)
     {
         using RespClient client = await redis.ConnectAsync();
-        var lines = new List<string> { (await client.DoAsync("DEBUG", "DIGEST")).Text, (await client.DoAsync("FUNCTION", "LIST", "WITHCODE")).Compact };
+        var lines = new List<string> { (await client.DoAsync("DEBUG", "DIGEST")).Text,
+            (await client.DoAsync("FUNCTION", "LIST", "WITHCODE")).Compact };
         for (int database = 0; database < Databases; database++)
         {
             await client.DoAsync("SELECT", $"{database}");
@@ -177,7 +185,10 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
             {
                 string digest = (await client.DoAsync("DEBUG", "DIGEST-VALUE", key.Text)).Compact;
                 string groups = "";
-                if ((await client.DoAsync("TYPE", key.Text)).Text == "stream") { groups = (await client.DoAsync("XINFO", "STREAM", key.Text, "FULL")).Compact; }
+                if ((await client.DoAsync("TYPE", key.Text)).Text == "stream")
+                {
+                    groups = (await client.DoAsync("XINFO", "STREAM", key.Text, "FULL")).Compact;
+                }
                 lines.Add($"{database} {key.Text} {digest} {(await client.DoAsync("PEXPIRETIME", key.Text)).AsInteger()} {WithoutTimes(groups)}");
             }
         }
@@ -187,7 +198,8 @@ public sealed class RollbackEquivalenceTests(ITestOutputHelper output)
     // Of a consumer Redis keeps when it was seen, by the clock of whoever executes; how much a group has read it does not tell its
     // replicas; and the layout of a stream is not its content.
     private static string WithoutTimes(string info) =>
-        System.Text.RegularExpressions.Regex.Replace(info, @"(seen-time|radix-tree-keys|radix-tree-nodes|entries-read|lag)\W+(\d+|_)", "$1");
+        System.Text.RegularExpressions.Regex.Replace(info, @"(seen-time|radix-tree-keys|radix-tree-nodes|entries-read|lag)\W+(\d+|_)",
+            "$1");
 
     // A client with random commands; its connection may be closed at any time.
     private sealed class Load(RedisProcess redis, int seed, bool isConfined, bool isGenerated)

@@ -37,7 +37,8 @@ public sealed class UnloggedChangeTests
         await using var deployment = await AttachedAsync(workspace);
         using var other = await deployment.ConnectAsync();
         // Broken, not ended: of a client that only has nothing more to say the reply would be awaited.
-        using (var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { LingerState = new LingerOption(true, 0) })
+        using (var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream,
+            ProtocolType.Tcp) { LingerState = new LingerOption(true, 0) })
         {
             await socket.ConnectAsync(deployment.Endpoint);
             await socket.SendAsync("DEBUG POPULATE 1000000\r\n"u8.ToArray());

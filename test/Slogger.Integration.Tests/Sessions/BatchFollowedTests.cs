@@ -33,7 +33,8 @@ public sealed class BatchFollowedTests(Servers servers) : IClassFixture<Servers>
         if (expected is not null)
         {
             RespValue reply = await client.Wire.ReadAsync();
-            Assert.Equal(expected, reply.IsError ? "error" : expected == "committed" && reply.Items[2].AsInteger() == 1 ? "committed" : reply.Compact);
+            Assert.Equal(expected, reply.IsError ? "error" : expected == "committed"
+                && reply.Items[2].AsInteger() == 1 ? "committed" : reply.Compact);
         }
 
         // Of the batch and these requests none is counted twice.

@@ -11,8 +11,10 @@ public sealed class BatchFuzzTests(Servers servers) : IClassFixture<Servers>
 {
     private static readonly string[] s_odd =
     [
-        "", "0", "-1", "1", "2", "65536", "65537", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e3", " 1", "1 ", "+1", "\0", "\r\n",
-        "DEP", "dep", "*", "$", "00000000000000000000000000000001", "0000000000000000000000000000000G", "DPR.BATCH", "DPR.HELLO", "MULTI", "ECHO",
+        "", "0", "-1", "1", "2", "65536", "65537", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e3", " 1", "1 ",
+            "+1", "\0", "\r\n",
+        "DEP", "dep", "*", "$", "00000000000000000000000000000001", "0000000000000000000000000000000G", "DPR.BATCH", "DPR.HELLO", "MULTI",
+            "ECHO",
     ];
 
     [Theory]
@@ -32,7 +34,8 @@ public sealed class BatchFuzzTests(Servers servers) : IClassFixture<Servers>
             try
             {
                 await client.Wire.WriteAsync(bytes);
-                await client.Wire.WriteAsync(SessionClient.Bytes(SessionClient.HeaderOf(id, line, 0, 4, 1), ["SET", "fuzz", "x"], ["ECHO", "x"]));
+                await client.Wire.WriteAsync(
+                    SessionClient.Bytes(SessionClient.HeaderOf(id, line, 0, 4, 1), ["SET", "fuzz", "x"], ["ECHO", "x"]));
                 // Some hang up at once, some when something was answered, if anything is.
                 if (random.Next(2) == 0) { await client.Wire.ReadAsync(TimeSpan.FromMilliseconds(50)); }
             }

@@ -35,7 +35,8 @@ public sealed class BatchRecoveryTests
         for (int round = 0; round < rounds; round++)
         {
             using var client = await SessionClient.ConnectAsync(deployment.Endpoint);
-            session ??= new(id, new WorldLine((await client.HelloAsync(id))["worldline"].Number), new ClientSessionOptions { WindowMax = Window });
+            session ??= new(id, new WorldLine((await client.HelloAsync(id))["worldline"].Number),
+                new ClientSessionOptions { WindowMax = Window });
             long begun = session.Begun.Number;
             await LoadAsync(client, session, random, killAt: begun + random.Next(500, 5000), async () =>
             {
@@ -56,10 +57,12 @@ public sealed class BatchRecoveryTests
             inStore = now;
             for (long n = begun + 1; n <= session.Begun.Number; n++)
             {
-                bool isUncertain = uncertain.Concat(rollback.Uncertain).Concat(rollback.Exceptions.Select(e => e.Range)).Any(r => n >= r.First.Number && n <= r.Last.Number);
+                bool isUncertain = uncertain.Concat(rollback.Uncertain).Concat(rollback.Exceptions.Select(e => e.Range))
+                    .Any(r => n >= r.First.Number && n <= r.Last.Number);
                 bool isLost = rollback.Lost.Any(r => n >= r.First.Number && n <= r.Last.Number);
                 if (isUncertain) { continue; }
-                Assert.True(now.Contains(n) == !isLost, $"round {round}, operation {n}: survived {rollback.Survived}, is it there: {now.Contains(n)}, world-line {rollback.WorldLine} after version {session.AtLeast.Previous}\n{deployment.Tail()}");
+                Assert.True(now.Contains(n) == !isLost,
+                    $"round {round}, operation {n}: survived {rollback.Survived}, is it there: {now.Contains(n)}, world-line {rollback.WorldLine} after version {session.AtLeast.Previous}\n{deployment.Tail()}");
             }
         }
 
@@ -112,7 +115,10 @@ public sealed class BatchRecoveryTests
         SessionId id = SessionClient.NewId();
         List<long> branches = [];
         long line;
-        using (var client = await SessionClient.ConnectAsync(deployment.Endpoint)) { line = (await client.HelloAsync(id))["worldline"].Number; }
+        using (var client = await SessionClient.ConnectAsync(deployment.Endpoint))
+        {
+            line = (await client.HelloAsync(id))["worldline"].Number;
+        }
         for (int i = 0; i < 2; i++)
         {
             using (var writer = await deployment.ConnectAsync()) { await writer.DoAsync("INCR", "n"); }
@@ -151,8 +157,10 @@ public sealed class BatchRecoveryTests
                 {
                     // Now and then over a connection of its own.
                     bool dedicated = random.Next(10) == 0;
-                    string[][] requests = [.. Enumerable.Range(0, count).Select(i => (header.First.Number + i).ToString(CultureInfo.InvariantCulture))
-                        .Select(n => dedicated ? (string[])["EVAL", "return redis.call('RPUSH', 'list', ARGV[1])", "0", n] : [.. s_list, n])];
+                    string[][] requests = [.. Enumerable.Range(0, count)
+                        .Select(i => (header.First.Number + i).ToString(CultureInfo.InvariantCulture))
+                        .Select(n => dedicated ? (string[])["EVAL", "return redis.call('RPUSH', 'list', ARGV[1])", "0", n]
+                            : [.. s_list, n])];
                     sent.Enqueue(header);
                     await client.SendAsync(header, requests);
                     if (header.First.Number >= killAt) { killing ??= Task.Run(kill); }
@@ -181,7 +189,8 @@ public sealed class BatchRecoveryTests
         using var client = await SessionClient.ConnectAsync(deployment.Endpoint);
         Assert.True(session.TryBegin(Zero, 1, out BatchHeader header));
         await client.SendAsync(header, [[.. s_list, header.First.ToString()]]);
-        string refusal = (await client.ReadAsync(1)).Refusal ?? throw new InvalidOperationException("a batch of the abandoned world-line was let through\n" + deployment.Tail());
+        string refusal = (await client.ReadAsync(1)).Refusal
+            ?? throw new InvalidOperationException("a batch of the abandoned world-line was let through\n" + deployment.Tail());
         (WorldLine abandoned, WorldPoint branch) = SessionClient.RollbackOf(refusal);
         return session.OnRollback(abandoned, branch) ?? throw new InvalidOperationException($"no news: {refusal}");
     }

@@ -21,9 +21,11 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         using var client = await ClientAsync();
         SessionId id = SessionClient.NewId();
         var hello = await client.HelloAsync(id);
-        Assert.Equal(["protocol", "session", "cluster", "shard", "worldline", "open", "cut", "interval_us", "shards", "finder", "partitions"], hello.Keys);
+        Assert.Equal(["protocol", "session", "cluster", "shard", "worldline", "open", "cut", "interval_us", "shards", "finder",
+            "partitions"], hello.Keys);
         Assert.Equal("hash", hello["partitions"].Text);
-        Assert.Equal(("1", id.ToString(), "default", "0"), (hello["protocol"].Text, hello["session"].Text, hello["cluster"].Text, hello["shard"].Text));
+        Assert.Equal(("1", id.ToString(), "default", "0"),
+            (hello["protocol"].Text, hello["session"].Text, hello["cluster"].Text, hello["shard"].Text));
         Assert.Equal((await client.Wire.DoAsync("DPR.WORLDLINE")).Number, hello["worldline"].Number);
         Assert.Equal(5000, hello["interval_us"].Number);
         Assert.True(hello["open"].Number > hello["cut"].Number, "what is open is not committed");
@@ -51,7 +53,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         string[][] requests =
         [
             ["SET", "a", "1"], ["INCR", "a"], ["EVAL", "return redis.call('INCR', 'a')", "0"], ["MULTI"], ["INCR", "a"], ["EXEC"],
-            ["SELECT", "1"], ["GET", "a"], ["NOSUCH"], ["SELECT", "0"], ["SET", "big", new string('x', 300_000)], ["GET", "big"], ["WATCH", "a"], ["INCR", "a"], ["UNWATCH"],
+            ["SELECT", "1"], ["GET", "a"], ["NOSUCH"], ["SELECT", "0"], ["SET", "big", new string('x', 300_000)], ["GET", "big"],
+                ["WATCH", "a"], ["INCR", "a"], ["UNWATCH"],
             ["INFO"], ["CLIENT", "LIST"],
         ];
         for (int round = 0; round < 20; round++)
@@ -61,7 +64,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
             BatchOutcome outcome = await client.ReadAsync(requests.Length);
             Assert.Equal(
                 ["+OK", ":2", ":3", "+OK", "+QUEUED", "[:4]", "+OK", "_", "error", "+OK", "+OK", "300000", "+OK", ":5", "+OK"],
-                outcome.Replies.Take(15).Select(r => r.IsError ? "error" : r.Text.Length > 1000 ? r.Text.Length.ToString(CultureInfo.InvariantCulture) : r.Compact));
+                outcome.Replies.Take(15).Select(r => r.IsError ? "error"
+                    : r.Text.Length > 1000 ? r.Text.Length.ToString(CultureInfo.InvariantCulture) : r.Compact));
             Assert.StartsWith("# Server", outcome.Replies[15].Text, StringComparison.Ordinal);
             Assert.StartsWith("id=", outcome.Replies[16].Text, StringComparison.Ordinal);
             // Checks that the counts add up, and that no version is below what was seen.
@@ -92,7 +96,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
             {
                 n++;
                 string text = n.ToString(CultureInfo.InvariantCulture);
-                requests[k] = random.Next(30) == 0 ? ["EVAL", "return ARGV[1]", "0", text] : random.Next(200) == 0 ? ["BLPOP", "x", "0"] : ["ECHO", text];
+                requests[k] = random.Next(30) == 0 ? ["EVAL", "return ARGV[1]", "0", text]
+                    : random.Next(200) == 0 ? ["BLPOP", "x", "0"] : ["ECHO", text];
                 expected[k] = requests[k][0] == "BLPOP" ? "error" : "$" + text;
             }
 
@@ -216,7 +221,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
             await client.SendAsync(SessionClient.HeaderOf(id, hello["worldline"].Number, atLeast, 1, 2), ["INCR", "n"], ["INCR", "n"]);
             BatchOutcome outcome = await client.ReadAsync(2);
             Assert.Null(outcome.Refusal);
-            Assert.All(outcome.Reply.Versions.ToArray(), run => Assert.True(run.Version.Number >= atLeast, $"{run.Version} after {atLeast}"));
+            Assert.All(outcome.Reply.Versions.ToArray(), run =>
+                Assert.True(run.Version.Number >= atLeast, $"{run.Version} after {atLeast}"));
             // The shard has moved, not the batch alone.
             Assert.True((await other.HelloAsync(id))["open"].Number >= atLeast);
             await other.Wire.DoAsync("INCR", "n");
@@ -298,7 +304,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         using var client = await ClientAsync();
         SessionId id = SessionClient.NewId();
         var hello = await client.HelloAsync(id);
-        await client.Wire.SendAsync([.. SessionClient.Header(SessionClient.HeaderOf(id, hello["worldline"].Number, 1, 1, 1)), "DEP", "0", "7", "DEP", "1023", "8"]);
+        await client.Wire.SendAsync(
+            [.. SessionClient.Header(SessionClient.HeaderOf(id, hello["worldline"].Number, 1, 1, 1)), "DEP", "0", "7", "DEP", "1023", "8"]);
         await client.Wire.SendAsync("ECHO", "a");
         Assert.Equal("$a", (await client.ReadAsync(1)).Replies[0].Compact);
     }
@@ -331,7 +338,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
             await client.SendAsync(header, requests);
             await client.Wire.SendAsync("ECHO", "plain");
             BatchOutcome outcome = await client.ReadAsync(3);
-            Assert.Equal([place == 0 ? "error" : "$a", place == 1 ? "error" : "$b", place == 2 ? "error" : "$c"], outcome.Replies.Select(r => r.IsError ? "error" : r.Compact));
+            Assert.Equal([place == 0 ? "error" : "$a", place == 1 ? "error" : "$b", place == 2 ? "error" : "$c"],
+                outcome.Replies.Select(r => r.IsError ? "error" : r.Compact));
             Assert.Equal(ReplyOutcome.Completed, session.OnReply(Zero, header.First, outcome.Reply));
             Assert.Equal("$plain", (await client.Wire.ReadAsync()).Compact);
         }
@@ -366,7 +374,8 @@ public sealed class BatchTests(Servers servers) : IClassFixture<Servers>
         using var other = await ClientAsync();
         ClientSession session = await SessionAsync(client);
         // A boundary does not wait for so long a script: the operation is of one side or the other.
-        const string slow = "local t = redis.call('TIME'); repeat local n = redis.call('TIME') until (n[1] - t[1]) * 1000000 + n[2] - t[2] > 100000; return redis.call('INCR', 'a')";
+        const string slow = "local t = redis.call('TIME'); repeat local n = redis.call('TIME') until (n[1] - t[1]) * 1000000 + n[2] - "
+            + "t[2] > 100000; return redis.call('INCR', 'a')";
         int committedWhenSaid = 0;
         // With no boundary under way the next one comes within the script, unless the proxy gets no core for most of it. Said at
         // once, one in ten is committed by then all the same.

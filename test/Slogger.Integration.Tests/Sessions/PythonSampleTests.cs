@@ -33,7 +33,8 @@ public sealed class PythonSampleTests
 
             using var demo = ChildProcess.Start("dpr_session.py", python,
             [
-                Sample(), "--demo", "--operations", Operations.ToString(CultureInfo.InvariantCulture), .. proxies.Select(p => p.Endpoint.ToString()!),
+                Sample(), "--demo", "--operations", Operations.ToString(CultureInfo.InvariantCulture),
+                    .. proxies.Select(p => p.Endpoint.ToString()!),
             ]);
             await demo.WaitForLineAsync(l => l.StartsWith("committed=", StringComparison.Ordinal), Generous);
             Assert.True(await SupervisedRedis.KillAsync(workspace.File("data1")));

@@ -92,7 +92,8 @@ internal sealed class SessionClient : IDisposable
         Assert.StartsWith("ROLLBACK ", error, StringComparison.Ordinal);
         var fields = error.Split(' ').Skip(1).Select(f => f.Split('=')).ToDictionary(f => f[0], f => f[1]);
         long Number(string text) => long.Parse(text, CultureInfo.InvariantCulture);
-        return (new WorldLine(Number(fields["abandoned"])), new WorldLine(Number(fields["worldline"])), [.. fields["branches"].Split(',').Select(v => new Version(Number(v)))]);
+        return (new WorldLine(Number(fields["abandoned"])), new WorldLine(Number(fields["worldline"])),
+            [.. fields["branches"].Split(',').Select(v => new Version(Number(v)))]);
     }
 
     public void Dispose() => _wire.Dispose();

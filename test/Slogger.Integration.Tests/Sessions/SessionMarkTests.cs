@@ -30,7 +30,8 @@ public sealed class SessionMarkTests
             await client.SendAsync(SessionClient.HeaderOf(id, line, 0, 1, BatchCount), Pushes(1, dedicated));
             version = (await client.ReadAsync(BatchCount)).Reply.Versions.Span[^1].Version.Number;
             // The replies of this one are never read.
-            await client.SendAsync(SessionClient.HeaderOf(id, line, version, 1 + BatchCount, BatchCount), Pushes(1 + BatchCount, dedicated));
+            await client.SendAsync(SessionClient.HeaderOf(id, line, version, 1 + BatchCount, BatchCount),
+                Pushes(1 + BatchCount, dedicated));
             await AfterMarksAsync(deployment, client, dedicated);
             deployment.Proxy.KillHard();
         }
@@ -44,7 +45,8 @@ public sealed class SessionMarkTests
         Assert.DoesNotContain("last", (await again.HelloAsync(SessionClient.NewId())).Keys);
 
         // It goes on where it was.
-        await again.SendAsync(SessionClient.HeaderOf(id, told["worldline"].Number, told["last_version"].Number, 1 + (2 * BatchCount), 1), Pushes(1 + (2 * BatchCount), dedicated)[..1]);
+        await again.SendAsync(SessionClient.HeaderOf(id, told["worldline"].Number, told["last_version"].Number, 1 + (2 * BatchCount), 1),
+            Pushes(1 + (2 * BatchCount), dedicated)[..1]);
         Assert.Equal(":21", (await again.ReadAsync(1)).Replies[0].Compact);
     }
 
@@ -96,7 +98,8 @@ public sealed class SessionMarkTests
     private static string[][] Pushes(long first, bool dedicated) =>
     [
         .. Enumerable.Range(0, BatchCount).Select(i => (first + i).ToString(CultureInfo.InvariantCulture))
-            .Select(n => dedicated ? (string[])["EVAL", "return redis.call('RPUSH', KEYS[1], ARGV[1])", "1", "list", n] : ["RPUSH", "list", n]),
+            .Select(n => dedicated ? (string[])["EVAL", "return redis.call('RPUSH', KEYS[1], ARGV[1])", "1", "list", n]
+                : ["RPUSH", "list", n]),
     ];
 
     // The mark stands behind the batch on its connection, so what is answered on that connection later comes behind the mark.
@@ -105,7 +108,8 @@ public sealed class SessionMarkTests
         if (!dedicated)
         {
             using var other = await deployment.ConnectAsync();
-            await Eventually.AsyncTrue("the batch was executed", TimeSpan.FromSeconds(20), async () => (await other.DoAsync("LLEN", "list")).Number == 2 * BatchCount);
+            await Eventually.AsyncTrue("the batch was executed", TimeSpan.FromSeconds(20),
+                async () => (await other.DoAsync("LLEN", "list")).Number == 2 * BatchCount);
             await other.DoAsync("SET", "behind", "1");
             return;
         }
@@ -113,7 +117,8 @@ public sealed class SessionMarkTests
         // The proxy hands a batch's replies out when all have come; one more request on that connection.
         await client.Wire.WriteAsync(Encode("EVAL", "return redis.call('SET', KEYS[1], '1')", "1", "behind"));
         using var direct = await deployment.ConnectAsync();
-        await Eventually.AsyncTrue("the batch was executed", TimeSpan.FromSeconds(20), async () => (await direct.DoAsync("EXISTS", "behind")).Number == 1);
+        await Eventually.AsyncTrue("the batch was executed", TimeSpan.FromSeconds(20),
+            async () => (await direct.DoAsync("EXISTS", "behind")).Number == 1);
     }
 
     private static byte[] Encode(params string[] request)

@@ -1,4 +1,5 @@
-// Readers of a backup of two shards while clients write at the primary: a session that reads one shard after the other sees no effect without its cause, and plain clients can read both as of one version.
+// Readers of a backup of two shards while clients write at the primary: a session that reads one shard after the other sees no effect
+// without its cause, and plain clients can read both as of one version.
 using System.Collections.Concurrent;
 using System.Globalization;
 using Microsoft.Extensions.Logging;
@@ -22,7 +23,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1));
         // Shard 0 tells the other one, over this, to which version it may go: so that one is always behind.
         using var late = new WideLink(sites.Backup.SiteEndpoint(0), TimeSpan.FromMilliseconds(50));
-        sites.Backup.OptionsOfOne = shard => shard == 1 ? ["--watermark", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{late.Port}")] : [];
+        sites.Backup.OptionsOfOne = shard => shard == 1
+            ? ["--watermark", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{late.Port}")] : [];
         await sites.StartAsync();
         string x = sites.Primary.Key(1, "x"), y = sites.Primary.Key(0, "y");
         using var stop = new CancellationTokenSource();
@@ -31,13 +33,15 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         try
         {
             using var warnings = new Warnings();
-            await using SloggerClient client = await SloggerClient.ConnectAsync(OptionsFor(sites.Backup) with { ReadsBackup = true, LoggerFactory = warnings });
+            await using SloggerClient client = await SloggerClient.ConnectAsync(
+                OptionsFor(sites.Backup) with { ReadsBackup = true, LoggerFactory = warnings });
             await using SloggerSession session = client.OpenSession();
             int[] moved = await Task.WhenAll(Enumerable.Range(0, Readers).Select(_ => ReadPairsAsync(client, x, y)));
             // An answer that is too old would be refused, with its connection, and asked for again: no shard gives one.
             Assert.Empty(warnings.Told);
             int without = (await Task.WhenAll(Enumerable.Range(0, Readers).Select(_ => AnomaliesAsync(sites.Backup, x, y)))).Sum();
-            output.WriteLine($"of {Readers * Pairs} pairs {moved.Sum()} were newer than the one before; of as many that plain clients read {without} had an effect without its cause");
+            output.WriteLine($"of {Readers * Pairs} pairs {moved.Sum()} were newer than the one before; of as many that "
+                + $"plain clients read {without} had an effect without its cause");
             Assert.True(without > 0, "nobody would have seen it");
             Assert.All(moved, m => Assert.True(m > 0, "always the same was read"));
             await session.GetAsync(y).AsTask().WaitAsync(Generous);
@@ -57,7 +61,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         }
 
         // One is never taken for the other.
-        SloggerException noBackup = await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(OptionsFor(sites.Primary) with { ReadsBackup = true }));
+        SloggerException noBackup = await Assert.ThrowsAsync<SloggerException>(
+            () => SloggerClient.ConnectAsync(OptionsFor(sites.Primary) with { ReadsBackup = true }));
         Assert.Contains("no process of a backup", noBackup.Message, StringComparison.Ordinal);
         SloggerException noPrimary = await Assert.ThrowsAsync<SloggerException>(() => SloggerClient.ConnectAsync(OptionsFor(sites.Backup)));
         Assert.Contains("this site is a backup", noPrimary.Message, StringComparison.Ordinal);
@@ -69,13 +74,15 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1));
         await sites.StartAsync();
-        await using SloggerClient client = await SloggerClient.ConnectAsync(OptionsFor(sites.Backup) with { ReadsBackup = true, GiveUpAfter = TimeSpan.FromSeconds(1) });
+        await using SloggerClient client = await SloggerClient.ConnectAsync(
+            OptionsFor(sites.Backup) with { ReadsBackup = true, GiveUpAfter = TimeSpan.FromSeconds(1) });
         await using SloggerSession session = client.OpenSession();
         string key = sites.Primary.Key(1, "following");
         Assert.NotNull((await session.GetAsync(key).AsTask().WaitAsync(Generous)).Value);
         using RespClient plain = await sites.Backup.ConnectAsync(1);
         Assert.Equal("+OK", (await plain.CallAsync("DPR.RESUME", "1")).Compact);
-        Assert.Contains("is a backup, in world-line 1, not in 2", (await plain.CallAsync("DPR.RESUME", "2")).Text, StringComparison.Ordinal);
+        Assert.Contains("is a backup, in world-line 1, not in 2", (await plain.CallAsync("DPR.RESUME", "2")).Text,
+            StringComparison.Ordinal);
         await sites.Primary.KillAsync();
         await sites.FailOverAsync();
 
@@ -90,7 +97,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         Assert.Equal("+OK", (await plain.CallAsync("DPR.RESUME", line)).Compact);
         Assert.Equal("+OK", (await plain.CallAsync("SET", key, "z")).Compact);
 
-        ShardUnreachableException ended = await Assert.ThrowsAsync<ShardUnreachableException>(() => session.GetAsync(key).AsTask().WaitAsync(Generous));
+        ShardUnreachableException ended = await Assert.ThrowsAsync<ShardUnreachableException>(
+            () => session.GetAsync(key).AsTask().WaitAsync(Generous));
         Assert.Contains("no backup", ended.Message, StringComparison.Ordinal);
         await using SloggerClient anew = await SloggerClient.ConnectAsync(OptionsFor(sites.Primary));
         await using SloggerSession writing = anew.OpenSession();
@@ -110,7 +118,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         Assert.EndsWith(string.Create(CultureInfo.InvariantCulture, $":{sites.Backup.Port(1)}"), moved.Text, StringComparison.Ordinal);
         RespValue slots = await first.DoAsync("CLUSTER", "SLOTS");
         Assert.Equal([sites.Backup.Port(0), sites.Backup.Port(1)], slots.Items.Select(row => (int)row.Items[2].Items[1].Number).Order());
-        Assert.StartsWith("READONLY", (await first.CallAsync("SET", sites.Primary.Key(0, "following"), "1")).Text, StringComparison.Ordinal);
+        Assert.StartsWith("READONLY", (await first.CallAsync("SET", sites.Primary.Key(0, "following"), "1")).Text,
+            StringComparison.Ordinal);
         using RespClient second = await sites.Backup.ConnectAsync(1);
         Assert.False((await second.CallAsync("GET", other)).IsNull);
     }
@@ -127,7 +136,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         RespClient[] clients = [await sites.Backup.ConnectAsync(0), await sites.Backup.ConnectAsync(1)];
         try
         {
-            await Eventually.AsyncTrue("the backup has what is written", Generous, async () => !(await clients[1].CallAsync("GET", keys[1])).IsNull);
+            await Eventually.AsyncTrue("the backup has what is written", Generous,
+                async () => !(await clients[1].CallAsync("GET", keys[1])).IsNull);
             long atLeast = 0;
             var values = new HashSet<long>();
             int together = 0, tries = 0;
@@ -143,7 +153,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
                 var read = new List<(long Earliest, long Value, long Latest)>();
                 for (int s = 0; s < 2; s++)
                 {
-                    RespValue stands = await clients[s].ReadAsync(), value = await clients[s].ReadAsync(), cut = await clients[s].ReadAsync();
+                    RespValue stands = await clients[s].ReadAsync(), value = await clients[s].ReadAsync(), cut =
+                        await clients[s].ReadAsync();
                     Assert.Equal(1, stands.Items[2].Number);
                     Assert.True(stands.Items[1].Number >= atLeast && cut.Items[1].Number >= stands.Items[1].Number);
                     read.Add((stands.Items[1].Number, value.IsNull ? 0 : value.AsInteger(), cut.Items[1].Number));
@@ -191,9 +202,11 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         Result<string?> last = default;
         for (int i = 0; i < Pairs; i++)
         {
-            Result<string?> effect = await session.GetAsync(y).AsTask().WaitAsync(Generous), cause = await session.GetAsync(x).AsTask().WaitAsync(Generous);
+            Result<string?> effect = await session.GetAsync(y).AsTask().WaitAsync(Generous), cause = await session.GetAsync(x).AsTask()
+                .WaitAsync(Generous);
             Assert.True(NumberOf(cause) >= NumberOf(effect), $"after {i} pairs y is {effect} and x is {cause}");
-            Assert.True(effect.Version >= last.Version && cause.Version >= effect.Version && NumberOf(effect) >= NumberOf(last), $"{last}, then {effect}, then {cause}");
+            Assert.True(effect.Version >= last.Version && cause.Version >= effect.Version && NumberOf(effect) >= NumberOf(last),
+                $"{last}, then {effect}, then {cause}");
             moved += NumberOf(effect) > NumberOf(last) ? 1 : 0;
             last = effect;
         }
@@ -213,7 +226,9 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
         return seen;
     }
 
-    private static SloggerClientOptions OptionsFor(Site site) => new() { Endpoints = [.. Enumerable.Range(0, 2).Select(s => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}"))], GiveUpAfter = Generous };
+    private static SloggerClientOptions OptionsFor(Site site) =>
+        new() { Endpoints = [.. Enumerable.Range(0, 2)
+            .Select(s => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}"))], GiveUpAfter = Generous };
 
     // x before y, of which the session knows: the version of y is no lower than that of x. Returns the version of the last y.
     private static async Task<Core.Versions.Version> WriteAsync(Site primary, string x, string y, CancellationToken stop)
@@ -244,7 +259,8 @@ public sealed class BackupReaderTests(ITestOutputHelper output)
 
         public bool IsEnabled(LogLevel logLevel) => logLevel >= LogLevel.Warning;
 
-        public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
+        public void Log<TState>(LogLevel logLevel, EventId eventId, TState state, Exception? exception,
+            Func<TState, Exception?, string> formatter)
         {
             if (IsEnabled(logLevel)) { Told.Enqueue(formatter(state, exception)); }
         }

@@ -1,4 +1,5 @@
-// The backup's end of one shard's stream, in the test's process: real SQL, a real log that is seeded and received over gRPC. Its store is none: what the log holds is looked at.
+// The backup's end of one shard's stream, in the test's process: real SQL, a real log that is seeded and received over gRPC. Its store is
+// none: what the log holds is looked at.
 using System.Globalization;
 using System.Net;
 using System.Text;

@@ -29,7 +29,8 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
                 long began = Stopwatch.GetTimestamp();
                 string text = await sites.SwitchOverAsync();
                 double seconds = Stopwatch.GetElapsedTime(began).TotalSeconds;
-                output.WriteLine(FormattableString.Invariant($"{word}: the other site serves after {seconds:0.0} s beside {busy} busy processes"));
+                output.WriteLine(FormattableString.Invariant(
+                    $"{word}: the other site serves after {seconds:0.0} s beside {busy} busy processes"));
                 Assert.Contains("nothing is lost", text, StringComparison.Ordinal);
             }
             await ReadAsync(sites.Primary, word);
@@ -56,7 +57,8 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
     }
 
     private static int Given(string variable, int otherwise) =>
-        int.TryParse(Environment.GetEnvironmentVariable(variable), NumberStyles.None, CultureInfo.InvariantCulture, out int given) ? given : otherwise;
+        int.TryParse(Environment.GetEnvironmentVariable(variable), NumberStyles.None, CultureInfo.InvariantCulture, out int given) ? given
+            : otherwise;
 
     /// <summary>Processes that do nothing but want a processor. They end by themselves, should nobody end them.</summary>
     private sealed class BusyProcesses : IDisposable
@@ -67,7 +69,8 @@ public sealed class BusySwitchOverTests(ITestOutputHelper output)
 
         private static Process Start()
         {
-            string work = $"end=$(($(date +%s) + {LoadSeconds})); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; done";
+            string work = $"end=$(($(date +%s) + {LoadSeconds})); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 200000 ]; do "
+                + "i=$((i + 1)); done; done";
             return Process.Start(new ProcessStartInfo("/bin/sh") { ArgumentList = { "-c", work } })!;
         }
 

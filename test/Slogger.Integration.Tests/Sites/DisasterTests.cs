@@ -6,7 +6,9 @@ namespace Slogger.Integration.Tests.Sites;
 
 public sealed class DisasterTests(ITestOutputHelper output)
 {
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_CHAOS_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
     [Fact]
     public async Task Postgres_FourShards_EveryDisasterLeavesAPrefix()
@@ -20,17 +22,21 @@ public sealed class DisasterTests(ITestOutputHelper output)
 
     // Whoever brings it to a version does not wait for one that is gone.
     [Fact]
-    public Task Sqlite_TwoShards_TheBackupsRedisIsKilled_TakesOverAllTheSame() => RunAsync(shards: 2, usesPostgres: false, rounds: 2, "backup-redis");
+    public Task Sqlite_TwoShards_TheBackupsRedisIsKilled_TakesOverAllTheSame() =>
+        RunAsync(shards: 2, usesPostgres: false, rounds: 2, "backup-redis");
 
     // What comes of two shards is put together in each of three, and the other way in the next round.
     [Fact]
-    public Task Sqlite_TwoShardsAndABackupOfThree_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 2, backupShards: 3);
+    public Task Sqlite_TwoShardsAndABackupOfThree_EveryDisasterLeavesAPrefix() =>
+        RunAsync(shards: 2, usesPostgres: false, rounds: 2, backupShards: 3);
 
     // Each round has sites of its own, since an embedded store that has taken over has no backup.
     [Fact]
-    public Task Sqlite_TwoShards_BackupWithEmbeddedStores_EveryDisasterLeavesAPrefix() => RunAsync(shards: 2, usesPostgres: false, rounds: 3, embedded: true);
+    public Task Sqlite_TwoShards_BackupWithEmbeddedStores_EveryDisasterLeavesAPrefix() =>
+        RunAsync(shards: 2, usesPostgres: false, rounds: 3, embedded: true);
 
-    private async Task RunAsync(int shards, bool usesPostgres, int rounds, string? fault = null, bool embedded = false, int? backupShards = null)
+    private async Task RunAsync(int shards, bool usesPostgres, int rounds, string? fault = null, bool embedded = false,
+        int? backupShards = null)
     {
         int seed = Seed;
         output.WriteLine($"seed {seed}");

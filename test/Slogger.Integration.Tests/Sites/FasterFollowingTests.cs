@@ -11,7 +11,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
 {
     protected override bool IsEmbedded(int stream) => true;
 
-    // Of that version nothing is taken in, whoever else has it: what came before stays, is read, and can be taken over; and who asks learns why.
+    // Of that version nothing is taken in, whoever else has it: what came before stays, is read, and can be taken over; and who asks learns
+    // why.
     [Fact]
     public async Task UnknownCommand_IsRefusedWithItsVersion_AndTheSiteCanTakeOverBefore()
     {
@@ -35,7 +36,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         // The other shard has more, and has durable what nobody will ever see.
         using (RespClient other = await ConnectAsync(1))
         {
-            await Eventually.AsyncTrue("the other shard holds the newest version", Limit, async () => (await other.CallAsync("DPR.INFO")).Text.Contains($"held:1:{_primaries[1].Written}\r\n"));
+            await Eventually.AsyncTrue("the other shard holds the newest version", Limit,
+                async () => (await other.CallAsync("DPR.INFO")).Text.Contains($"held:1:{_primaries[1].Written}\r\n"));
             Assert.Contains($"applied:1:{before}\r\n", (await other.CallAsync("DPR.INFO")).Text);
         }
         SiteState site = await FailOverAsync();
@@ -58,7 +60,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         using RespClient client = await ConnectAsync(0);
         string? failure = null;
         await Eventually.AsyncTrue("the process says why it does not follow", Limit, async () =>
-            (failure = (await client.CallAsync("DPR.INFO")).Text.Split("\r\n").FirstOrDefault(l => l.StartsWith("failure:", StringComparison.Ordinal))) is not null);
+            (failure = (await client.CallAsync("DPR.INFO")).Text.Split("\r\n")
+                .FirstOrDefault(l => l.StartsWith("failure:", StringComparison.Ordinal))) is not null);
         return failure!;
     }
 
@@ -67,7 +70,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
     public async Task ExpiredKey_IsMissingToReaders_AndStaysUntilThePrimaryDeletesIt()
     {
         var random = new Random(7);
-        _primaries[0].Further = [["SET", WrittenPrimary.KeyOf(0, "brief"), "here", "PXAT", "1000"], ["SET", WrittenPrimary.KeyOf(0, "lasting"), "1", "PXAT", "4102444800000"]];
+        _primaries[0].Further = [["SET", WrittenPrimary.KeyOf(0, "brief"), "here", "PXAT", "1000"],
+            ["SET", WrittenPrimary.KeyOf(0, "lasting"), "1", "PXAT", "4102444800000"]];
         await WriteAsync(random, 1);
         _primaries[0].Further = [];
         await WriteAsync(random, 5);
@@ -101,7 +105,8 @@ public sealed class FasterFollowingTests : FollowingTestsBase
         string large = new('x', 200_000);
         for (int part = 0; part < 2; part++)
         {
-            _primaries[0].Further = [.. Enumerable.Range(0, 6).Select(i => (string[])["SET", WrittenPrimary.KeyOf(0, $"large{i}"), large + i])];
+            _primaries[0].Further = [.. Enumerable.Range(0, 6)
+                .Select(i => (string[])["SET", WrittenPrimary.KeyOf(0, $"large{i}"), large + i])];
             await WriteAsync(random, 100);
             await AppliedAsync();
             await RestartAsync(0);

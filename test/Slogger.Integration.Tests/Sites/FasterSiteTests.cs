@@ -1,5 +1,6 @@
-// A primary of Redis servers whose backup has embedded stores, with real processes and kill -9: whatever clients do with strings is there in the same way; the backup is killed while it follows and while it takes
-// over, and what was said to be held is there; then it is a primary whose commits survive.
+// A primary of Redis servers whose backup has embedded stores, with real processes and kill -9: whatever clients do with strings is there
+// in the same way; the backup is killed while it follows and while it takes over, and what was said to be held is there; then it is a
+// primary whose commits survive.
 using System.Globalization;
 using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;
@@ -13,9 +14,13 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
 {
     private static readonly TimeSpan Limit = TimeSpan.FromSeconds(90);
 
-    private static int Seed => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
+    private static int Seed =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int seed) ? seed : Environment.TickCount & 0xFFFFFF;
 
-    private static int Rounds => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), NumberStyles.None, CultureInfo.InvariantCulture, out int rounds) ? rounds : 3;
+    private static int Rounds =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_ROUNDS"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int rounds) ? rounds : 3;
 
     [Fact]
     public async Task Backup_KilledWhileItFollows_HoldsWhatThePrimaryDoes()
@@ -63,7 +68,10 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
         for (int s = 0; s < 2; s++)
         {
             using RespClient primary = await sites.Primary.ConnectAsync(s);
-            for (int i = 0; i < 200; i++) { await primary.CallAsync("SET", sites.Primary.Key(s, "k" + i), i.ToString(CultureInfo.InvariantCulture)); }
+            for (int i = 0; i < 200; i++)
+            {
+                await primary.CallAsync("SET", sites.Primary.Key(s, "k" + i), i.ToString(CultureInfo.InvariantCulture));
+            }
         }
         await sites.FollowingAsync();
         await sites.Primary.KillAsync();
@@ -73,7 +81,8 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
             await sql.InitializeAsync();
             const string cluster = "default";
             Task<(int, string)> failover = sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down");
-            await Eventually.AsyncTrue("the failover is under way", Limit, async () => failover.IsCompleted || (await sql.SiteAsync(cluster)).Role != SiteRole.Backup);
+            await Eventually.AsyncTrue("the failover is under way", Limit, async () => failover.IsCompleted
+                || (await sql.SiteAsync(cluster)).Role != SiteRole.Backup);
             // Once while it is decided, and then whenever.
             for (int i = 0; i < 1 + Rounds && !failover.IsCompleted; i++)
             {
@@ -86,12 +95,16 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
             output.WriteLine((await failover).ToString());
         }
         (int last, string said) = await sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down");
-        Assert.True(last == 0 || said.Contains("primary", StringComparison.Ordinal), $"slogger failover ended with {last}\n{said}\n{sites.Tail()}");
+        Assert.True(last == 0 || said.Contains("primary", StringComparison.Ordinal),
+            $"slogger failover ended with {last}\n{said}\n{sites.Tail()}");
         await sites.Backup.ServingAsync(Limit);
         for (int s = 0; s < 2; s++)
         {
             using RespClient client = await sites.Backup.ConnectAsync(s);
-            for (int i = 0; i < 200; i++) { Assert.Equal(i.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", sites.Backup.Key(s, "k" + i))).Text); }
+            for (int i = 0; i < 200; i++)
+            {
+                Assert.Equal(i.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", sites.Backup.Key(s, "k" + i))).Text);
+            }
         }
     }
 
@@ -144,7 +157,10 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
         {
             RespValue value = await client.DoAsync("GET", key.Text);
             RespValue expiry = await client.DoAsync("PEXPIRETIME", key.Text);
-            if (!value.IsNull && (expiry.Number < 0 || expiry.Number > DateTimeOffset.UtcNow.AddSeconds(60).ToUnixTimeMilliseconds())) { content[key.Text] = $"{value.Text} {expiry.Number}"; }
+            if (!value.IsNull && (expiry.Number < 0 || expiry.Number > DateTimeOffset.UtcNow.AddSeconds(60).ToUnixTimeMilliseconds()))
+            {
+                content[key.Text] = $"{value.Text} {expiry.Number}";
+            }
         }
         return content;
     }
@@ -152,7 +168,8 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
     // What an embedded store knows, as clients say it.
     private static string[] Command(Random random)
     {
-        string key = $"key{random.Next(60)}", other = $"key{random.Next(60)}", count = $"count{random.Next(8)}", number = random.Next(100).ToString(CultureInfo.InvariantCulture);
+        string key = $"key{random.Next(60)}", other = $"key{random.Next(60)}", count = $"count{random.Next(8)}", number = random.Next(100)
+            .ToString(CultureInfo.InvariantCulture);
         return random.Next(26) switch
         {
             0 => ["SET", key, number, "EX", "1000"],
@@ -178,7 +195,8 @@ public sealed class FasterSiteTests(ITestOutputHelper output)
             20 => ["GETSET", key, number],
             21 => ["SETBIT", $"bits{random.Next(3)}", number, "1"],
             22 => ["SET", key, number, "KEEPTTL"],
-            23 => ["EVAL", "redis.call('set', KEYS[1], ARGV[1]); redis.call('incr', KEYS[2])", "2", key, $"scripts{random.Next(3)}", number],
+            23 => ["EVAL", "redis.call('set', KEYS[1], ARGV[1]); redis.call('incr', KEYS[2])", "2", key, $"scripts{random.Next(3)}",
+                number],
             24 => random.Next(40) == 0 ? ["FLUSHALL"] : ["SET", $"large{random.Next(4)}", new string('x', random.Next(100_000))],
             _ => ["GET", key],
         };

@@ -1,5 +1,5 @@
-// A backup of two shards, with real Redis servers or embedded stores, fed by logs of real commands: readers see ends of versions only, whatever is restarted; after a failover both are at one version and
-// take writes.
+// A backup of two shards, with real Redis servers or embedded stores, fed by logs of real commands: readers see ends of versions only,
+// whatever is restarted; after a failover both are at one version and take writes.
 using System.Globalization;
 using Slogger.Core.Sites;
 using Slogger.Grpc.Client;
@@ -47,11 +47,17 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         await _metadata.GetOrCreateClusterAsync("c", new() { ShardCount = Streams, Grid = [new(new(1), 1_700_000_000_000_000, 5000)] });
         for (int s = 0; s < Streams; s++)
         {
-            if (!IsEmbedded(s)) { _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0"); }
+            if (!IsEmbedded(s))
+            {
+                _redis[s] = await RedisProcess.StartAsync(_workspace.Folder($"redis{s}"), "--repl-diskless-sync-delay", "0");
+            }
             _hosts[s] = Start(s);
         }
         for (int s = 0; s < Streams; s++) { await AnswersAsync(s); }
-        for (int s = 0; s < Streams; s++) { _primaries[s] = new(_workspace.Folder($"primary{s}"), s, "127.0.0.1", _sitePorts[s], IsEmbedded(s)); }
+        for (int s = 0; s < Streams; s++)
+        {
+            _primaries[s] = new(_workspace.Folder($"primary{s}"), s, "127.0.0.1", _sitePorts[s], IsEmbedded(s));
+        }
     }
 
     public async ValueTask DisposeAsync()
@@ -68,7 +74,8 @@ public abstract class FollowingTestsBase : IAsyncLifetime
     {
         using var stop = new CancellationTokenSource();
         int[] seen = new int[4];
-        Task[] readers = [.. Enumerable.Range(0, 4).Select(i => ReadAsync(i % Streams, i / Streams, () => Interlocked.Increment(ref seen[i]), stop.Token))];
+        Task[] readers = [.. Enumerable.Range(0, 4)
+            .Select(i => ReadAsync(i % Streams, i / Streams, () => Interlocked.Increment(ref seen[i]), stop.Token))];
         var random = new Random(1);
         await WriteAsync(random, 600);
         // On a busy machine many versions are applied in one step.
@@ -88,7 +95,10 @@ public abstract class FollowingTestsBase : IAsyncLifetime
             Assert.Contains("BLOCK", (await client.CallAsync("XREAD", "BLOCK", "0", "STREAMS", "s", "$")).Text);
         }
         Assert.Contains("backup", (await client.CallAsync("DPR.WAIT", "*", "0")).Text);
-        if (!IsEmbedded(0)) { Assert.Contains("set by the proxy", (await client.CallAsync("CONFIG", "SET", "replica-read-only", "no")).Text); }
+        if (!IsEmbedded(0))
+        {
+            Assert.Contains("set by the proxy", (await client.CallAsync("CONFIG", "SET", "replica-read-only", "no")).Text);
+        }
         Assert.Contains("role:backup", (await client.CallAsync("DPR.INFO")).Text);
     }
 
@@ -233,13 +243,15 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         }
     });
 
-    private protected Task<RespClient> ConnectAsync(int stream) => RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, _ports[stream]));
+    private protected Task<RespClient> ConnectAsync(int stream) =>
+        RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, _ports[stream]));
 
     private async Task<string> IdentityAsync(int stream)
     {
         if (_redis[stream] is not { } redis) { return "the store is the process's own"; }
         using RespClient store = await redis.ConnectAsync();
-        return (await store.CallAsync("INFO", "replication")).Text.Split("\r\n").First(l => l.StartsWith("master_replid:", StringComparison.Ordinal));
+        return (await store.CallAsync("INFO", "replication")).Text.Split("\r\n")
+            .First(l => l.StartsWith("master_replid:", StringComparison.Ordinal));
     }
 
     private protected async Task WriteAsync(Random random, int versions)
@@ -261,7 +273,8 @@ public abstract class FollowingTestsBase : IAsyncLifetime
             {
                 using RespClient client = await ConnectAsync(s);
                 if (!(await client.CallAsync("DPR.INFO")).Text.Contains($"applied:1:{_primaries[s].Written}\r\n")) { return false; }
-                Assert.Equal(_primaries[s].Written.ToString(CultureInfo.InvariantCulture), (await client.CallAsync("GET", WrittenPrimary.KeyOf(s, "b"))).Text);
+                Assert.Equal(_primaries[s].Written.ToString(CultureInfo.InvariantCulture),
+                    (await client.CallAsync("GET", WrittenPrimary.KeyOf(s, "b"))).Text);
             }
             return true;
         }
@@ -280,7 +293,8 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         long last = 0;
         while (!stop.IsCancellationRequested)
         {
-            RespValue both = way == 0 ? await client.DoAsync("MGET", first, second) : IsEmbedded(stream) ? await InTransactionAsync(client, first, second)
+            RespValue both = way == 0 ? await client.DoAsync("MGET", first, second)
+                : IsEmbedded(stream) ? await InTransactionAsync(client, first, second)
                 : await client.DoAsync("EVAL", "return redis.call('mget', KEYS[1], KEYS[2])", "2", first, second);
             Assert.Equal(both.Items[0].Text, both.Items[1].Text);
             long now = both.Items[0].IsNull ? 0 : long.Parse(both.Items[0].Text, CultureInfo.InvariantCulture);
@@ -305,8 +319,11 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         {
             using var limit = CancellationTokenSource.CreateLinkedTokenSource(cutShort);
             limit.CancelAfter(Limit);
-            await Eventually.AsyncTrue("all streams count", Limit, async () => (await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == Slogger.Core.Sites.StreamPhase.Counts));
-            FailoverOutcome outcome = await new FailoverManager(_metadata, "c", [.. channels.Select((c, shard) => new SitePeer([new(shard)], c))], 0, new LineSink("failover")).RunAsync([], limit.Token);
+            await Eventually.AsyncTrue("all streams count", Limit,
+                async () => (await _metadata.SiteAsync("c")).Streams.All(s => s.Phase == Slogger.Core.Sites.StreamPhase.Counts));
+            FailoverOutcome outcome = await new FailoverManager(
+                _metadata, "c", [.. channels.Select((c, shard) => new SitePeer([new(shard)], c))], 0, new LineSink("failover")).RunAsync(
+                    [], limit.Token);
             // One before may have come to its end.
             SiteState site = outcome.Error is null ? outcome.Site! : await _metadata.SiteAsync("c");
             Assert.True(site is { Role: SiteRole.Primary, Final: not null }, outcome.Error);
@@ -332,7 +349,8 @@ public abstract class FollowingTestsBase : IAsyncLifetime
                     using RespClient client = await ConnectAsync(stream);
                     RespValue set = await client.CallAsync("SET", stream == 0 ? "k" : "key{b}x", "1");
                     if (set.IsError && set.Text.StartsWith("MOVED", StringComparison.Ordinal)) { return true; }
-                    return !set.IsError && (await client.CallAsync("DPR.WAIT", "*", "5000")) is { IsError: false } wait && wait.Items[2].Number == 1;
+                    return !set.IsError && (await client.CallAsync("DPR.WAIT", "*", "5000")) is { IsError: false } wait
+                        && wait.Items[2].Number == 1;
                 }
                 catch (IOException)
                 {
@@ -355,7 +373,8 @@ public abstract class FollowingTestsBase : IAsyncLifetime
         private readonly CancellationTokenSource _stop = new();
         private readonly Task<ProxyExit> _running;
 
-        public Host(ServeOptions options, int stream) => _running = Task.Run(() => BackupHost.RunAsync(options, new LineSink($"backup {stream}"), _stop.Token));
+        public Host(ServeOptions options, int stream) =>
+            _running = Task.Run(() => BackupHost.RunAsync(options, new LineSink($"backup {stream}"), _stop.Token));
 
         public void Check() => Assert.False(_running.IsCompleted, _running.IsCompleted ? $"it ended: {_running.Result.Problem}" : "");
 

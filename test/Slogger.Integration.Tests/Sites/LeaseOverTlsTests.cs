@@ -1,5 +1,5 @@
-// Clients over TLS of a primary whose site lease has run out: they are told no commit, and everything else as before. What is enciphered lies behind the loop,
-// which has given it out already, so it is looked at once more.
+// Clients over TLS of a primary whose site lease has run out: they are told no commit, and everything else as before. What is enciphered
+// lies behind the loop, which has given it out already, so it is looked at once more.
 using System.Globalization;
 using System.Net;
 using System.Security.Cryptography;
@@ -24,12 +24,14 @@ public sealed class LeaseOverTlsTests
         await sites.StartAsync();
         Site primary = sites.Primary;
         using RespClient clear = await primary.ConnectAsync(0);
-        using RespClient idle = await RespClient.ConnectTlsAsync(endpoint), waiting = await RespClient.ConnectTlsAsync(endpoint), slow = await RespClient.ConnectTlsAsync(endpoint);
+        using RespClient idle = await RespClient.ConnectTlsAsync(endpoint), waiting = await RespClient.ConnectTlsAsync(endpoint), slow =
+            await RespClient.ConnectTlsAsync(endpoint);
         await idle.DoAsync("SET", "n", "1");
         await idle.DoAsync("SET", "large", new string('l', 16 << 10));
         await Eventually.AsyncTrue("commits are told over TLS", Generous, async () => (await idle.DoAsync("DPR.CUT")).Items[1].Number > 0);
 
-        // One awaits a reply when the lease ends. Of another what tells commits waits between the loop and its socket, for it reads nothing.
+        // One awaits a reply when the lease ends. Of another what tells commits waits between the loop and its socket, for it reads
+        // nothing.
         await waiting.SendAsync("BLPOP", "list", "0");
         for (int i = 0; i < Pairs; i++)
         {
@@ -38,9 +40,13 @@ public sealed class LeaseOverTlsTests
         }
         // When the loop has given all of it out, or keeps it for later, it is not the loop that ends the connection.
         await slow.SendAsync("GET", "large");
-        await Eventually.AsyncTrue("all is answered", Generous, async () => (await clear.DoAsync("INFO", "commandstats")).Text.Contains($"cmdstat_get:calls={Pairs + 1},", StringComparison.Ordinal));
+        await Eventually.AsyncTrue("all is answered", Generous,
+            async () => (await clear.DoAsync("INFO", "commandstats")).Text.Contains(
+                $"cmdstat_get:calls={Pairs + 1},", StringComparison.Ordinal));
         await Eventually.AsyncTrue("the way to the slow client is full", Generous, async () =>
-            (await clear.DoAsync("CLIENT", "LIST")).Text.Split('\n').Any(l => l.Contains($" addr={slow.LocalEndPoint} ", StringComparison.Ordinal) && l.Contains(" oll=1 ", StringComparison.Ordinal)));
+            (await clear.DoAsync("CLIENT", "LIST")).Text.Split('\n')
+                .Any(l => l.Contains($" addr={slow.LocalEndPoint} ", StringComparison.Ordinal)
+                    && l.Contains(" oll=1 ", StringComparison.Ordinal)));
         Assert.True(IsConnected(endpoint, slow), "it was closed under the lease");
         foreach (WideLink link in primary.Links) { link.Cut(); }
         await primary.LeaseOverAsync(0, Generous);
@@ -55,7 +61,8 @@ public sealed class LeaseOverTlsTests
         bool hasEnded = true;
         try
         {
-            await Eventually.AsyncTrue("the slow client's connection has ended", Generous, () => Task.FromResult(!IsConnected(endpoint, slow)));
+            await Eventually.AsyncTrue("the slow client's connection has ended", Generous,
+                () => Task.FromResult(!IsConnected(endpoint, slow)));
         }
         catch (TimeoutException)
         {
@@ -87,9 +94,11 @@ public sealed class LeaseOverTlsTests
     private static bool IsConnected(IPEndPoint proxy, RespClient client)
     {
         const string Established = "01";
-        string local = string.Create(CultureInfo.InvariantCulture, $":{proxy.Port:X4}"), peer = string.Create(CultureInfo.InvariantCulture, $":{((IPEndPoint)client.LocalEndPoint!).Port:X4}");
+        string local = string.Create(CultureInfo.InvariantCulture, $":{proxy.Port:X4}"), peer =
+            string.Create(CultureInfo.InvariantCulture, $":{((IPEndPoint)client.LocalEndPoint!).Port:X4}");
         return File.ReadLines("/proc/net/tcp").Skip(1).Select(l => l.Split(' ', StringSplitOptions.RemoveEmptyEntries))
-            .Any(f => f[1].EndsWith(local, StringComparison.Ordinal) && f[2].EndsWith(peer, StringComparison.Ordinal) && f[3] == Established);
+            .Any(f => f[1].EndsWith(local, StringComparison.Ordinal) && f[2].EndsWith(peer, StringComparison.Ordinal)
+                && f[3] == Established);
     }
 
     private static string[] WriteCertificate(Workspace workspace)

@@ -22,7 +22,10 @@ public sealed class MessageTests(ITestOutputHelper output)
         string[] store = commit == "faster" ? ["--faster-memory", "256mb"] : ["--redis-server", "redis-server", "--commit", commit];
         string[] options = ["--data", data, "--metadata", "sqlite:" + metadata, .. store];
         for (int i = 0; i < starts; i++) { await ServeAsync($"{i}"); }
-        foreach (string file in Directory.GetFiles(workspace.Root, "m.db*")) { File.Move(file, Path.Combine(copy, Path.GetFileName(file))); }
+        foreach (string file in Directory.GetFiles(workspace.Root, "m.db*"))
+        {
+            File.Move(file, Path.Combine(copy, Path.GetFileName(file)));
+        }
 
         // Again and again, as a unit file has it: none brings the new file nearer to what is kept.
         for (int i = 0; i < 4; i++)
@@ -33,9 +36,11 @@ public sealed class MessageTests(ITestOutputHelper output)
             Assert.Contains("the metadata was deleted, or replaced", without.Tail(), StringComparison.Ordinal);
             Assert.Contains(metadata, without.Tail(), StringComparison.Ordinal);
             Assert.Contains($"the data directory {data} belongs to", without.Tail(), StringComparison.Ordinal);
-            Assert.Contains("what to do: start with the metadata that this data directory was used with", without.Tail(), StringComparison.Ordinal);
+            Assert.Contains("what to do: start with the metadata that this data directory was used with", without.Tail(),
+                StringComparison.Ordinal);
         }
-        (int exitCode, string text) = await ProxyProcess.CommandAsync("restore", "--data", data, "--metadata", "sqlite:" + metadata, "--list");
+        (int exitCode, string text) = await ProxyProcess.CommandAsync(
+            "restore", "--data", data, "--metadata", "sqlite:" + metadata, "--list");
         Assert.True(exitCode == 1, text);
         Assert.Contains("the metadata was deleted, or replaced", text, StringComparison.Ordinal);
 
@@ -62,7 +67,8 @@ public sealed class MessageTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         string record = Path.Combine(workspace.Folder("data"), "store.json");
         int port = Workspace.FreePort();
-        string[] options = ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata", "sqlite:" + workspace.File("m.db")];
+        string[] options = ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata",
+            "sqlite:" + workspace.File("m.db")];
         await ServeAsync();
         string noted = await File.ReadAllTextAsync(record);
         await File.WriteAllTextAsync(record, Regex.Replace(noted, @",\s*""cluster_identity"": ""[^""]*""", ""));
@@ -95,16 +101,19 @@ public sealed class MessageTests(ITestOutputHelper output)
         using PostgresProcess postgres = await PostgresProcess.StartAsync(workspace);
         await SqlAsync("ALTER SYSTEM SET full_page_writes = off");
         await SqlAsync("SELECT pg_reload_conf()");
-        await Eventually.AsyncTrue("PostgreSQL reads its settings again", Generous, async () => await SqlAsync("SHOW full_page_writes") == "off");
+        await Eventually.AsyncTrue("PostgreSQL reads its settings again", Generous,
+            async () => await SqlAsync("SHOW full_page_writes") == "off");
         using ProxyProcess proxy = await ProxyProcess.StartAsync(
-            Workspace.FreePort(), ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata", "postgres:" + postgres.ConnectionString]);
+            Workspace.FreePort(), ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata",
+                "postgres:" + postgres.ConnectionString]);
         Assert.Matches(@"warn.*the metadata, postgres:127\.0\.0\.1:\d+/postgres: full_page_writes is off.*OPERATIONS\.md", proxy.Tail());
         Assert.Equal(0, await proxy.TerminateAsync());
 
         async Task<string> SqlAsync(string sql)
         {
             (int exitCode, string said) = await ChildProcess.RunAsync(
-                Path.Combine(PostgresProcess.Programs!, "psql"), ["-h", "127.0.0.1", "-p", $"{postgres.Port}", "-U", "postgres", "-q", "-t", "-A", "-c", sql]);
+                Path.Combine(PostgresProcess.Programs!, "psql"),
+                    ["-h", "127.0.0.1", "-p", $"{postgres.Port}", "-U", "postgres", "-q", "-t", "-A", "-c", sql]);
             return exitCode == 0 ? said.Trim().Split('\n')[^1] : throw new InvalidOperationException(said);
         }
     }
@@ -120,7 +129,8 @@ public sealed class MessageTests(ITestOutputHelper output)
         try
         {
             int port = Workspace.FreePort();
-            string[] options = ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata", "sqlite:" + Path.Combine(mount, "m.db")];
+            string[] options = ["--data", workspace.Folder("data"), "--redis-server", "redis-server", "--metadata",
+                "sqlite:" + Path.Combine(mount, "m.db")];
             using (ProxyProcess proxy = await ProxyProcess.StartAsync(port, options))
             {
                 using (RespClient client = await proxy.ConnectAsync()) { await client.DoAsync("SET", "k", "v"); }
@@ -164,10 +174,13 @@ public sealed class MessageTests(ITestOutputHelper output)
         output.WriteLine(await sites.SwitchOverAsync());
         string[] warnings = [.. sites.Tail().Split('\n').Where(l => l.Contains(" warn ", StringComparison.Ordinal))];
         foreach (string line in warnings) { output.WriteLine(line); }
-        Assert.DoesNotContain(warnings, l => l.Contains("--announce", StringComparison.Ordinal) || l.Contains("NotFound", StringComparison.Ordinal) || l.Contains("has to be seeded: there is no copy", StringComparison.Ordinal));
+        Assert.DoesNotContain(warnings, l => l.Contains("--announce", StringComparison.Ordinal)
+            || l.Contains("NotFound", StringComparison.Ordinal)
+            || l.Contains("has to be seeded: there is no copy", StringComparison.Ordinal));
     }
 
-    // A machine of the primary is gone, and with it a shard; the primary's other one and the backup live. What they warn of is that, and the takeover.
+    // A machine of the primary is gone, and with it a shard; the primary's other one and the backup live. What they warn of is that, and
+    // the takeover.
     [Fact]
     public async Task Takeover_AProcessOfThePrimaryIsKilled_WarnsOfNothingElse()
     {
@@ -179,13 +192,15 @@ public sealed class MessageTests(ITestOutputHelper output)
         await survivor.KillRedisAsync(0);
         output.WriteLine(await sites.FailOverAsync("--primary-metadata", survivor.Metadata));
         Assert.NotNull(await survivor.ExitAsync(1, Generous));
-        string[] warnings = [.. $"{survivor.Tail(1)}\n{sites.Primary.Tail()}".Split('\n').Where(l => l.Contains(" warn ", StringComparison.Ordinal))];
+        string[] warnings = [.. $"{survivor.Tail(1)}\n{sites.Primary.Tail()}".Split('\n')
+            .Where(l => l.Contains(" warn ", StringComparison.Ordinal))];
         foreach (string line in warnings) { output.WriteLine(line); }
         Assert.All(warnings, line => Assert.Matches(OfTheFailure, line));
     }
 
     // A process of the backup is asked to take over; whoever is deposed says why it ends.
-    private const string OfTheFailure = "performs a failover, as it was asked to|is deposed|was deposed|shard 0.* (is down|does not answer|cannot be reached)";
+    private const string OfTheFailure =
+        "performs a failover, as it was asked to|is deposed|was deposed|shard 0.* (is down|does not answer|cannot be reached)";
 
     // A process that is stopped is there, and is not well.
     [Fact]
@@ -207,7 +222,8 @@ public sealed class MessageTests(ITestOutputHelper output)
             Assert.Equal(1, code);
             Assert.DoesNotContain("--lose-shard", text, StringComparison.Ordinal);
             // It has what it holds, and would be there again.
-            (code, text) = await sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down", "--lose-shard", "1", "--timeout", "1s");
+            (code, text) = await sites.Backup.CommandAsync("failover", "--i-attest-the-primary-is-down", "--lose-shard", "1", "--timeout",
+                "1s");
             output.WriteLine(text);
             Assert.Equal(1, code);
             Assert.Contains("shard 1 is not to be given up", text, StringComparison.Ordinal);

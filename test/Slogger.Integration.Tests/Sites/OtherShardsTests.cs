@@ -1,4 +1,5 @@
-// A backup with another number of shards than its primary: real processes, Redis servers and databases. What the one held is compared with what the other holds, key by key, whatever shard they are in.
+// A backup with another number of shards than its primary: real processes, Redis servers and databases. What the one held is compared with
+// what the other holds, key by key, whatever shard they are in.
 using System.Globalization;
 using System.Net.Sockets;
 using System.Text;
@@ -125,12 +126,16 @@ public sealed class OtherShardsTests(ITestOutputHelper output)
         var content = new SortedDictionary<string, string>(StringComparer.Ordinal);
         for (int s = 0; s < site.Shards; s++)
         {
-            using RespClient store = await RespClient.ConnectAsync(new UnixDomainSocketEndPoint(Path.Combine(site.Data(s), "redis", "redis.sock")));
+            using RespClient store = await RespClient.ConnectAsync(
+                new UnixDomainSocketEndPoint(Path.Combine(site.Data(s), "redis", "redis.sock")));
             foreach (string key in (await store.DoAsync("KEYS", "*")).Items.Select(k => k.Text))
             {
                 Assert.Equal(s, site.ShardOf(key));
                 // What is written to see whether a site serves is not of the run.
-                if (key.StartsWith("{following", StringComparison.Ordinal) || key.StartsWith("{serving", StringComparison.Ordinal)) { continue; }
+                if (key.StartsWith("{following", StringComparison.Ordinal) || key.StartsWith("{serving", StringComparison.Ordinal))
+                {
+                    continue;
+                }
                 content.Add(key, $"{(await store.DoAsync("PEXPIRETIME", key)).Number} {await ValueAsync(store, key)}");
             }
         }
@@ -151,13 +156,15 @@ public sealed class OtherShardsTests(ITestOutputHelper output)
         });
         if (type != "hash") { return $"{type} {value.Compact}"; }
         string[] fields = [.. value.Items.Select(i => i.Text)];
-        return "hash " + string.Join(' ', Enumerable.Range(0, fields.Length / 2).Select(i => $"{fields[2 * i]}={fields[(2 * i) + 1]}").Order(StringComparer.Ordinal));
+        return "hash " + string.Join(' ', Enumerable.Range(0, fields.Length / 2).Select(i => $"{fields[2 * i]}={fields[(2 * i) + 1]}")
+            .Order(StringComparer.Ordinal));
     }
 
     private static void AssertSame(SortedDictionary<string, string> expected, SortedDictionary<string, string> found)
     {
         Assert.True(expected.Count > 50, $"{expected.Count} keys");
-        foreach ((string key, string value) in expected) { Assert.True(found.TryGetValue(key, out string? other) && other == value, $"{key}: {value} before, {other ?? "nothing"} now"); }
+        foreach ((string key, string value) in expected) { Assert.True(
+            found.TryGetValue(key, out string? other) && other == value, $"{key}: {value} before, {other ?? "nothing"} now"); }
         Assert.Equal(expected.Count, found.Count);
     }
 
@@ -177,8 +184,10 @@ public sealed class OtherShardsTests(ITestOutputHelper output)
             await client.DoAsync("RENAME", low, high);
             await client.DoAsync("SET", sites.Backup.Key(0, "later"), "1");
             await Eventually.AsyncTrue("the backup says what it cannot follow", Limit, async () =>
-                (await sites.Backup.CommandAsync("status", "--site")).Output.Contains("RENAME names keys of several of this site's shards", StringComparison.Ordinal));
-            await Eventually.AsyncTrue("and so does the primary", Limit, async () => (await sites.Primary.InfoAsync(0, "backup_problem"))?.Contains("RENAME", StringComparison.Ordinal) == true);
+                (await sites.Backup.CommandAsync("status", "--site")).Output.Contains(
+                    "RENAME names keys of several of this site's shards", StringComparison.Ordinal));
+            await Eventually.AsyncTrue("and so does the primary", Limit,
+                async () => (await sites.Primary.InfoAsync(0, "backup_problem"))?.Contains("RENAME", StringComparison.Ordinal) == true);
             await sites.Primary.KillAsync();
             output.WriteLine(await sites.FailOverAsync());
             using RespClient other = await sites.Primary.ConnectAsync(0);
@@ -217,7 +226,8 @@ public sealed class OtherShardsTests(ITestOutputHelper output)
             await client.DoAsync("SET", "k", "v");
         }
         for (int s = 0; s < 2; s++) { sites.Backup.Launch(s); }
-        await Eventually.AsyncTrue("both processes of the backup end", Limit, () => Task.FromResult(sites.Backup.IsDown(0) && sites.Backup.IsDown(1)));
+        await Eventually.AsyncTrue("both processes of the backup end", Limit,
+            () => Task.FromResult(sites.Backup.IsDown(0) && sites.Backup.IsDown(1)));
         Assert.Contains("there are keys in database 2", sites.Backup.Tail(0), StringComparison.Ordinal);
     }
 
@@ -231,6 +241,7 @@ public sealed class OtherShardsTests(ITestOutputHelper output)
         await sites.Primary.StartAsync();
         await sites.Primary.ServingAsync(Limit);
         await Eventually.AsyncTrue("the primary hears why", Limit, async () =>
-            (await sites.Primary.InfoAsync(0, "backup_problem"))?.Contains("the primary has 2 shards, and this backup was made for a primary of 3", StringComparison.Ordinal) == true);
+            (await sites.Primary.InfoAsync(0, "backup_problem"))?.Contains(
+                "the primary has 2 shards, and this backup was made for a primary of 3", StringComparison.Ordinal) == true);
     }
 }

@@ -1,5 +1,6 @@
-// A primary that ships, as a person runs it: the executable over a real Redis, killed with -9, and a receiver in the test's process. What the backup is told to hold is in its log; what it does not keep up with, what deposes
-// a site, its lease, and operations that are held for a switch-over.
+// A primary that ships, as a person runs it: the executable over a real Redis, killed with -9, and a receiver in the test's process. What
+// the backup is told to hold is in its log; what it does not keep up with, what deposes a site, its lease, and operations that are held for
+// a switch-over.
 using System.Globalization;
 using System.Net;
 using Slogger.Core.Sites;
@@ -73,7 +74,8 @@ public sealed class PrimaryTests : IAsyncDisposable
         }
         await _backup.StartAsync();
         string copies = Path.Combine(_primary.DataDirectory, "copies");
-        await Eventually.AsyncTrue("there is a copy", Generous, () => Task.FromResult(_backup.Life == 1 || File.Exists(Path.Combine(copies, "copy.json"))));
+        await Eventually.AsyncTrue("there is a copy", Generous,
+            () => Task.FromResult(_backup.Life == 1 || File.Exists(Path.Combine(copies, "copy.json"))));
         _primary.Proxy.KillHard();
         await _primary.StartProxyAsync();
         using RespClient next = await _primary.Proxy.ConnectAsync();
@@ -102,14 +104,18 @@ public sealed class PrimaryTests : IAsyncDisposable
     {
         await StartAsync(options: ["--backup-budget", "1mb", "--backup-window", "256kb"]);
         await _backup.StopAsync();
-        using RespClient writer = await _primary.Proxy.ConnectAsync(), late = await _primary.Proxy.ConnectAsync(), reader = await _primary.Proxy.ConnectAsync();
+        using RespClient writer = await _primary.Proxy.ConnectAsync(), late = await _primary.Proxy.ConnectAsync(), reader =
+            await _primary.Proxy.ConnectAsync();
         await reader.DoAsync("SET", "seen", "yes");
         string value = new('v', 10_000);
         using var enough = new CancellationTokenSource();
         Task<int> writing = Task.Run(async () =>
         {
             int written = 0;
-            for (; !enough.IsCancellationRequested; written++) { Assert.Equal("OK", (await writer.DoAsync("SET", $"k{written}", value)).Text); }
+            for (; !enough.IsCancellationRequested; written++)
+            {
+                Assert.Equal("OK", (await writer.DoAsync("SET", $"k{written}", value)).Text);
+            }
             return written;
         });
         await UntilAsync("writes are held", i => i["writes_held"] == "1");
@@ -264,7 +270,8 @@ public sealed class PrimaryTests : IAsyncDisposable
             V1.HeldShard before = shard ?? new();
             shard = Assert.Single((await channel.CallAsync(SiteControlMethods.Hold, new V1.HoldRequest { Number = number })).Shards);
             if (before.Held is { } held && shard.Held is { } now) { Assert.Equal(held, now); }
-            return shard.Held is { } at && shard.Cut.Version >= at.Version && shard.Watermark.Version >= at.Version && shard.Cut.WorldLine == at.WorldLine;
+            return shard.Held is { } at && shard.Cut.Version >= at.Version && shard.Watermark.Version >= at.Version
+                && shard.Cut.WorldLine == at.WorldLine;
         });
     }
 
@@ -272,7 +279,9 @@ public sealed class PrimaryTests : IAsyncDisposable
     {
         _backup = await BackupReceiver.CreateAsync(_workspace);
         _backup.Lease = lease;
-        _primary = new(_workspace, new ProxySetup(Attached: true) { Options = ["--backup", _backup.Address, "--site-listen", string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{_control}"), .. options] });
+        _primary = new(_workspace,
+            new ProxySetup(Attached: true) { Options = ["--backup", _backup.Address, "--site-listen",
+                string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{_control}"), .. options] });
         await _primary.StartAsync();
         if (!isSeeded) { return; }
         await _backup.StartAsync();
@@ -310,6 +319,7 @@ public sealed class PrimaryTests : IAsyncDisposable
     private async Task<Dictionary<string, string>> InfoAsync()
     {
         using RespClient client = await _primary.Proxy.ConnectAsync();
-        return (await client.DoAsync("DPR.INFO")).Text.Split("\r\n", StringSplitOptions.RemoveEmptyEntries).Select(l => l.Split(':', 2)).ToDictionary(p => p[0], p => p[1]);
+        return (await client.DoAsync("DPR.INFO")).Text.Split("\r\n", StringSplitOptions.RemoveEmptyEntries).Select(l => l.Split(':', 2))
+            .ToDictionary(p => p[0], p => p[1]);
     }
 }

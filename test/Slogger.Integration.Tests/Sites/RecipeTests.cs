@@ -56,7 +56,8 @@ public sealed class RecipeTests(ITestOutputHelper output)
     }
 
     // Servers take turns: ten writes in a row that are taken show that the check has taken the backup out.
-    private static Task LeadsToPrimaryAsync(IPEndPoint through, string value, ChildProcess proxy) => Eventually.AsyncTrue("every connection comes to the primary", Generous, async () =>
+    private static Task LeadsToPrimaryAsync(IPEndPoint through, string value, ChildProcess proxy) =>
+        Eventually.AsyncTrue("every connection comes to the primary", Generous, async () =>
     {
         for (int i = 0; i < 10; i++)
         {
@@ -83,8 +84,10 @@ public sealed class RecipeTests(ITestOutputHelper output)
     private static string WriteRecipe(Workspace workspace, TwoSites sites, int port)
     {
         string file = workspace.File("haproxy.cfg");
-        File.WriteAllText(file, "defaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n\n" + Recipe("listen slogger")
-            .Replace("*:6380", $"127.0.0.1:{port}", StringComparison.Ordinal).Replace("a0:6380", $"127.0.0.1:{sites.Primary.Port(0)}", StringComparison.Ordinal)
+        File.WriteAllText(file, "defaults\n    timeout connect 5s\n    timeout client 1m\n    timeout server 1m\n\n"
+            + Recipe("listen slogger")
+            .Replace("*:6380", $"127.0.0.1:{port}", StringComparison.Ordinal)
+                .Replace("a0:6380", $"127.0.0.1:{sites.Primary.Port(0)}", StringComparison.Ordinal)
             .Replace("b0:6380", $"127.0.0.1:{sites.Backup.Port(0)}", StringComparison.Ordinal));
         return file;
     }
@@ -94,7 +97,8 @@ public sealed class RecipeTests(ITestOutputHelper output)
     {
         DirectoryInfo? folder = new(AppContext.BaseDirectory);
         while (folder is not null && !File.Exists(Path.Combine(folder.FullName, "docs", "OPERATIONS.md"))) { folder = folder.Parent; }
-        IEnumerable<string> block = File.ReadLines(Path.Combine(folder!.FullName, "docs", "OPERATIONS.md")).SkipWhile(l => l.Trim() != first).TakeWhile(l => l.Trim() != "```");
+        IEnumerable<string> block = File.ReadLines(Path.Combine(folder!.FullName, "docs", "OPERATIONS.md"))
+            .SkipWhile(l => l.Trim() != first).TakeWhile(l => l.Trim() != "```");
         string text = string.Join('\n', block) + "\n";
         Assert.StartsWith(first, text.TrimStart(), StringComparison.Ordinal);
         return text;

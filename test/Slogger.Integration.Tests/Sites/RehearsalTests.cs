@@ -1,4 +1,5 @@
-// Rehearsals of a failover: they are over by themselves, they end when there is something else to be done, and nothing of them stays, however that comes.
+// Rehearsals of a failover: they are over by themselves, they end when there is something else to be done, and nothing of them stays,
+// however that comes.
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
 
@@ -40,7 +41,11 @@ public sealed class RehearsalTests
         sites.Backup.KillProxy(0);
         sites.Backup.Rehearses = rehearsesAgain;
         await sites.Backup.StartAsync(0);
-        if (rehearsesAgain) { await UntilAsync("the next process has rehearsed a failover", sites, async () => await sites.Backup.InfoAsync(0, Field) == "done"); }
+        if (rehearsesAgain)
+        {
+            await UntilAsync("the next process has rehearsed a failover", sites,
+                async () => await sites.Backup.InfoAsync(0, Field) == "done");
+        }
         else { Assert.Equal("off", await sites.Backup.InfoAsync(0, Field)); }
         await NothingIsLeftAsync(sites);
         await sites.FollowingAsync();
@@ -89,7 +94,9 @@ public sealed class RehearsalTests
     }
 
     // All four of its Redis servers run.
-    private Task UnderWayAsync(TwoSites sites) => UntilAsync("a rehearsal is under way", sites, () => Task.FromResult(sites.Backup.InRehearsal(0).Count(d => SupervisedRedis.Find(d) is not null) == 4));
+    private Task UnderWayAsync(TwoSites sites) =>
+        UntilAsync("a rehearsal is under way", sites, () =>
+            Task.FromResult(sites.Backup.InRehearsal(0).Count(d => SupervisedRedis.Find(d) is not null) == 4));
 
     private Task UntilAsync(string what, TwoSites sites, Func<Task<bool>> isSo) => Eventually.AsyncTrue(what, Generous, async () =>
     {
@@ -99,11 +106,16 @@ public sealed class RehearsalTests
 
     private void See(TwoSites sites)
     {
-        for (int s = 0; s < sites.Shards; s++) { _servers.UnionWith(sites.Backup.InRehearsal(s).Select(SupervisedRedis.Find).OfType<int>()); }
+        for (int s = 0; s < sites.Shards; s++)
+        {
+            _servers.UnionWith(sites.Backup.InRehearsal(s).Select(SupervisedRedis.Find).OfType<int>());
+        }
     }
 
     private Task NothingIsLeftAsync(TwoSites sites) => NothingIsLeftAsync(sites.Backup);
 
     private Task NothingIsLeftAsync(Site backup) => Eventually.AsyncTrue(
-        "nothing of the rehearsal is left", Generous, () => Task.FromResult(Enumerable.Range(0, backup.Shards).All(s => !Directory.Exists(backup.Rehearsal(s))) && !_servers.Any(SupervisedRedis.IsRedis)));
+        "nothing of the rehearsal is left", Generous, () =>
+            Task.FromResult(Enumerable.Range(0, backup.Shards)
+                .All(s => !Directory.Exists(backup.Rehearsal(s))) && !_servers.Any(SupervisedRedis.IsRedis)));
 }

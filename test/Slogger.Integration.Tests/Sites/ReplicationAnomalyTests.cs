@@ -1,4 +1,5 @@
-// The paper's figure 3: two shards whose backups are replicated each by itself. With Redis's own replication the backup comes to a state that never was; here it cannot.
+// The paper's figure 3: two shards whose backups are replicated each by itself. With Redis's own replication the backup comes to a state
+// that never was; here it cannot.
 using System.Net;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -18,15 +19,18 @@ public sealed class ReplicationAnomalyTests
     public async Task RedisReplication_TheFirstShardsLinkIsSlow_TheBackupHasWhatNeverWas(bool isByVisibility)
     {
         using var workspace = new Workspace();
-        using RedisProcess first = await RedisProcess.StartAsync(workspace.Folder("p0"), s_atOnce), second = await RedisProcess.StartAsync(workspace.Folder("p1"), s_atOnce);
-        using RedisProcess firstBackup = await RedisProcess.StartAsync(workspace.Folder("b0")), secondBackup = await RedisProcess.StartAsync(workspace.Folder("b1"));
+        using RedisProcess first = await RedisProcess.StartAsync(workspace.Folder("p0"), s_atOnce), second =
+            await RedisProcess.StartAsync(workspace.Folder("p1"), s_atOnce);
+        using RedisProcess firstBackup = await RedisProcess.StartAsync(workspace.Folder("b0")), secondBackup =
+            await RedisProcess.StartAsync(workspace.Folder("b1"));
         using WideLink firstLink = new(first.Endpoint, TwoSites.OneWay), secondLink = new(second.Endpoint, TwoSites.OneWay);
         await FollowAsync(firstBackup, firstLink);
         await FollowAsync(secondBackup, secondLink);
         firstLink.Cut();
         await WriteAsync(first.Endpoint, "x", second.Endpoint, "y", isByVisibility);
         using RespClient backupOne = await firstBackup.ConnectAsync(), backupTwo = await secondBackup.ConnectAsync();
-        await Eventually.AsyncTrue("the second write is at the backup", Limit, async () => (await backupTwo.DoAsync("EXISTS", "y")).Number == 1);
+        await Eventually.AsyncTrue("the second write is at the backup", Limit,
+            async () => (await backupTwo.DoAsync("EXISTS", "y")).Number == 1);
         first.KillHard();
         second.KillHard();
         await backupOne.DoAsync("REPLICAOF", "NO", "ONE");
@@ -50,7 +54,8 @@ public sealed class ReplicationAnomalyTests
             await two.DoAsync("DPR.WAIT", "*", "20000");
             long committed = (await two.DoAsync("DPR.CUT")).Items[1].Number;
             // It is there, durably, and must not count.
-            await Eventually.AsyncTrue("the second write is at the backup", Limit, async () => VersionOf(await sites.Backup.InfoAsync(1, "held")) >= committed);
+            await Eventually.AsyncTrue("the second write is at the backup", Limit,
+                async () => VersionOf(await sites.Backup.InfoAsync(1, "held")) >= committed);
         }
         await sites.Primary.KillAsync();
         await sites.FailOverAsync();
@@ -80,7 +85,8 @@ public sealed class ReplicationAnomalyTests
         await two.ReadAsync();
     }
 
-    private static long VersionOf(string? point) => point?.Split(':') is [_, { } version] ? long.Parse(version, System.Globalization.CultureInfo.InvariantCulture) : 0;
+    private static long VersionOf(string? point) => point?.Split(':') is [_, { } version]
+        ? long.Parse(version, System.Globalization.CultureInfo.InvariantCulture) : 0;
 
     private static async Task FollowAsync(RedisProcess backup, WideLink link)
     {

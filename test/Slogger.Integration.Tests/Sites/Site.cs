@@ -56,14 +56,16 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
 
     public Task<RespClient> ConnectAsync(int shard) => RespClient.ConnectAsync(Endpoint(shard));
 
-    public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString : "sqlite:" + workspace.File(name + ".db");
+    public string Metadata => _postgres is { } postgres ? "postgres:" + postgres.ConnectionString
+        : "sqlite:" + workspace.File(name + ".db");
 
     public PostgresProcess? Postgres => _postgres;
 
     public int Port(int shard) => _clientPorts[shard];
 
     /// <summary>The shard of a key.</summary>
-    public int ShardOf(string key) => SlotMap.Even(shards, HashSlot.Count).Owner(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key))).Number;
+    public int ShardOf(string key) => SlotMap.Even(shards, HashSlot.Count)
+        .Owner(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key))).Number;
 
     /// <summary>A key of a shard.</summary>
     public string Key(int shard, string text)
@@ -95,7 +97,8 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     public async Task StartAsync(int shard)
     {
         _processes[shard]?.Dispose();
-        _processes[shard] = await ProxyProcess.StartAsync(_clientPorts[shard], OptionsOf(shard), Environment, command: IsBackup ? "backup" : "serve");
+        _processes[shard] = await ProxyProcess.StartAsync(
+            _clientPorts[shard], OptionsOf(shard), Environment, command: IsBackup ? "backup" : "serve");
     }
 
     public void Launch(int shard)
@@ -107,8 +110,10 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     public string[] OptionsOf(int shard) =>
     [
         .. IsEmbedded ? (string[])["--commit", "faster", "--faster-memory", "64mb", "--faster-page", "4mb"]
-            : ["--redis-server", RedisProcess.Executable, "--backup", string.Join(',', (LinksOf?[shard] ?? [shard]).Select(l => $"127.0.0.1:{Links[l].Port}"))],
-        "--data", Data(shard), "--metadata", Metadata, "--shards", Text(shards), "--shard", Text(shard), "--site-listen", $"127.0.0.1:{_sitePorts[shard]}",
+            : ["--redis-server", RedisProcess.Executable, "--backup",
+            string.Join(',', (LinksOf?[shard] ?? [shard]).Select(l => $"127.0.0.1:{Links[l].Port}"))],
+        "--data", Data(shard), "--metadata", Metadata, "--shards", Text(shards), "--shard", Text(shard), "--site-listen",
+            $"127.0.0.1:{_sitePorts[shard]}",
         .. IsBackup && OtherShards is { } others ? (string[])["--primary-shards", Text(others)] : [],
         .. IsBackup ? ["--failover-rehearsal", Rehearses ? "on" : "off"] : (string[])[], .. Options, .. OptionsOfOne(shard),
     ];
@@ -189,7 +194,10 @@ internal sealed class Site(Workspace workspace, string name, int shards, bool us
     {
         for (int i = 0; i < shards; i++)
         {
-            if (IsDown(i)) { throw new InvalidOperationException($"the process of shard {i} of site {name} has ended by itself\n{Tail()}"); }
+            if (IsDown(i))
+            {
+                throw new InvalidOperationException($"the process of shard {i} of site {name} has ended by itself\n{Tail()}");
+            }
             try
             {
                 using RespClient client = await ConnectAsync(i);

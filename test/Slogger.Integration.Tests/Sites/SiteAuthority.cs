@@ -29,8 +29,10 @@ internal sealed class SiteAuthority : IDisposable
         names.AddIpAddress(IPAddress.Loopback);
         request.CertificateExtensions.Add(names.Build());
         request.CertificateExtensions.Add(new X509EnhancedKeyUsageExtension(s_uses, false));
-        using X509Certificate2 certificate = request.Create(_certificate, DateTimeOffset.UtcNow.AddHours(-1), DateTimeOffset.UtcNow.AddDays(1), RandomNumberGenerator.GetBytes(8));
-        string certificateFile = Path.Combine(directory, "cert.pem"), keyFile = Path.Combine(directory, "key.pem"), authorities = Path.Combine(directory, "ca.pem");
+        using X509Certificate2 certificate = request.Create(
+            _certificate, DateTimeOffset.UtcNow.AddHours(-1), DateTimeOffset.UtcNow.AddDays(1), RandomNumberGenerator.GetBytes(8));
+        string certificateFile = Path.Combine(directory, "cert.pem"), keyFile = Path.Combine(directory, "key.pem"), authorities =
+            Path.Combine(directory, "ca.pem");
         File.WriteAllText(certificateFile, certificate.ExportCertificatePem());
         File.WriteAllText(keyFile, key.ExportPkcs8PrivateKeyPem());
         File.WriteAllText(authorities, of._certificate.ExportCertificatePem());

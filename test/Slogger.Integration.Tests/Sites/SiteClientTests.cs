@@ -1,4 +1,5 @@
-// Sessions of Slogger.Client when their site is lost: they go on at the other one, and what they are told of their operations is what is in the stores there.
+// Sessions of Slogger.Client when their site is lost: they go on at the other one, and what they are told of their operations is what is in
+// the stores there.
 using System.Globalization;
 using Slogger.Client;
 using Slogger.Core.Sessions;
@@ -18,7 +19,9 @@ public sealed class SiteClientTests(ITestOutputHelper output)
         await sites.StartAsync();
         await using SloggerClient client = await SloggerClient.ConnectAsync(new SloggerClientOptions
         {
-            Endpoints = [.. Enumerable.Range(0, 2).SelectMany(s => new[] { sites.Primary, sites.Backup }.Select(site => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}")))],
+            Endpoints = [.. Enumerable.Range(0, 2)
+                .SelectMany(s => new[] { sites.Primary, sites.Backup }.Select(
+                    site => string.Create(CultureInfo.InvariantCulture, $"127.0.0.1:{site.Port(s)}")))],
             GiveUpAfter = Generous,
         });
         await using SloggerSession session = client.OpenSession();
@@ -52,10 +55,12 @@ public sealed class SiteClientTests(ITestOutputHelper output)
         mayBeMore |= rollback.FateOf(rollback.Operation) == OperationFate.Uncertain;
         for (int shard = 0; shard < 2; shard++)
         {
-            long survived = answered.Where(a => a.Shard == shard && rollback.FateOf(a.Result.Sequence) == OperationFate.Survived).Select(a => a.Result.Value).DefaultIfEmpty().Max();
+            long survived = answered.Where(a => a.Shard == shard && rollback.FateOf(a.Result.Sequence) == OperationFate.Survived)
+                .Select(a => a.Result.Value).DefaultIfEmpty().Max();
             string? now = (await session.GetAsync(keys[shard]).AsTask().WaitAsync(Generous)).Value;
             long there = long.Parse(now ?? "0", CultureInfo.InvariantCulture);
-            Assert.True(there == survived || (mayBeMore && there == survived + 1), $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
+            Assert.True(there == survived || (mayBeMore && there == survived + 1),
+                $"shard {shard}: {there}, and {survived} are said to have survived: {rollback.Message}");
         }
         Assert.True(rollback.Survived.Number > 0, "nothing survived, though the backup had followed for long");
         await session.IncrementAsync(keys[0]).AsTask().WaitAsync(Generous);

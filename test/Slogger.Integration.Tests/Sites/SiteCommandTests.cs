@@ -33,7 +33,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
             Assert.False(Directory.Exists(Path.Combine(sites.Backup.Data(s), "drill")), "the drill has left its directory behind");
         }
 
-        using (RespClient store = await RespClient.ConnectAsync(new UnixDomainSocketEndPoint(Path.Combine(sites.Backup.Data(1), "redis", "redis.sock"))))
+        using (RespClient store = await RespClient.ConnectAsync(
+            new UnixDomainSocketEndPoint(Path.Combine(sites.Backup.Data(1), "redis", "redis.sock"))))
         {
             await store.DoAsync("CONFIG", "SET", "replica-read-only", "no");
             await store.DoAsync("HSET", sites.Primary.Key(1, "hash"), "7", "another");
@@ -43,7 +44,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         output.WriteLine(text);
         Assert.Equal(1, code);
         Assert.Contains("shard 0: restored to ", text, StringComparison.Ordinal);
-        Assert.Contains("shard 1: the drill of a restore failed: what the log restores is not what the store holds", text, StringComparison.Ordinal);
+        Assert.Contains("shard 1: the drill of a restore failed: what the log restores is not what the store holds", text,
+            StringComparison.Ordinal);
         await stop.CancelAsync();
         foreach (int pushed in await Task.WhenAll(writing)) { Assert.True(pushed > 0, "nothing was written meanwhile"); }
         await sites.FollowingAsync();
@@ -60,7 +62,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         string left = Path.Combine(sites.Backup.Data(0), "drill");
         Task<(int ExitCode, string Output)> drill = sites.Backup.CommandAsync("drill", "--restore");
         int? redis = null;
-        await Eventually.AsyncTrue("the drill has started a Redis", Generous, () => Task.FromResult(drill.IsCompleted || (redis = RedisIn(left)) is not null));
+        await Eventually.AsyncTrue("the drill has started a Redis", Generous,
+            () => Task.FromResult(drill.IsCompleted || (redis = RedisIn(left)) is not null));
         sites.Backup.KillProxy(0);
         _ = await drill;
         await sites.Backup.StartAsync(0);
@@ -108,7 +111,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         await AnsweredAsync(sites.Primary, 10);
         sites.Primary.Links[1].Cut();
 
-        (int code, string text) = await sites.Primary.CommandAsync("switchover", "--backup-metadata", sites.Backup.Metadata, "--within", "1s");
+        (int code, string text) = await sites.Primary.CommandAsync(
+            "switchover", "--backup-metadata", sites.Backup.Metadata, "--within", "1s");
         output.WriteLine(text);
         Assert.Equal(1, code);
         Assert.Contains("called off", text, StringComparison.Ordinal);
@@ -117,7 +121,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         for (int s = 0; s < 2; s++)
         {
             long before = await LengthAsync(sites.Primary, s);
-            await Eventually.AsyncTrue($"the writer of shard {s} goes on", Generous, async () => await LengthAsync(sites.Primary, s) > before);
+            await Eventually.AsyncTrue($"the writer of shard {s} goes on", Generous,
+                async () => await LengthAsync(sites.Primary, s) > before);
         }
         sites.Primary.Links[1].Open();
         await sites.FollowingAsync();
@@ -175,7 +180,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
     {
         const int values = 50, valueBytes = 1_000_000;
         using var workspace = new Workspace();
-        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero, "--backup-window", "1mb", "--backup-resend", "2s");
+        await using var sites = new TwoSites(workspace, shards: 1, usesPostgres: false, TimeSpan.Zero, "--backup-window", "1mb",
+            "--backup-resend", "2s");
         await sites.StartAsync();
         using (RespClient client = await sites.Primary.ConnectAsync(0))
         {
@@ -205,7 +211,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         Assert.InRange(await NumberAsync(sites.Backup, "seed_has_bytes"), has, size);
         (code, text) = await sites.Backup.CommandAsync("status", "--site");
         output.WriteLine(text);
-        Assert.True(code == 1 && text.Contains("the site could not take over now: shard 0 is being seeded", StringComparison.Ordinal), text);
+        Assert.True(code == 1 && text.Contains("the site could not take over now: shard 0 is being seeded", StringComparison.Ordinal),
+            text);
         Site killed = isPrimary ? sites.Primary : sites.Backup;
         long first = link.Bytes - before;
         killed.KillProxy(0);
@@ -213,11 +220,16 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         link.OneWay = TimeSpan.Zero;
         await sites.FollowingAsync();
         long sent = link.Bytes - before;
-        output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"the copy has {size} bytes, {has} were synced when a process was killed and {first} had gone over the link, {sent} in all\n{sites.Tail()}"));
+        output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"the copy has {size} bytes, {has} were synced when a process "
+            + $"was killed and {first} had gone over the link, {sent} in all\n{sites.Tail()}"));
         // Once, and what was on its way or not synced yet: not again what had come before.
         Assert.InRange(sent - first, 1, size - (has / 2));
         using RespClient backup = await sites.Backup.ConnectAsync(0), primary = await sites.Primary.ConnectAsync(0);
-        for (int i = 0; i < values; i++) { Assert.True((await backup.DoAsync("GET", $"value:{i}")).Text == (await primary.DoAsync("GET", $"value:{i}")).Text, $"value {i} differs"); }
+        for (int i = 0; i < values; i++)
+        {
+            Assert.True((await backup.DoAsync("GET", $"value:{i}")).Text == (await primary.DoAsync("GET", $"value:{i}")).Text,
+                $"value {i} differs");
+        }
     }
 
     // ---- Who is let in ----
@@ -252,7 +264,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         }
         output.WriteLine(sites.Primary.Tail());
         Assert.Contains("warn  shard 0: the backup at", sites.Primary.Tail(), StringComparison.Ordinal);
-        Assert.Contains("the secret is missing or wrong: --site-secret-file must name the same secret at both sites", sites.Primary.Tail(), StringComparison.Ordinal);
+        Assert.Contains("the secret is missing or wrong: --site-secret-file must name the same secret at both sites", sites.Primary.Tail(),
+            StringComparison.Ordinal);
         sites.Primary.KillProxy(0);
         sites.Primary.Options = ["--site-secret-file", right];
         await sites.Primary.StartAsync(0);
@@ -265,7 +278,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         using var workspace = new Workspace();
         using var authority = new SiteAuthority("the sites'");
         using var other = new SiteAuthority("another");
-        string[] ours = authority.Issue(workspace.Folder("ours"), authority), strangers = other.Issue(workspace.Folder("strangers"), authority);
+        string[] ours = authority.Issue(workspace.Folder("ours"), authority), strangers =
+            other.Issue(workspace.Folder("strangers"), authority);
         await using var sites = new TwoSites(workspace, shards: 2, usesPostgres: false, TimeSpan.FromMilliseconds(1), ours);
         await sites.StartAsync();
         for (int s = 0; s < 2; s++) { await FillAsync(sites.Primary, s); }
@@ -301,7 +315,11 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
         try
         {
             using RespClient client = await site.ConnectAsync(shard);
-            while (!stop.IsCancellationRequested && !(await client.CallAsync("RPUSH", List(site, shard), (answered + 1).ToString(CultureInfo.InvariantCulture))).IsError) { answered++; }
+            while (!stop.IsCancellationRequested
+                && !(await client.CallAsync("RPUSH", List(site, shard), (answered + 1).ToString(CultureInfo.InvariantCulture))).IsError)
+            {
+                answered++;
+            }
         }
         catch (ConnectionLostException)
         {
@@ -312,7 +330,10 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
 
     private static async Task AnsweredAsync(Site site, int count)
     {
-        for (int s = 0; s < site.Shards; s++) { await Eventually.AsyncTrue($"{count} pushes to shard {s}", Generous, async () => await LengthAsync(site, s) >= count); }
+        for (int s = 0; s < site.Shards; s++)
+        {
+            await Eventually.AsyncTrue($"{count} pushes to shard {s}", Generous, async () => await LengthAsync(site, s) >= count);
+        }
     }
 
     private static async Task<long> LengthAsync(Site site, int shard)
@@ -335,9 +356,12 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
     }
 
     private static async Task<IReadOnlyList<string>> ReadAsync(RespClient client, string kind, string key) =>
-        [.. (await client.DoAsync(kind switch { "hash" => ["HGETALL", key], "set" => ["SMEMBERS", key], _ => ["XRANGE", key, "-", "+"] })).Items.Select(i => i.Compact)];
+        [.. (await client.DoAsync(
+            kind switch { "hash" => ["HGETALL", key], "set" => ["SMEMBERS", key], _ => ["XRANGE", key, "-", "+"] })).Items.Select(
+                i => i.Compact)];
 
-    private static async Task<long> NumberAsync(Site site, string field) => long.Parse(await site.InfoAsync(0, field) ?? "0", CultureInfo.InvariantCulture);
+    private static async Task<long> NumberAsync(Site site, string field) =>
+        long.Parse(await site.InfoAsync(0, field) ?? "0", CultureInfo.InvariantCulture);
 
     private static (long Bytes, long Durable) Synced(string data)
     {
@@ -358,7 +382,8 @@ public sealed class SiteCommandTests(ITestOutputHelper output)
     {
         try
         {
-            return int.TryParse(File.ReadAllText(Path.Combine(directory, "redis.pid")).Trim(), NumberStyles.None, CultureInfo.InvariantCulture, out int id) ? id : null;
+            return int.TryParse(File.ReadAllText(Path.Combine(directory, "redis.pid")).Trim(), NumberStyles.None,
+                CultureInfo.InvariantCulture, out int id) ? id : null;
         }
         catch (IOException)
         {

@@ -1,4 +1,5 @@
-// What befalls one of two sites while both run: a primary that is cut off and healthy, a backup whose disk is full, whose database is only just starting, or whose Redis ends while it takes over. Real processes, Redis servers and databases.
+// What befalls one of two sites while both run: a primary that is cut off and healthy, a backup whose disk is full, whose database is only
+// just starting, or whose Redis ends while it takes over. Real processes, Redis servers and databases.
 using System.Globalization;
 using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;
@@ -24,7 +25,10 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
         {
             for (int s = 0; s < 2; s++)
             {
-                for (int i = 1; i <= 5; i++) { Assert.Equal(1, await PushAndWaitAsync(clients[s], before.Key(s, "list"), "20000", "BACKUP")); }
+                for (int i = 1; i <= 5; i++)
+                {
+                    Assert.Equal(1, await PushAndWaitAsync(clients[s], before.Key(s, "list"), "20000", "BACKUP"));
+                }
             }
             foreach (WideLink link in before.Links) { link.Cut(); }
 
@@ -129,7 +133,8 @@ public sealed class SiteHazardTests(ITestOutputHelper output)
         Task<string> failingOver = sites.FailOverAsync();
         await using (IMetadataStore metadata = MetadataStoreFactory.Create(backup.Metadata))
         {
-            await Eventually.AsyncTrue("the site is the primary", Generous, async () => (await metadata.SiteAsync("default")).Role == SiteRole.Primary);
+            await Eventually.AsyncTrue("the site is the primary", Generous,
+                async () => (await metadata.SiteAsync("default")).Role == SiteRole.Primary);
         }
         await backup.KillRedisAsync(1);
         output.WriteLine(await failingOver);

@@ -1,6 +1,6 @@
-// What clients did at the primary, when, and what of it is there after a failover. What is there has to be a prefix of a linearizable history across all shards, in real time
-// (I4, I6): so nothing that is there may have begun after something had ended that is not. Reads narrow down when a write took effect: what was seen had happened, what was not seen
-// had not (the paper's figure 3, b).
+// What clients did at the primary, when, and what of it is there after a failover. What is there has to be a prefix of a linearizable
+// history across all shards, in real time (I4, I6): so nothing that is there may have begun after something had ended that is not. Reads
+// narrow down when a write took effect: what was seen had happened, what was not seen had not (the paper's figure 3, b).
 //
 // Each writer pushes numbers to a list of its own at each shard, one after the other: what is there of a list is how far it has come.
 using System.Globalization;
@@ -89,23 +89,37 @@ internal sealed class SiteHistory
             foreach ((string list, List<Push> pushes) in _lists)
             {
                 IReadOnlyList<int> held = there.GetValueOrDefault(list) ?? [];
-                if (!held.SequenceEqual(Enumerable.Range(0, held.Count)) || held.Count > pushes.Count) { return $"list {list} holds {Shown(held)}, and {pushes.Count} were pushed"; }
-                if (seenAtBackup.GetValueOrDefault(list) is var seen && seen > held.Count) { return $"list {list} had {seen} at the backup before the failover, and has {held.Count} after it (I7)"; }
-                if (pushes.FindLastIndex(p => p.IsKept) is var kept && kept >= held.Count) { return $"push {kept} of list {list} was said to be held by the backup, and is not there (I7)"; }
+                if (!held.SequenceEqual(Enumerable.Range(0, held.Count)) || held.Count > pushes.Count)
+                {
+                    return $"list {list} holds {Shown(held)}, and {pushes.Count} were pushed";
+                }
+                if (seenAtBackup.GetValueOrDefault(list) is var seen && seen > held.Count)
+                {
+                    return $"list {list} had {seen} at the backup before the failover, and has {held.Count} after it (I7)";
+                }
+                if (pushes.FindLastIndex(p => p.IsKept) is var kept && kept >= held.Count)
+                {
+                    return $"push {kept} of list {list} was said to be held by the backup, and is not there (I7)";
+                }
                 for (int i = 0; i < pushes.Count; i++)
                 {
                     if (i < held.Count && pushes[i].From > last.From) { last = ($"push {i} of {list}", pushes[i].From); }
                     if (i >= held.Count && pushes[i].Until < lost.Until) { lost = ($"push {i} of {list}", pushes[i].Until); }
                 }
             }
-            return lost.Until < last.From ? $"{lost.Name} had ended {(last.From - lost.Until) / 1000} us before {last.Name} began, and only the latter is there (I4, I6)" : null;
+            return lost.Until < last.From ? $"{lost.Name} had ended {(last.From - lost.Until) / 1000} us before {last.Name} began, and "
+                + "only the latter is there (I4, I6)" : null;
         }
     }
 
     /// <summary>How many writes are not there.</summary>
     public int Lost(IReadOnlyDictionary<string, IReadOnlyList<int>> there)
     {
-        lock (_lock) { return _lists.Sum(l => l.Value.Count(p => p.Until != long.MaxValue) - Math.Min(l.Value.Count(p => p.Until != long.MaxValue), (there.GetValueOrDefault(l.Key) ?? []).Count)); }
+        lock (_lock)
+        {
+            return _lists.Sum(l => l.Value.Count(p => p.Until != long.MaxValue) - Math.Min(
+                l.Value.Count(p => p.Until != long.MaxValue), (there.GetValueOrDefault(l.Key) ?? []).Count));
+        }
     }
 
     private void Change(string list, int number, Func<Push, Push> change)
@@ -116,6 +130,7 @@ internal sealed class SiteHistory
     private static string Shown(IReadOnlyList<int> numbers)
     {
         int wrong = Enumerable.Range(0, numbers.Count).FirstOrDefault(i => numbers[i] != i, numbers.Count);
-        return string.Create(CultureInfo.InvariantCulture, $"{numbers.Count} numbers, of which number {wrong} is {(wrong < numbers.Count ? numbers[wrong] : -1)}");
+        return string.Create(CultureInfo.InvariantCulture,
+            $"{numbers.Count} numbers, of which number {wrong} is {(wrong < numbers.Count ? numbers[wrong] : -1)}");
     }
 }

@@ -63,7 +63,8 @@ public sealed class SiteHistoryTests
     public void Flaw_SeenAtTheBackupAndGone_IsFound()
     {
         Pushed("a", 10, 20);
-        Assert.Contains("(I7)", _history.Flaw(new Dictionary<string, IReadOnlyList<int>>(), new Dictionary<string, int> { ["a"] = 1 }), StringComparison.Ordinal);
+        Assert.Contains("(I7)", _history.Flaw(new Dictionary<string, IReadOnlyList<int>>(), new Dictionary<string, int> { ["a"] = 1 }),
+            StringComparison.Ordinal);
     }
 
     [Fact]
@@ -77,5 +78,6 @@ public sealed class SiteHistoryTests
     private void Pushed(string list, long from, long until) => _history.End(list, _history.Begin(list, from), until);
 
     private string? Check(params (string List, int Count)[] there) =>
-        _history.Flaw(there.ToDictionary(t => t.List, t => (IReadOnlyList<int>)[.. Enumerable.Range(0, t.Count)]), new Dictionary<string, int>());
+        _history.Flaw(there.ToDictionary(t => t.List, t => (IReadOnlyList<int>)[.. Enumerable.Range(0, t.Count)]),
+            new Dictionary<string, int>());
 }

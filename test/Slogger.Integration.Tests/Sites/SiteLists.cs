@@ -1,4 +1,5 @@
-// Numbers that are pushed one behind the other: a list of Redis, or, where an embedded store is at one of the sites, a string to which each is appended with the same number of digits.
+// Numbers that are pushed one behind the other: a list of Redis, or, where an embedded store is at one of the sites, a string to which each
+// is appended with the same number of digits.
 using System.Globalization;
 using Slogger.Integration.Tests.Wire;
 
@@ -10,7 +11,8 @@ internal sealed record SiteLists(bool AsText)
 {
     private const int Digits = 8;
 
-    public string[] Push(string list, int number) => AsText ? ["APPEND", list, number.ToString("D8", CultureInfo.InvariantCulture)] : ["RPUSH", list, number.ToString(CultureInfo.InvariantCulture)];
+    public string[] Push(string list, int number) => AsText ? ["APPEND", list, number.ToString("D8", CultureInfo.InvariantCulture)]
+        : ["RPUSH", list, number.ToString(CultureInfo.InvariantCulture)];
 
     public async Task<int?> CountAsync(RespClient client, string list)
     {
@@ -20,7 +22,11 @@ internal sealed record SiteLists(bool AsText)
 
     public async Task<IReadOnlyList<int>> ReadAsync(RespClient client, string list)
     {
-        if (!AsText) { return [.. (await client.DoAsync("LRANGE", list, "0", "-1")).Items.Select(v => int.Parse(v.Text, CultureInfo.InvariantCulture))]; }
+        if (!AsText)
+        {
+            return [.. (await client.DoAsync("LRANGE", list, "0", "-1")).Items.Select(
+                v => int.Parse(v.Text, CultureInfo.InvariantCulture))];
+        }
         RespValue text = await client.DoAsync("GET", list);
         return text.IsNull ? [] : [.. text.Text.Chunk(Digits).Select(digits => int.Parse(digits, CultureInfo.InvariantCulture))];
     }

@@ -1,4 +1,5 @@
-// What a process of two sites says when it cannot start, and that it then leaves everything as it was: once the cause is gone, the next start goes on.
+// What a process of two sites says when it cannot start, and that it then leaves everything as it was: once the cause is gone, the next
+// start goes on.
 using System.Net;
 using System.Net.Sockets;
 using Slogger.Integration.Tests.Processes;

@@ -1,5 +1,5 @@
-// A client of the primary: pushes numbers to lists of its own at all shards, one after the other, and reads what others push. It goes on elsewhere when a connection is lost: with new
-// lists, since what was on its way may be executed yet.
+// A client of the primary: pushes numbers to lists of its own at all shards, one after the other, and reads what others push. It goes on
+// elsewhere when a connection is lost: with new lists, since what was on its way may be executed yet.
 using System.Diagnostics;
 using System.Globalization;
 using Slogger.Integration.Tests.Processes;
@@ -19,7 +19,9 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
         {
             var clients = new RespClient?[site.Shards];
             _generation++;
-            string[] lists = [.. Enumerable.Range(0, site.Shards).Select(s => site.Key(s, string.Create(CultureInfo.InvariantCulture, $"w{number}.{_generation}.{s}.{Environment.TickCount64}")))];
+            string[] lists = [.. Enumerable.Range(0, site.Shards)
+                .Select(s => site.Key(s,
+                    string.Create(CultureInfo.InvariantCulture, $"w{number}.{_generation}.{s}.{Environment.TickCount64}")))];
             try
             {
                 for (int s = 0; s < clients.Length; s++) { clients[s] = await site.ConnectAsync(s); }
@@ -46,7 +48,11 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
                 break;
             case 4:
                 int pushed = await PushAsync(clients[shard], lists[shard]);
-                if (pushed >= 0 && (await clients[shard].CallAsync("DPR.WAIT", "*", "3000", "BACKUP")) is { IsError: false } waited && waited.Items[2].Number == 1) { history.Keep(lists[shard], pushed); }
+                if (pushed >= 0 && (await clients[shard].CallAsync("DPR.WAIT", "*", "3000", "BACKUP")) is { IsError: false } waited
+                    && waited.Items[2].Number == 1)
+                {
+                    history.Keep(lists[shard], pushed);
+                }
                 break;
             case 5 when partner is not null:
                 // Over a pipe, another process: nothing in the stores tells that the one comes after the other.
@@ -81,15 +87,20 @@ internal sealed class SiteWriter(int number, Site site, SiteHistory history, int
             string list = lists[_random.Next(lists.Count)];
             int shard = site.ShardOf(list);
             long from = Stopwatch.GetTimestamp();
-            if (await site.Lists.CountAsync(clients[shard], list) is { } count) { history.Saw(list, count, from, Stopwatch.GetTimestamp()); }
+            if (await site.Lists.CountAsync(clients[shard], list) is { } count)
+            {
+                history.Saw(list, count, from, Stopwatch.GetTimestamp());
+            }
         }
     }
 
     private async Task PartnerPushesAsync(int shard)
     {
-        string list = site.Key(shard, string.Create(CultureInfo.InvariantCulture, $"p{number}.{_generation}.{shard}.{Environment.TickCount64}"));
+        string list = site.Key(shard,
+            string.Create(CultureInfo.InvariantCulture, $"p{number}.{_generation}.{shard}.{Environment.TickCount64}"));
         int pushed = history.Begin(list, Stopwatch.GetTimestamp());
-        string request = string.Create(CultureInfo.InvariantCulture, $"{site.Port(shard)} {string.Join(' ', site.Lists.Push(list, pushed))}");
+        string request = string.Create(CultureInfo.InvariantCulture,
+            $"{site.Port(shard)} {string.Join(' ', site.Lists.Push(list, pushed))}");
         await partner!.WriteLineAsync(request);
         string answer = await partner.WaitForLineAsync(l => l.EndsWith(request, StringComparison.Ordinal), TimeSpan.FromSeconds(60));
         if (answer.StartsWith("done", StringComparison.Ordinal)) { history.End(list, pushed, Stopwatch.GetTimestamp()); }
@@ -109,7 +120,8 @@ internal static class SitePartner
             string answer;
             try
             {
-                using RespClient client = await RespClient.ConnectAsync(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, int.Parse(words[0], CultureInfo.InvariantCulture)));
+                using RespClient client = await RespClient.ConnectAsync(
+                    new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, int.Parse(words[0], CultureInfo.InvariantCulture)));
                 answer = (await client.CallAsync(words[1], words[2], words[3])).IsError ? "refused" : "done";
             }
             catch (Exception e) when (e is ConnectionLostException or TimeoutException)

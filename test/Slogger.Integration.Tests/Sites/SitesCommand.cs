@@ -40,7 +40,8 @@ internal static class SitesCommand
             return 2;
         }
 
-        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture) : otherwise;
+        int Number(string name, int otherwise) => given.TryGetValue(name, out string? text) ? int.Parse(text, CultureInfo.InvariantCulture)
+            : otherwise;
         int seed = Number("seed", Environment.TickCount & 0xFFFFFF);
         Console.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
@@ -49,7 +50,9 @@ internal static class SitesCommand
         async Task<TwoSites> StartAsync()
         {
             sites = new TwoSites(
-                workspace, Number("shards", 4), Number("backup-shards", Number("shards", 4)), given.GetValueOrDefault("metadata") != "sqlite", embedded, TimeSpan.FromMilliseconds(double.Parse(given.GetValueOrDefault("delay", "12.5"), CultureInfo.InvariantCulture)),
+                workspace, Number("shards", 4), Number("backup-shards", Number("shards", 4)),
+                    given.GetValueOrDefault("metadata") != "sqlite", embedded,
+                        TimeSpan.FromMilliseconds(double.Parse(given.GetValueOrDefault("delay", "12.5"), CultureInfo.InvariantCulture)),
                 "--version-interval", given.GetValueOrDefault("version-interval", "5ms"));
             await sites.StartAsync();
             return sites;
@@ -62,7 +65,8 @@ internal static class SitesCommand
         });
         try
         {
-            await new SitesRun(await StartAsync(), Number("rounds", 300), seed, Console.WriteLine) { Only = given.GetValueOrDefault("fault"), Anew = embedded ? StartAsync : null }.RunAsync();
+            await new SitesRun(await StartAsync(), Number("rounds", 300), seed,
+                Console.WriteLine) { Only = given.GetValueOrDefault("fault"), Anew = embedded ? StartAsync : null }.RunAsync();
             return 0;
         }
         catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException)

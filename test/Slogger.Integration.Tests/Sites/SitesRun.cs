@@ -1,5 +1,5 @@
-// Rounds of disasters: clients write at the primary, something fails, then the site is lost (or taken for lost), the backup takes over, and what it holds is compared with what the clients
-// did. The site that was lost becomes the backup, and the next round goes the other way.
+// Rounds of disasters: clients write at the primary, something fails, then the site is lost (or taken for lost), the backup takes over, and
+// what it holds is compared with what the clients did. The site that was lost becomes the backup, and the next round goes the other way.
 using System.Globalization;
 using System.Text;
 using Slogger.Integration.Tests.Processes;
@@ -14,10 +14,12 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
 
     public static readonly IReadOnlyList<string> Faults =
     [
-        "none", "primary-proxy", "primary-redis", "backup-proxy", "backup-proxy-stays-down", "backup-redis", "link-cut", "link-broken", "links-slow", "primary-sql", "backup-sql",
+        "none", "primary-proxy", "primary-redis", "backup-proxy", "backup-proxy-stays-down", "backup-redis", "link-cut", "link-broken",
+            "links-slow", "primary-sql", "backup-sql",
     ];
 
-    /// <summary>total: every process of the primary is killed. proxies: its Redis servers live on. cut-off: nobody reaches it, it lives, and the link is back later. mistaken: nothing is wrong with it.</summary>
+    /// <summary>total: every process of the primary is killed. proxies: its Redis servers live on. cut-off: nobody reaches it, it lives,
+    /// and the link is back later. mistaken: nothing is wrong with it.</summary>
     public static readonly IReadOnlyList<string> Disasters = ["total", "proxies", "cut-off", "mistaken"];
 
     private readonly Random _random = new(seed);
@@ -37,10 +39,12 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
     public long Pushes => _pushes;
 
     /// <summary>Runs all rounds.</summary>
-    /// <exception cref="InvalidDataException">A violation, or something that did not go on: the text has the round and the seed.</exception>
+    /// <exception cref="InvalidDataException">A violation, or something that did not go on: the text has the round and the
+    /// seed.</exception>
     public async Task RunAsync()
     {
-        using ChildProcess partner = ChildProcess.Start("partner", "dotnet", [typeof(SitesRun).Assembly.Location, SitePartner.Option], hasInput: true);
+        using ChildProcess partner = ChildProcess.Start("partner", "dotnet", [typeof(SitesRun).Assembly.Location, SitePartner.Option],
+            hasInput: true);
         for (int round = 1; round <= rounds; round++)
         {
             string fault = Only ?? Pick(), disaster = Disasters[_random.Next(Disasters.Count)];
@@ -48,20 +52,23 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
             {
                 await RoundAsync(partner, fault, disaster);
             }
-            catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException or Xunit.Sdk.XunitException)
+            catch (Exception e) when (e is InvalidDataException or TimeoutException or InvalidOperationException
+                or Xunit.Sdk.XunitException)
             {
                 throw new InvalidDataException($"{e.Message}\nround {round} of seed {seed}: {fault}, then {disaster}\n{sites.Tail()}", e);
             }
             Count(fault);
             Count(disaster);
-            report(string.Create(CultureInfo.InvariantCulture, $"{DateTime.UtcNow:HH:mm:ss} round {round} ({fault}, {disaster}): {Summary()}"));
+            report(string.Create(CultureInfo.InvariantCulture,
+                $"{DateTime.UtcNow:HH:mm:ss} round {round} ({fault}, {disaster}): {Summary()}"));
         }
     }
 
     public string Summary()
     {
         var text = new StringBuilder();
-        text.Append(CultureInfo.InvariantCulture, $"{_pushes} writes, {_lost} answered ones lost with a site, {_rollbacks} rollbacks at a primary, 0 violations;");
+        text.Append(CultureInfo.InvariantCulture,
+            $"{_pushes} writes, {_lost} answered ones lost with a site, {_rollbacks} rollbacks at a primary, 0 violations;");
         foreach ((string name, int count) in _counts) { text.Append(CultureInfo.InvariantCulture, $" {name} {count}"); }
         return text.ToString();
     }
@@ -71,7 +78,11 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         while (true)
         {
             string fault = Faults[_random.Next(Faults.Count)];
-            if ((sites.Primary.Postgres is not null || !fault.EndsWith("-sql", StringComparison.Ordinal)) && !(sites.Backup.IsEmbedded && fault == "backup-redis")) { return fault; }
+            if ((sites.Primary.Postgres is not null || !fault.EndsWith("-sql", StringComparison.Ordinal))
+                && !(sites.Backup.IsEmbedded && fault == "backup-redis"))
+            {
+                return fault;
+            }
         }
     }
 
@@ -108,9 +119,11 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
     }
 
     private Task[] StartWriters(SiteHistory history, ChildProcess partner, CancellationToken stop) =>
-        [.. Enumerable.Range(0, Writers).Select(i => new SiteWriter(i, sites.Primary, history, _random.Next(), i == 0 ? partner : null)).Select(w => Task.Run(() => w.RunAsync(stop), CancellationToken.None))];
+        [.. Enumerable.Range(0, Writers).Select(i => new SiteWriter(i, sites.Primary, history, _random.Next(), i == 0 ? partner : null))
+            .Select(w => Task.Run(() => w.RunAsync(stop), CancellationToken.None))];
 
-    private async Task FailOverAsync(Site primary, Site backup, SiteHistory history, Dictionary<string, int> seen, int shard, string fault, string disaster, CancellationTokenSource stop, Task[] writing)
+    private async Task FailOverAsync(Site primary, Site backup, SiteHistory history, Dictionary<string, int> seen, int shard, string fault,
+        string disaster, CancellationTokenSource stop, Task[] writing)
     {
         using var reading = new CancellationTokenSource();
         Task readers = Task.Run(() => ReadBackupAsync(backup, history, seen, reading.Token), CancellationToken.None);
@@ -150,7 +163,11 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
         for (int s = 0; s < primary.Shards; s++)
         {
             // It hears that it was deposed, and ends.
-            if (await primary.ExitAsync(s, EndLimit) is null) { throw new InvalidDataException($"the process of shard {s} at site {primary.Name} goes on though the other site has taken over (I6)"); }
+            if (await primary.ExitAsync(s, EndLimit) is null)
+            {
+                throw new InvalidDataException(
+                    $"the process of shard {s} at site {primary.Name} goes on though the other site has taken over (I6)");
+            }
         }
         if (Anew is null)
         {
@@ -226,7 +243,10 @@ internal sealed class SitesRun(TwoSites sites, int rounds, int seed, Action<stri
                 try
                 {
                     using RespClient client = await backup.ConnectAsync(backup.ShardOf(list));
-                    if (await backup.Lists.CountAsync(client, list) is > 0 and { } count) { seen[list] = Math.Max(seen.GetValueOrDefault(list), count); }
+                    if (await backup.Lists.CountAsync(client, list) is > 0 and { } count)
+                    {
+                        seen[list] = Math.Max(seen.GetValueOrDefault(list), count);
+                    }
                 }
                 catch (Exception e) when (e is ConnectionLostException or TimeoutException)
                 {

@@ -1,4 +1,5 @@
-// A primary with a site lease whose processes sleep (SIGSTOP) past it, and wake (SIGCONT) when the backup serves: by no way do they tell a commit then. Nor do they say what has survived when a Redis is lost.
+// A primary with a site lease whose processes sleep (SIGSTOP) past it, and wake (SIGCONT) when the backup serves: by no way do they tell a
+// commit then. Nor do they say what has survived when a Redis is lost.
 using System.Globalization;
 using Microsoft.Data.Sqlite;
 using Slogger.Integration.Tests.Processes;
@@ -10,7 +11,8 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
 {
     private const int SigStop = 19, SigCont = 18;
     private const string Session = "0123456789abcdef0123456789abcdef";
-    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60), Lease = TimeSpan.FromSeconds(1), OneWay = TimeSpan.FromMilliseconds(2);
+    private static readonly TimeSpan Generous = TimeSpan.FromSeconds(60), Lease = TimeSpan.FromSeconds(1), OneWay =
+        TimeSpan.FromMilliseconds(2);
 
     // What a reply says of commits; null: that it was not asked of any. The questions come while the process sleeps.
     private static readonly (string[] Question, Func<RespValue, long> Tells)[] s_questions =
@@ -46,9 +48,11 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
                     asked.Add((client, string.Join(' ', question), tells));
                     await client.DoAsync("SET", before.Key(s, "x"), "1");
                     // Every one of them tells something while the lease holds.
-                    await Eventually.AsyncTrue($"{question[0]} tells commits", Generous, async () => tells(await client.DoAsync(question)) > 0);
+                    await Eventually.AsyncTrue($"{question[0]} tells commits", Generous,
+                        async () => tells(await client.DoAsync(question)) > 0);
                 }
-                RespClient session = await before.ConnectAsync(s), reader = await before.ConnectAsync(s), waiting = await before.ConnectAsync(s);
+                RespClient session = await before.ConnectAsync(s), reader = await before.ConnectAsync(s), waiting =
+                    await before.ConnectAsync(s);
                 sessions.Add(session);
                 silent.Add(reader);
                 asked.Add((waiting, "a wait that had begun", s_questions[0].Tells));
@@ -70,10 +74,14 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
             }
             for (int s = 0; s < 2; s++) { Assert.True(ChildProcess.Signal(before.ProcessId(s), SigStop)); }
             // What is asked before that may be answered under the lease.
-            await Eventually.AsyncTrue("the processes sleep", Generous, () => Task.FromResult(ChildProcess.IsStopped(before.ProcessId(0)) && ChildProcess.IsStopped(before.ProcessId(1))));
+            await Eventually.AsyncTrue("the processes sleep", Generous,
+                () => Task.FromResult(ChildProcess.IsStopped(before.ProcessId(0)) && ChildProcess.IsStopped(before.ProcessId(1))));
             foreach ((RespClient client, string what, _) in asked)
             {
-                if (s_questions.FirstOrDefault(q => string.Join(' ', q.Question) == what).Question is { } question) { await client.SendAsync(question); }
+                if (s_questions.FirstOrDefault(q => string.Join(' ', q.Question) == what).Question is { } question)
+                {
+                    await client.SendAsync(question);
+                }
             }
             for (int s = 0; s < 2; s++) { await SendBatchAsync(sessions[s], line, 2, before.Key(s, "x")); }
             // So that they do not hear what has happened.
@@ -92,7 +100,10 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
                 RespValue reply = await client.ReadAsync(Generous);
                 if (!hadBegun && (reply.IsError || tells(reply) != 0)) { told.Add($"{what}: {reply}"); }
                 // And whoever asks from now on.
-                if (hadBegun && (await client.CallAsync("DPR.WAIT", "*", "100")).Items[2].Number != 0) { told.Add("a wait that comes later"); }
+                if (hadBegun && (await client.CallAsync("DPR.WAIT", "*", "100")).Items[2].Number != 0)
+                {
+                    told.Add("a wait that comes later");
+                }
             }
             foreach (RespClient session in sessions)
             {
@@ -142,7 +153,8 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         await before.KillRedisAsync(0);
         await RecoveredAsync(before, line);
 
-        await Assert.ThrowsAsync<ConnectionLostException>(async () => Assert.Fail($"it was told {await kept.CallAsync("GET", before.Key(0, "x"))}"));
+        await Assert.ThrowsAsync<ConnectionLostException>(
+            async () => Assert.Fail($"it was told {await kept.CallAsync("GET", before.Key(0, "x"))}"));
         using RespClient late = await before.ConnectAsync(0);
         await SendBatchAsync(late, line, 1, before.Key(0, "x"));
         RespValue refused = await late.ReadAsync(Generous);
@@ -211,11 +223,13 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
         foreach (string expected in (string[])["+OK", "+OK"]) { Assert.Equal(expected, (await session.ReadAsync(Generous)).Compact); }
         Assert.Equal("+QUEUED", (await session.CallAsync("EVAL", "for i = 1, 30000000 do end", "0")).Compact);
         await session.SendAsync("EXEC");
-        await Eventually.AsyncTrue("it was executed", Generous, async () => (await other.DoAsync("INFO", "commandstats")).Text.Contains("cmdstat_exec:calls=1", StringComparison.Ordinal));
+        await Eventually.AsyncTrue("it was executed", Generous,
+            async () => (await other.DoAsync("INFO", "commandstats")).Text.Contains("cmdstat_exec:calls=1", StringComparison.Ordinal));
         long open = long.Parse((await primary.InfoAsync(0, "open_version"))!, CultureInfo.InvariantCulture);
         await Eventually.AsyncTrue("its version is in the recorded cut", Generous, () => Task.FromResult(RecordedCut(primary) >= open));
         await other.DoAsync("PING");
-        await Assert.ThrowsAsync<TimeoutException>(async () => Assert.Fail($"it was told {await session.ReadAsync(TimeSpan.FromMilliseconds(200))}"));
+        await Assert.ThrowsAsync<TimeoutException>(async () =>
+            Assert.Fail($"it was told {await session.ReadAsync(TimeSpan.FromMilliseconds(200))}"));
 
         foreach (WideLink link in primary.Links) { link.Open(); }
         Assert.Equal("[_]", (await session.ReadAsync(Generous)).Compact);
@@ -229,7 +243,8 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
     {
         try
         {
-            return long.Parse((await site.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture) > line && await site.InfoAsync(0, "store_state") == "serving";
+            return long.Parse((await site.InfoAsync(0, "worldline"))!, CultureInfo.InvariantCulture) > line
+                && await site.InfoAsync(0, "store_state") == "serving";
         }
         catch (ConnectionLostException)
         {
@@ -248,11 +263,13 @@ public sealed class SleepingPrimaryTests(ITestOutputHelper output)
     }
 
     private static long InInfo(RespValue reply) =>
-        reply.Text.Split("\r\n").Where(l => l.StartsWith("committed_version:", StringComparison.Ordinal)).Sum(l => long.Parse(l["committed_version:".Length..], CultureInfo.InvariantCulture));
+        reply.Text.Split("\r\n").Where(l => l.StartsWith("committed_version:", StringComparison.Ordinal))
+            .Sum(l => long.Parse(l["committed_version:".Length..], CultureInfo.InvariantCulture));
 
     private static async Task SendBatchAsync(RespClient client, long line, long first, string key)
     {
-        await client.SendAsync("DPR.BATCH", Session, line.ToString(CultureInfo.InvariantCulture), "0", first.ToString(CultureInfo.InvariantCulture), "1");
+        await client.SendAsync("DPR.BATCH", Session, line.ToString(CultureInfo.InvariantCulture), "0",
+            first.ToString(CultureInfo.InvariantCulture), "1");
         await client.SendAsync("SET", key, "3");
     }
 

@@ -1,4 +1,5 @@
-// What an embedded store makes of a copy of a real Redis, and of a stream that Redis gets, too: all strings as Redis packs them, commands at random, cut anywhere; and what it refuses, by name.
+// What an embedded store makes of a copy of a real Redis, and of a stream that Redis gets, too: all strings as Redis packs them, commands
+// at random, cut anywhere; and what it refuses, by name.
 using System.Buffers;
 using System.Globalization;
 using Slogger.Core.Replication;
@@ -47,7 +48,8 @@ public sealed class StreamFeedTests : IAsyncLifetime
     [Fact]
     public async Task Copy_OfEveryKindOfString_IsLoaded()
     {
-        string[] values = ["", "0", "-1", "127", "128", "-32768", "65536", "2147483647", "-2147483649", "x", new string('z', 100_000), string.Concat(Enumerable.Range(0, 5000).Select(i => $"{i}-")), "\0\r\n"];
+        string[] values = ["", "0", "-1", "127", "128", "-32768", "65536", "2147483647", "-2147483649", "x", new string('z', 100_000),
+            string.Concat(Enumerable.Range(0, 5000).Select(i => $"{i}-")), "\0\r\n"];
         for (int i = 0; i < values.Length; i++) { await _client.DoAsync("SET", $"key{i}", values[i]); }
         await _client.DoAsync("SET", "brief", "1", "PXAT", "4102444800123");
         for (int i = 0; i < 2000; i++) { await _client.DoAsync("SET", $"many{i}", new string('v', i)); }
@@ -99,7 +101,8 @@ public sealed class StreamFeedTests : IAsyncLifetime
         // What follows is as the copy leaves it: in database 3, without a word.
         using var link = new ReplicationLink(new() { Endpoint = RedisEndpoint.Tcp("127.0.0.1", _redis.Port) });
         Assert.IsType<AttachResult.Full>(await link.AttachAsync(new()));
-        await Eventually.AsyncTrue("Redis may save again", TimeSpan.FromSeconds(60), async () => (await _client.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:0"));
+        await Eventually.AsyncTrue("Redis may save again", TimeSpan.FromSeconds(60),
+            async () => (await _client.DoAsync("INFO", "persistence")).Text.Contains("rdb_bgsave_in_progress:0"));
         await _client.DoAsync("SELECT", "3");
         await _client.DoAsync("INCR", "elsewhere");
         await _client.DoAsync("DEL", "elsewhere");
@@ -115,7 +118,8 @@ public sealed class StreamFeedTests : IAsyncLifetime
         {
             await _client.DoAsync("SAVE");
             byte[] copy = File.ReadAllBytes(Path.Combine(_workspace.Folder("redis"), "copy.rdb"));
-            var seed = new Seed($"copy {generation}", generation, copy.Length, new(WrittenPrimary.ReplicationId, 0), new(WorldLine.First, 0, Version.Zero), new(WorldLine.First, new(1)))
+            var seed = new Seed($"copy {generation}", generation, copy.Length, new(WrittenPrimary.ReplicationId, 0),
+                new(WorldLine.First, 0, Version.Zero), new(WorldLine.First, new(1)))
             {
                 Checksum = CheckpointStore.ChecksumOf(Path.Combine(_workspace.Folder("redis"), "copy.rdb")),
             };
@@ -127,7 +131,9 @@ public sealed class StreamFeedTests : IAsyncLifetime
     [Fact]
     public async Task Copy_WithAnotherDatabaseAFunctionOrALargeValue_IsRefused()
     {
-        async Task<string> RefusalAsync() { string file = await CopyAsync(); return Assert.Throws<UnknownToStoreException>(() => RdbBase.RequireKnown(file, _store.RecordBytesMax, default)).Message; }
+        async Task<string> RefusalAsync() { string file =
+            await CopyAsync(); return Assert.Throws<UnknownToStoreException>(
+                () => RdbBase.RequireKnown(file, _store.RecordBytesMax, default)).Message; }
         await _client.DoAsync("SELECT", "3");
         await _client.DoAsync("SET", "elsewhere", "1");
         Assert.Contains("database 3", await RefusalAsync());
@@ -144,7 +150,8 @@ public sealed class StreamFeedTests : IAsyncLifetime
     [Fact]
     public async Task Stream_AtRandom_MakesWhatRedisMakesOfIt()
     {
-        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), NumberStyles.None, CultureInfo.InvariantCulture, out int given) ? given : Environment.TickCount & 0xFFFFFF;
+        int seed = int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_SEED"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int given) ? given : Environment.TickCount & 0xFFFFFF;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
         var random = new Random(seed);
         using VersionLog log = VersionLog.Open(new() { Directory = _workspace.Folder("log"), Shard = new(0), TailBytes = 1 << 20 });
@@ -163,7 +170,11 @@ public sealed class StreamFeedTests : IAsyncLifetime
                 if (isTransaction) { RespClient.Append(bytes, ["MULTI"]); }
                 RespClient.Append(bytes, command);
                 if (isTransaction) { RespClient.Append(bytes, ["EXEC"]); }
-                if (random.Next(20) == 0) { RespClient.Append(bytes, random.Next(3) switch { 0 => ["PING"], 1 => ["SPUBLISH", "channel", "mark"], _ => ["SELECT", "0"] }); }
+                if (random.Next(20) == 0)
+                {
+                    RespClient.Append(bytes,
+                        random.Next(3) switch { 0 => ["PING"], 1 => ["SPUBLISH", "channel", "mark"], _ => ["SELECT", "0"] });
+                }
             }
             log.Append(bytes.WrittenSpan);
             log.AppendBoundary(new(WorldLine.First, new(version), log.EndOffset, 0, HybridTimestamp.Of(version, 0)));
@@ -230,7 +241,8 @@ public sealed class StreamFeedTests : IAsyncLifetime
 
     private static string[] Command(Random random)
     {
-        string key = $"key{random.Next(40)}", other = $"key{random.Next(40)}", number = random.Next(1000).ToString(CultureInfo.InvariantCulture), count = $"count{random.Next(4)}";
+        string key = $"key{random.Next(40)}", other = $"key{random.Next(40)}", number = random.Next(1000)
+            .ToString(CultureInfo.InvariantCulture), count = $"count{random.Next(4)}";
         string moment = (4102444800000 + random.Next(1000)).ToString(CultureInfo.InvariantCulture);
         return random.Next(20) switch
         {

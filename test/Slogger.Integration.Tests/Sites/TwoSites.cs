@@ -1,4 +1,5 @@
-// Two sites with a wide-area link for each shard, in each direction: at first the one is the primary and the other its backup, and they change with each failover.
+// Two sites with a wide-area link for each shard, in each direction: at first the one is the primary and the other its backup, and they
+// change with each failover.
 using Slogger.Core.Sites;
 using Slogger.Integration.Tests.Processes;
 using Slogger.Integration.Tests.Wire;
@@ -25,17 +26,22 @@ internal sealed class TwoSites : IAsyncDisposable
 
     /// <summary>A link for each shard; with another number of shards at the backup for each pair whose slots overlap.</summary>
     /// <param name="embedded">Whether the backup's stores are embedded: then it can take over, and has no backup itself.</param>
-    public TwoSites(Workspace workspace, int shards, int backupShards, bool usesPostgres, bool embedded, TimeSpan? oneWay = null, params string[] options)
+    public TwoSites(Workspace workspace, int shards, int backupShards, bool usesPostgres, bool embedded, TimeSpan? oneWay = null,
+        params string[] options)
     {
         int number = Interlocked.Increment(ref s_made);
         bool isPlain = shards == backupShards;
-        Primary = new Site(workspace, $"east{number}", shards, usesPostgres) { Options = options, OtherShards = isPlain ? null : backupShards, Lists = new(AsText: embedded) };
-        Backup = new Site(workspace, $"west{number}", backupShards, usesPostgres) { Options = options, OtherShards = isPlain ? null : shards, IsBackup = true, IsEmbedded = embedded, Lists = new(AsText: embedded) };
+        Primary = new Site(workspace, $"east{number}", shards, usesPostgres) { Options = options, OtherShards = isPlain ? null
+            : backupShards, Lists = new(AsText: embedded) };
+        Backup = new Site(workspace, $"west{number}", backupShards, usesPostgres) { Options = options, OtherShards = isPlain ? null
+            : shards, IsBackup = true, IsEmbedded = embedded, Lists = new(AsText: embedded) };
         foreach ((Site from, Site to) in new[] { (Primary, Backup), (Backup, Primary) })
         {
-            (int Source, int Shard)[] pairs = isPlain ? [.. Enumerable.Range(0, shards).Select(s => (s, s))] : [.. new StreamLayout(from.Shards, to.Shards).Pairs];
+            (int Source, int Shard)[] pairs = isPlain ? [.. Enumerable.Range(0, shards).Select(s => (s, s))]
+                : [.. new StreamLayout(from.Shards, to.Shards).Pairs];
             from.Links = [.. pairs.Select(p => new WideLink(to.SiteEndpoint(p.Shard), oneWay ?? OneWay))];
-            from.LinksOf = [.. Enumerable.Range(0, from.Shards).Select(s => Enumerable.Range(0, pairs.Length).Where(l => pairs[l].Source == s).ToArray())];
+            from.LinksOf = [.. Enumerable.Range(0, from.Shards)
+                .Select(s => Enumerable.Range(0, pairs.Length).Where(l => pairs[l].Source == s).ToArray())];
         }
     }
 
@@ -74,18 +80,24 @@ internal sealed class TwoSites : IAsyncDisposable
         {
             for (int s = 0; s < Backup.Shards; s++)
             {
-                if (Backup.IsDown(s)) { throw new InvalidOperationException($"the backup's process of shard {s} has ended by itself\n{Backup.Tail()}"); }
+                if (Backup.IsDown(s))
+                {
+                    throw new InvalidOperationException($"the backup's process of shard {s} has ended by itself\n{Backup.Tail()}");
+                }
             }
             for (int s = 0; s < Shards; s++)
             {
                 try
                 {
-                    string key = Primary.Key(s, "following"), now = Environment.TickCount64.ToString(System.Globalization.CultureInfo.InvariantCulture);
-                    using RespClient primary = await Primary.ConnectAsync(s), backup = await Backup.ConnectAsync(Backup.Shards == Shards ? s : Backup.ShardOf(key));
+                    string key = Primary.Key(s, "following"), now = Environment.TickCount64.ToString(
+                        System.Globalization.CultureInfo.InvariantCulture);
+                    using RespClient primary = await Primary.ConnectAsync(s), backup =
+                        await Backup.ConnectAsync(Backup.Shards == Shards ? s : Backup.ShardOf(key));
                     if ((await primary.CallAsync("SET", key, now)).IsError) { return false; }
                     RespValue held = await primary.CallAsync("DPR.WAIT", "*", "2000", "BACKUP");
                     if (held.IsError || held.Items[2].Number != 1) { return false; }
-                    await Eventually.AsyncTrue($"the backup's store of shard {s} follows", Limit, async () => (await backup.CallAsync("GET", key)).Text == now);
+                    await Eventually.AsyncTrue($"the backup's store of shard {s} follows", Limit,
+                        async () => (await backup.CallAsync("GET", key)).Text == now);
                 }
                 catch (ConnectionLostException)
                 {
@@ -121,7 +133,8 @@ internal sealed class TwoSites : IAsyncDisposable
     public async Task FailOverRefusedAsync()
     {
         (int code, string output) = await Backup.CommandAsync("failover", "--i-attest-the-primary-is-down");
-        Assert.True(code == 1 && output.Contains("start its slogger backup", StringComparison.Ordinal), $"slogger failover ended with {code}\n{output}");
+        Assert.True(code == 1 && output.Contains("start its slogger backup", StringComparison.Ordinal),
+            $"slogger failover ended with {code}\n{output}");
     }
 
     /// <summary>The site that was the primary, and is down, becomes the backup of the other.</summary>

@@ -1,5 +1,5 @@
-// Primaries of a backup's test without stores of their own: logs of real commands, cut into versions, and shipped. In each version keys a and b are set to the same number, one after
-// the other: who sees the end of a version, at any stream, sees them equal.
+// Primaries of a backup's test without stores of their own: logs of real commands, cut into versions, and shipped. In each version keys a
+// and b are set to the same number, one after the other: who sees the end of a version, at any stream, sees them equal.
 using System.Buffers;
 using System.Globalization;
 using Microsoft.Extensions.Logging;
@@ -63,7 +63,10 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
         _bytes.Clear();
         string number = (++Written).ToString(CultureInfo.InvariantCulture);
         RespClient.Append(_bytes, ["SET", _first, number]);
-        for (int i = random.Next(5); i > 0; i--) { RespClient.Append(_bytes, _stringsOnly ? OnString(random, number) : ["RPUSH", $"list{random.Next(50)}", number]); }
+        for (int i = random.Next(5); i > 0; i--)
+        {
+            RespClient.Append(_bytes, _stringsOnly ? OnString(random, number) : ["RPUSH", $"list{random.Next(50)}", number]);
+        }
         if (random.Next(8) == 0) { RespClient.Append(_bytes, ["SET", "large", new string('x', random.Next(200_000))]); }
         foreach (string[] command in Further) { RespClient.Append(_bytes, command); }
         RespClient.Append(_bytes, ["SET", _last, number]);
@@ -110,7 +113,8 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
     {
         WorldPoint floor = new(WorldLine.First, new(1));
         return Log.DurableEnd.Point < floor ? null : new(
-            new Seed($"empty {generation}", generation, new FileInfo(_empty).Length, new(ReplicationId, Base), new(WorldLine.First, Base, Version.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
+            new Seed($"empty {generation}", generation, new FileInfo(_empty).Length, new(ReplicationId, Base),
+                new(WorldLine.First, Base, Version.Zero), floor) { Checksum = CheckpointStore.ChecksumOf(_empty) }, _empty);
     }
 
     public void OnShippingDeposed(Sender by, bool isSite) => IsDeposed = true;
@@ -131,5 +135,6 @@ internal sealed class WrittenPrimary : IShipperListener, IAsyncDisposable
 
 internal sealed class LineSink(string name) : LineLogger(LogLevel.Information)
 {
-    protected override void Write(LogLevel level, string message) => TestContext.Current.TestOutputHelper?.WriteLine($"{DateTime.UtcNow:ss.ffffff} {name}: {level} {message}");
+    protected override void Write(LogLevel level, string message) =>
+        TestContext.Current.TestOutputHelper?.WriteLine($"{DateTime.UtcNow:ss.ffffff} {name}: {level} {message}");
 }

@@ -1,5 +1,5 @@
-// What a version has changed, as a store tells it that can (docs/STORES.md): each changed key once, with what it was at the version's end; removed and
-// expired ones too, and nothing else. Compared with a model that knows of every operation in which version it was.
+// What a version has changed, as a store tells it that can (docs/STORES.md): each changed key once, with what it was at the version's end;
+// removed and expired ones too, and nothing else. Compared with a model that knows of every operation in which version it was.
 using System.Globalization;
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
@@ -27,12 +27,14 @@ public abstract class ChangeFeedTests
     /// <param name="Effects">What was done, in order.</param>
     /// <param name="Late">Keys of which it is not known whether they were ever there.</param>
     /// <param name="Feed">What each version has changed, oldest first.</param>
-    private sealed record Course(string Tag, IReadOnlyList<Effect> Effects, IReadOnlySet<string> Late, IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> Feed);
+    private sealed record Course(string Tag, IReadOnlyList<Effect> Effects, IReadOnlySet<string> Late,
+        IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> Feed);
 
     [Fact]
     public async Task Feed_OfEachVersion_HasEachChangedKeyOnceAsItWasAtItsEnd() => Check(await RunAsync());
 
-    // The test of the test: a change is missing, or told twice, or with another value; or a removal is missing, of a key that was deleted and of one that has expired.
+    // The test of the test: a change is missing, or told twice, or with another value; or a removal is missing, of a key that was deleted
+    // and of one that has expired.
     [Fact]
     public async Task Feed_WithAFault_IsCaught()
     {
@@ -49,7 +51,8 @@ public abstract class ChangeFeedTests
         void AssertCaught(Func<KeyChange, bool> which, Func<KeyChange, KeyChange[]> instead)
         {
             (int Version, KeyChange Change)[] some = [.. course.Feed.SelectMany((v, i) => v.Changes.Select(c => (Version: i, Change: c)))
-                .Where(c => c.Change.Key.StartsWith(course.Tag, StringComparison.Ordinal) && !course.Late.Contains(c.Change.Key) && which(c.Change))];
+                .Where(c => c.Change.Key.StartsWith(course.Tag, StringComparison.Ordinal) && !course.Late.Contains(c.Change.Key)
+                    && which(c.Change))];
             (int at, KeyChange change) = some[some.Length / 2];
             (long Version, IReadOnlyList<KeyChange> Changes)[] feed = [.. course.Feed];
             feed[at].Changes = [.. feed[at].Changes.SelectMany(c => c == change ? instead(c) : [c])];
@@ -62,7 +65,8 @@ public abstract class ChangeFeedTests
         int seed = Environment.TickCount & 0xFFFFFF;
         TestContext.Current.TestOutputHelper?.WriteLine($"seed {seed}");
         using var workspace = new Workspace();
-        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Embedded = Store.IsEmbedded ? 2 : 0, RedisOptions = ["--commit", Store.Mode] };
+        await using var cluster = new ClusterDeployment(workspace, shards: 2, usesPostgres: false) { Embedded = Store.IsEmbedded ? 2
+            : 0, RedisOptions = ["--commit", Store.Mode] };
         await cluster.StartAsync();
         await cluster.ServingAsync();
         string tag = "{" + cluster.Key(1, "feed") + "}";
@@ -77,7 +81,8 @@ public abstract class ChangeFeedTests
 
     private static void Check(Course course)
     {
-        (string tag, IReadOnlyList<Effect> effects, IReadOnlySet<string> late, IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> feed) = course;
+        (string tag, IReadOnlyList<Effect> effects, IReadOnlySet<string> late,
+            IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> feed) = course;
         Assert.True(feed.Count > VersionsMin, $"{feed.Count} versions are kept");
         long from = 0;
         int compared = 0;
@@ -86,7 +91,9 @@ public abstract class ChangeFeedTests
         {
             KeyChange[] told = [.. changes.Where(c => c.Key.StartsWith(tag, StringComparison.Ordinal))];
             Assert.Equal(told.Select(c => c.Key).Distinct().Count(), told.Length);
-            Dictionary<string, KeyChange> expected = effects.Where(e => e.Version > from && e.Version <= version && !late.Contains(e.Change.Key)).GroupBy(e => e.Change.Key).ToDictionary(g => g.Key, g => g.Last().Change);
+            Dictionary<string, KeyChange> expected = effects.Where(
+                e => e.Version > from && e.Version <= version && !late.Contains(e.Change.Key)).GroupBy(e => e.Change.Key)
+                    .ToDictionary(g => g.Key, g => g.Last().Change);
             foreach (KeyChange change in told)
             {
                 if (late.Contains(change.Key)) { continue; }
@@ -97,11 +104,13 @@ public abstract class ChangeFeedTests
                 compared++;
             }
 
-            Assert.True(expected.Count == 0, $"version {version} has changed {string.Join(", ", expected.Values)}, which its feed does not tell");
+            Assert.True(expected.Count == 0,
+                $"version {version} has changed {string.Join(", ", expected.Values)}, which its feed does not tell");
             from = version;
         }
 
-        string[] were = [.. effects.Where(e => e.Version <= from && IsExpiring(e.Change.Key) && !late.Contains(e.Change.Key)).Select(e => e.Change.Key)];
+        string[] were = [.. effects.Where(e => e.Version <= from && IsExpiring(e.Change.Key) && !late.Contains(e.Change.Key))
+            .Select(e => e.Change.Key)];
         Assert.Equal(were.Order(StringComparer.Ordinal), expired.Keys.Order(StringComparer.Ordinal));
         Assert.All(expired.Values, times => Assert.Equal(1, times));
         Assert.True(compared > Keys && were.Length > 0, $"{compared} changes, {were.Length} expired keys");
@@ -109,7 +118,8 @@ public abstract class ChangeFeedTests
 
     private static bool IsExpiring(string key) => key.Contains("}expiring", StringComparison.Ordinal);
 
-    // One operation at a time, of one session: their order is known. On a busy machine they may be in few versions: then there are more of them.
+    // One operation at a time, of one session: their order is known. On a busy machine they may be in few versions: then there are more of
+    // them.
     private static async Task<List<Effect>> WriteAsync(ClusterDeployment cluster, string tag, Random random, HashSet<string> late)
     {
         var effects = new List<Effect>();
@@ -122,17 +132,20 @@ public abstract class ChangeFeedTests
             string key = string.Create(CultureInfo.InvariantCulture, $"{tag}{random.Next(Keys)}");
             bool exists = values.TryGetValue(key, out (string Value, long ExpiryMs) old);
             string text = i.ToString(CultureInfo.InvariantCulture);
-            long never = DateTimeOffset.UtcNow.AddDays(1).ToUnixTimeMilliseconds() + i, soon = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + ExpiryMilliseconds;
+            long never = DateTimeOffset.UtcNow.AddDays(1).ToUnixTimeMilliseconds()
+                + i, soon = DateTimeOffset.UtcNow.ToUnixTimeMilliseconds() + ExpiryMilliseconds;
             (string[] request, KeyChange? change) = random.Next(10) switch
             {
                 0 or 1 => (["SET", key, text], new KeyChange(key, text, 0)),
                 2 => (["SET", key, text, "PXAT", never.ToString(CultureInfo.InvariantCulture)], new KeyChange(key, text, never)),
                 3 or 4 => (["APPEND", key, text], new KeyChange(key, old.Value + text, old.ExpiryMs)),
                 5 => (["DEL", key], exists ? new KeyChange(key, null, 0) : null),
-                6 => (["PEXPIREAT", key, never.ToString(CultureInfo.InvariantCulture)], exists ? new KeyChange(key, old.Value, never) : null),
+                6 => (["PEXPIREAT", key, never.ToString(CultureInfo.InvariantCulture)], exists ? new KeyChange(key, old.Value, never)
+                    : null),
                 7 => (["SETNX", key, text], exists ? null : new KeyChange(key, text, 0)),
                 8 => (["GET", key], null),
-                _ => ((string[])["SET", $"{tag}expiring{i}", text, "PXAT", soon.ToString(CultureInfo.InvariantCulture)], (KeyChange?)new KeyChange($"{tag}expiring{i}", text, soon)),
+                _ => ((string[])["SET", $"{tag}expiring{i}", text, "PXAT", soon.ToString(CultureInfo.InvariantCulture)],
+                    (KeyChange?)new KeyChange($"{tag}expiring{i}", text, soon)),
             };
             await client.SendAsync(SessionClient.HeaderOf(session, line, 0, i, 1), request);
             BatchOutcome outcome = await client.ReadAsync(1);

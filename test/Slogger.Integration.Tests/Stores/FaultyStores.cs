@@ -1,6 +1,6 @@
-// Stores with a fault: each breaks one law of docs/STORES.md, in a line or two, at the seam where a store meets its shard. They prove that the conformance suite
-// would notice (StoreMutantTests). Like all that it tests they run in a process of their own: this test program with --faulty-store NAME, and then what slogger is
-// given.
+// Stores with a fault: each breaks one law of docs/STORES.md, in a line or two, at the seam where a store meets its shard. They prove that
+// the conformance suite would notice (StoreMutantTests). Like all that it tests they run in a process of their own: this test program with
+// --faulty-store NAME, and then what slogger is given.
 using System.Text;
 using Microsoft.Extensions.Logging;
 using Slogger.Cli;
@@ -47,7 +47,9 @@ internal static class FaultyStores
     public static Task<int> RunAsync(string[] args)
     {
         StoreFault fault = Enum.Parse<StoreFault>(args[1]);
-        return SloggerApp.RunAsync(args[2..], AppHost.Process with { Serve = (options, log, stop) => ProxyHost.RunAsync(options, log, null, stop, o => o.Commit == CommitMode.Faster ? New(fault, o, log) : null) });
+        return SloggerApp.RunAsync(
+            args[2..], AppHost.Process with { Serve = (options, log, stop) =>
+                ProxyHost.RunAsync(options, log, null, stop, o => o.Commit == CommitMode.Faster ? New(fault, o, log) : null) });
     }
 
     private static FasterShard New(StoreFault fault, ServeOptions options, ILogger log) => fault switch
@@ -68,7 +70,8 @@ internal static class FaultyStores
         protected override MarkerToSend ToSend(in Marker marker)
         {
             (_before, _sent) = (_sent, marker);
-            return _before is { } before ? base.ToSend(before) with { NextOpen = marker.Next.Number } : new(Encoding.ASCII.GetBytes("*1\r\n$4\r\nPING\r\n"), marker.Next.Number) { Accepts = (byte)'+' };
+            return _before is { } before ? base.ToSend(before) with { NextOpen = marker.Next.Number }
+                : new(Encoding.ASCII.GetBytes("*1\r\n$4\r\nPING\r\n"), marker.Next.Number) { Accepts = (byte)'+' };
         }
 
         public override void MarkerAnswered(bool counts)
@@ -83,20 +86,23 @@ internal static class FaultyStores
         protected override KeptState StateAt(Version version, WorldLine current)
         {
             KeptState exact = base.StateAt(version, current);
-            return History.All.LastOrDefault(s => s.Line == exact.Line && s.Last < exact.First) is { Line.Number: > 0 } before ? exact with { Commit = before.Commit } : exact;
+            return History.All.LastOrDefault(s => s.Line == exact.Line && s.Last < exact.First) is { Line.Number: > 0 } before
+                ? exact with { Commit = before.Commit } : exact;
         }
     }
 
     private sealed class RestoresTheNewest(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
-        protected override KeptState StateAt(Version version, WorldLine current) => base.StateAt(version, current) with { Commit = History.All[^1].Commit };
+        protected override KeptState StateAt(Version version, WorldLine current) =>
+            base.StateAt(version, current) with { Commit = History.All[^1].Commit };
     }
 
     private sealed class LeavesAKey(ServeOptions options, ILogger log) : FasterShard(options, log)
     {
         protected override async Task<bool> RestoreAsync(WorldLine line, Boundary branch, WorldLine current, CancellationToken stop)
         {
-            Change left = Faster is { } open ? open.Commits.Where(c => c.Point.Version > branch.Version).SelectMany(open.Changes).LastOrDefault(c => c.Value is not null) : default;
+            Change left = Faster is { } open ? open.Commits.Where(c => c.Point.Version > branch.Version).SelectMany(open.Changes)
+                .LastOrDefault(c => c.Value is not null) : default;
             if (!await base.RestoreAsync(line, branch, current, stop)) { return false; }
             if (left.Key is null) { return true; }
             using FasterWorker worker = Faster!.NewWorker();

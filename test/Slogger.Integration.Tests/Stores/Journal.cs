@@ -1,6 +1,6 @@
-// A session that writes numbers into one shard's keys, each once, and knows of every one what it was told: its version, or that it was not answered.
-// From that and the branch that a refusal names it follows which of them are there: what the store holds is compared with that, number by
-// number. It also looks that versions and world-lines only rise.
+// A session that writes numbers into one shard's keys, each once, and knows of every one what it was told: its version, or that it was not
+// answered. From that and the branch that a refusal names it follows which of them are there: what the store holds is compared with that,
+// number by number. It also looks that versions and world-lines only rise.
 using System.Globalization;
 using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
@@ -39,14 +39,18 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
     /// <summary>The rows, for whoever looks at a store by itself.</summary>
     public string[] Keys => [.. Enumerable.Range(0, (int)(_next / PerRow) + 1).Select(Row)];
 
-    /// <summary>Writes some numbers, in one batch. Goes on until it is answered, through whatever happens meanwhile, unless it is told to stop.</summary>
+    /// <summary>Writes some numbers, in one batch. Goes on until it is answered, through whatever happens meanwhile, unless it is told to
+    /// stop.</summary>
     /// <returns>The version of the last one.</returns>
     public async Task<long> AppendAsync(int count, CancellationToken stop = default)
     {
         long began = Environment.TickCount64;
         while (true)
         {
-            if (Environment.TickCount64 - began > PatienceMax.TotalMilliseconds) { throw new TimeoutException($"shard {shard} does not answer\n{cluster.Tail()}"); }
+            if (Environment.TickCount64 - began > PatienceMax.TotalMilliseconds)
+            {
+                throw new TimeoutException($"shard {shard} does not answer\n{cluster.Tail()}");
+            }
             try
             {
                 if (await TryAppendAsync(count) is { } version) { return version; }
@@ -75,7 +79,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
         RespValue cut = await _client.Wire.DoAsync("DPR.CUT");
         if (cut.Items[0].Number == _line)
         {
-            Assert.True(cut.Items[1].Number >= LastVersion, $"all was said to be committed, and version {LastVersion} is not: the cut is {cut}");
+            Assert.True(cut.Items[1].Number >= LastVersion,
+                $"all was said to be committed, and version {LastVersion} is not: the cut is {cut}");
             _committed = Math.Max(_committed, _answered.Count == 0 ? 0 : _answered.Last().Key);
         }
 
@@ -83,7 +88,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
     }
 
     /// <summary>Waits until all that was answered is committed.</summary>
-    public async Task<long> CommitAsync() => await TryCommitAsync(60_000) ?? throw new TimeoutException($"nothing is committed in 60 s\n{cluster.Tail()}");
+    public async Task<long> CommitAsync() => await TryCommitAsync(60_000)
+        ?? throw new TimeoutException($"nothing is committed in 60 s\n{cluster.Tail()}");
 
     /// <summary>Looks that the shard holds exactly what it must.</summary>
     public async Task CheckAsync()
@@ -97,18 +103,22 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
     /// <summary>Looks that rows are exactly those at the end of a version.</summary>
     public void Check(IReadOnlyList<string> rows, long version)
     {
-        long[] found = [.. rows.SelectMany(r => r.Split(',', StringSplitOptions.RemoveEmptyEntries)).Select(n => long.Parse(n, CultureInfo.InvariantCulture))];
+        long[] found = [.. rows.SelectMany(r => r.Split(',', StringSplitOptions.RemoveEmptyEntries))
+            .Select(n => long.Parse(n, CultureInfo.InvariantCulture))];
         Assert.Equal(found.Order().Distinct(), found);
         var there = new HashSet<long>(found);
         foreach ((long number, long of) in _answered)
         {
-            Assert.True(there.Contains(number) == of <= version, $"number {number} of version {of} is {(there.Contains(number) ? "" : "not ")}in the state at the end of version {version} (branch {_branch}, world-line {_line})\n{cluster.Tail()}");
+            Assert.True(there.Contains(number) == of <= version,
+                $"number {number} of version {of} is {(there.Contains(number) ? "" : "not ")}in the state at the end of version {version} (branch {_branch}, world-line {_line})\n{cluster.Tail()}");
         }
 
         foreach (long number in found)
         {
-            Assert.False(_gone.Contains(number), $"number {number} is there, and was lost (branch {_branch}, world-line {_line})\n{cluster.Tail()}");
-            Assert.True(_answered.ContainsKey(number) || _uncertain.Contains(number), $"number {number} is there, and nobody has written it");
+            Assert.False(_gone.Contains(number),
+                $"number {number} is there, and was lost (branch {_branch}, world-line {_line})\n{cluster.Tail()}");
+            Assert.True(_answered.ContainsKey(number) || _uncertain.Contains(number),
+                $"number {number} is there, and nobody has written it");
         }
 
         if (version < long.MaxValue) { return; }
@@ -136,7 +146,9 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
         long first = _next;
         _next += count;
         for (long n = first; n < _next; n++) { _uncertain.Add(n); }
-        string[][] requests = [.. Enumerable.Range(0, count).Select(i => (string[])["APPEND", Row((int)((first + i) / PerRow)), string.Create(CultureInfo.InvariantCulture, $"{first + i},")])];
+        string[][] requests = [.. Enumerable.Range(0, count)
+            .Select(i => (string[])["APPEND", Row((int)((first + i) / PerRow)),
+                string.Create(CultureInfo.InvariantCulture, $"{first + i},")])];
         await _client.SendAsync(SessionClient.HeaderOf(_session, _line, _atLeast, first, count), requests);
         BatchOutcome outcome = await _client.ReadAsync(count);
         if (outcome.Refusal is { } refusal)
@@ -153,7 +165,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
         long number = first;
         foreach (VersionRun run in outcome.Reply.Versions.ToArray())
         {
-            Assert.True(run.Version.Number >= _atLeast, $"version {run.Version} after {_atLeast}, which was seen before (world-line {_line})");
+            Assert.True(run.Version.Number >= _atLeast,
+                $"version {run.Version} after {_atLeast}, which was seen before (world-line {_line})");
             Assert.True(run.Version.Number > _branch, $"version {run.Version} in world-line {_line}, which began with {_branch}");
             _atLeast = run.Version.Number;
             for (int i = 0; i < run.Count; i++)
@@ -178,7 +191,8 @@ internal sealed class Journal(ClusterDeployment cluster, int shard, string name 
         _atLeast = _branch + 1;
         foreach ((long number, long version) in _answered.Where(a => a.Value > _branch).ToArray())
         {
-            Assert.True(number > _committed, $"number {number} of version {version} was committed, and world-line {_line} begins with {_branch}");
+            Assert.True(number > _committed,
+                $"number {number} of version {version} was committed, and world-line {_line} begins with {_branch}");
             _answered.Remove(number);
             _gone.Add(number);
             Lost++;

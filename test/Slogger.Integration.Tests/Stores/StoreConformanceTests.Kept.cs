@@ -1,4 +1,5 @@
-// What is kept on disk: all that a recovery can need, exact to the operation, and not for ever; and what happens when the disk takes nothing.
+// What is kept on disk: all that a recovery can need, exact to the operation, and not for ever; and what happens when the disk takes
+// nothing.
 using System.Globalization;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
@@ -24,7 +25,8 @@ public abstract partial class StoreConformanceTests
         // Pruning follows the cut, which goes on.
         await Task.Delay(500);
         await KillAsync(cluster, 0);
-        string[] newest = await Store.AtAsync(cluster, 0, null, journal.Keys, workspace) ?? throw new InvalidDataException("nothing can be restored");
+        string[] newest = await Store.AtAsync(cluster, 0, null, journal.Keys, workspace)
+            ?? throw new InvalidDataException("nothing can be restored");
         journal.Check(newest, cuts[^1]);
         var gone = new List<long>();
         foreach (long cut in cuts)
@@ -41,7 +43,8 @@ public abstract partial class StoreConformanceTests
         Assert.Equal(0, journal.Lost);
     }
 
-    // A commit that the disk refuses is none: nothing of it is reported, and nothing that was is touched. When there is room again all goes on.
+    // A commit that the disk refuses is none: nothing of it is reported, and nothing that was is touched. When there is room again all goes
+    // on.
     [Fact]
     public async Task Commit_TheDiskIsFull_IsNotReportedAndHurtsNothing()
     {
@@ -52,7 +55,8 @@ public abstract partial class StoreConformanceTests
         Assert.SkipUnless(exitCode == 0, "cannot mount a tmpfs here: " + output);
         try
         {
-            await using ClusterDeployment cluster = await StartAsync(workspace, shards: 1, Store.IsEmbedded ? ["--faster-memory", "256mb"] : []);
+            await using ClusterDeployment cluster = await StartAsync(
+                workspace, shards: 1, Store.IsEmbedded ? ["--faster-memory", "256mb"] : []);
             Assert.Equal(mount, cluster.Data(0));
             using var journal = new Journal(cluster, 0);
             await journal.AppendAsync(50);

@@ -1,5 +1,5 @@
-// What a store has to do so that a shard can stand on it: the laws of docs/STORES.md, a test each, against real processes that are killed with -9. One
-// class of tests, one small subclass for each store. In the partial files: rollbacks of survivors, what is kept.
+// What a store has to do so that a shard can stand on it: the laws of docs/STORES.md, a test each, against real processes that are killed
+// with -9. One class of tests, one small subclass for each store. In the partial files: rollbacks of survivors, what is kept.
 using Slogger.Core.Sessions;
 using Slogger.Integration.Tests.Cluster;
 using Slogger.Integration.Tests.Processes;
@@ -71,8 +71,8 @@ public abstract partial class StoreConformanceTests
         }
     }
 
-    // Whatever ends a process, and however long nothing happens: no version comes twice, and none of a world-line is at or below where that began.
-    // The journal looks at the version of every operation.
+    // Whatever ends a process, and however long nothing happens: no version comes twice, and none of a world-line is at or below where that
+    // began. The journal looks at the version of every operation.
     [Fact]
     public async Task Versions_AcrossAllEnds_NeverComeTwice()
     {
@@ -86,7 +86,8 @@ public abstract partial class StoreConformanceTests
             if (end == "idle") { await Task.Delay(1500); }
             else { await EndAsync(cluster, end); }
             await journal.AppendAsync(5);
-            Assert.True((journal.WorldLine, journal.LastVersion).CompareTo((line, version)) > 0, $"version {journal.LastVersion} of world-line {journal.WorldLine} comes after {version} of {line} ({end})");
+            Assert.True((journal.WorldLine, journal.LastVersion).CompareTo((line, version)) > 0,
+                $"version {journal.LastVersion} of world-line {journal.WorldLine} comes after {version} of {line} ({end})");
             (line, version) = (journal.WorldLine, journal.LastVersion);
             await journal.CheckAsync();
         }

@@ -1,4 +1,5 @@
-// The tests of the suite: a store with a fault (FaultyStores) does not pass it. For each fault one test of the suite is named that finds it, and by which of its words.
+// The tests of the suite: a store with a fault (FaultyStores) does not pass it. For each fault one test of the suite is named that finds
+// it, and by which of its words.
 namespace Slogger.Integration.Tests.Stores;
 
 public sealed class StoreMutantTests
@@ -16,23 +17,28 @@ public sealed class StoreMutantTests
     // The next process sees it before any client does.
     [Fact]
     public Task NamedTooEarly_IsCaught() =>
-        AssertCaughtAsync(StoreFault.NamedTooEarly, "was committed, but its version log ends at version|is not in the state at the end of version", s => s.Commit_IsReported_AllUpToItSurvivesKill9());
+        AssertCaughtAsync(StoreFault.NamedTooEarly, "was committed, but its version log ends at version|is not in the state at the "
+            + "end of version", s => s.Commit_IsReported_AllUpToItSurvivesKill9());
 
     [Fact]
     public Task RestoresTheOneBefore_IsCaught() =>
-        AssertCaughtAsync(StoreFault.RestoresTheOneBefore, "is not in the state at the end of version", s => s.Version_Ends_WhatCameBeforeIsInItAndNothingAfter());
+        AssertCaughtAsync(StoreFault.RestoresTheOneBefore, "is not in the state at the end of version",
+            s => s.Version_Ends_WhatCameBeforeIsInItAndNothingAfter());
 
     [Fact]
     public Task RestoresTheNewest_IsCaught() =>
-        AssertCaughtAsync(StoreFault.RestoresTheNewest, "is there, and was lost", s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
+        AssertCaughtAsync(StoreFault.RestoresTheNewest, "is there, and was lost",
+            s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
 
     [Fact]
     public Task LeavesAKey_IsCaught() =>
-        AssertCaughtAsync(StoreFault.LeavesAKey, "is there, and was lost", s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
+        AssertCaughtAsync(StoreFault.LeavesAKey, "is there, and was lost",
+            s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
 
     [Fact]
     public Task DeletesWhatIsNeeded_IsCaught() =>
-        AssertCaughtAsync(StoreFault.DeletesWhatIsNeeded, "was committed, but its version log", s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
+        AssertCaughtAsync(StoreFault.DeletesWhatIsNeeded, "was committed, but its version log",
+            s => s.Rollback_OfASurvivorUnderLoad_RestoresTheBranchAndNothingNewer());
 
     private static async Task AssertCaughtAsync(StoreFault fault, string words, Func<StoreConformanceTests, Task> test)
     {

@@ -1,5 +1,5 @@
-// A kind of store, as the conformance suite sees it: how slogger serve is told of it, and how what it has kept is looked at from outside. A new
-// store is tested by one more of these (docs/STORES.md).
+// A kind of store, as the conformance suite sees it: how slogger serve is told of it, and how what it has kept is looked at from outside. A
+// new store is tested by one more of these (docs/STORES.md).
 using System.Globalization;
 using System.Text;
 using Slogger.Faster;
@@ -32,13 +32,14 @@ internal abstract class StoreUnderTest
     /// <summary>Whether it deletes what the cut has left behind; else some amount is kept.</summary>
     public abstract bool PrunesBehindTheCut { get; }
 
-    /// <summary>What keys had at the end of a version (null: of the last that is kept), from the data directory of a shard whose proxy does not run, which stays as it
-    /// is; null if that is kept no more. An empty text: no such key.</summary>
+    /// <summary>What keys had at the end of a version (null: of the last that is kept), from the data directory of a shard whose proxy does
+    /// not run, which stays as it is; null if that is kept no more. An empty text: no such key.</summary>
     public abstract Task<string[]?> AtAsync(ClusterDeployment cluster, int shard, long? version, string[] keys, Workspace workspace);
 
-    /// <summary>What each version that is kept has changed, oldest first, as its feed tells it: keys, and what they were at its end. For a store that has
-    /// one.</summary>
-    public virtual IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> Feed(string data, Workspace workspace) => throw new NotSupportedException($"a store of mode {Mode} has no change feed");
+    /// <summary>What each version that is kept has changed, oldest first, as its feed tells it: keys, and what they were at its end. For a
+    /// store that has one.</summary>
+    public virtual IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> Feed(string data, Workspace workspace) =>
+        throw new NotSupportedException($"a store of mode {Mode} has no change feed");
 
     public static readonly StoreUnderTest Log = new RedisStore("log", goesBackInPlace: true, prunes: false);
     public static readonly StoreUnderTest Bgsave = new RedisStore("bgsave", goesBackInPlace: false, prunes: true);
@@ -57,10 +58,14 @@ internal abstract class StoreUnderTest
 
         public override bool PrunesBehindTheCut => prunes;
 
-        public override async Task<string[]?> AtAsync(ClusterDeployment cluster, int shard, long? version, string[] keys, Workspace workspace)
+        public override async Task<string[]?> AtAsync(ClusterDeployment cluster, int shard, long? version, string[] keys,
+            Workspace workspace)
         {
             using RedisProcess fresh = await RedisProcess.StartAsync(workspace.Folder("restored"));
-            (int exitCode, string text) = await ProxyProcess.CommandAsync(["restore", "--data", cluster.Data(shard), "--metadata", cluster.Metadata, .. version is { } v ? (string[])["--version", v.ToString(CultureInfo.InvariantCulture)] : ["--latest"], "--redis", $"127.0.0.1:{fresh.Port}"]);
+            (int exitCode, string text) = await ProxyProcess.CommandAsync(
+                ["restore", "--data", cluster.Data(shard), "--metadata", cluster.Metadata,
+                    .. version is { } v ? (string[])["--version", v.ToString(CultureInfo.InvariantCulture)] : ["--latest"], "--redis",
+                        $"127.0.0.1:{fresh.Port}"]);
             if (exitCode != 0)
             {
                 Assert.Contains(mode == "log" ? "version " : "no snapshot of version ", text, StringComparison.Ordinal);
@@ -86,7 +91,10 @@ internal abstract class StoreUnderTest
         {
             FasterOptions copy = EmbeddedCopy.Of(cluster.Data(shard), workspace);
             // The newest that is not later: in the versions behind it nothing was done, or this one would be missing something.
-            if (FasterStore.CommitsIn(copy).LastOrDefault(c => version is null || c.Point.Version.Number <= version) is not { } commit) { return Task.FromResult<string[]?>(null); }
+            if (FasterStore.CommitsIn(copy).LastOrDefault(c => version is null || c.Point.Version.Number <= version) is not { } commit)
+            {
+                return Task.FromResult<string[]?>(null);
+            }
             using FasterStore store = FasterStore.OpenAt(copy, commit.Point);
             using FasterWorker worker = store.NewWorker();
             return Task.FromResult<string[]?>([.. keys.Select(k => EmbeddedCopy.Read(worker, k))]);
@@ -95,7 +103,8 @@ internal abstract class StoreUnderTest
         public override IReadOnlyList<(long Version, IReadOnlyList<KeyChange> Changes)> Feed(string data, Workspace workspace)
         {
             using FasterStore store = FasterStore.OpenAt(EmbeddedCopy.Of(data, workspace));
-            return [.. store.Commits.Select(c => (c.Point.Version.Number, (IReadOnlyList<KeyChange>)[.. store.Changes(c).Select(EmbeddedCopy.Change)]))];
+            return [.. store.Commits.Select(
+                c => (c.Point.Version.Number, (IReadOnlyList<KeyChange>)[.. store.Changes(c).Select(EmbeddedCopy.Change)]))];
         }
     }
 }

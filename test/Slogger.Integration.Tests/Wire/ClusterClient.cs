@@ -27,7 +27,8 @@ internal sealed class ClusterClient : IDisposable
         var slots = await (await client.ToAsync(port)).DoAsync("CLUSTER", "SLOTS");
         foreach (var row in slots.Items)
         {
-            Array.Fill(client._owners, (int)row.Items[2].Items[1].Number, (int)row.Items[0].Number, (int)(row.Items[1].Number - row.Items[0].Number) + 1);
+            Array.Fill(client._owners, (int)row.Items[2].Items[1].Number, (int)row.Items[0].Number,
+                (int)(row.Items[1].Number - row.Items[0].Number) + 1);
         }
 
         return client;
@@ -56,7 +57,8 @@ internal sealed class ClusterClient : IDisposable
     }
 
     public async Task<RespClient> ToAsync(int port) =>
-        _byPort.TryGetValue(port, out RespClient? there) ? there : _byPort[port] = await RespClient.ConnectAsync(new IPEndPoint(IPAddress.Loopback, port));
+        _byPort.TryGetValue(port, out RespClient? there) ? there
+            : _byPort[port] = await RespClient.ConnectAsync(new IPEndPoint(IPAddress.Loopback, port));
 
     public void Dispose()
     {

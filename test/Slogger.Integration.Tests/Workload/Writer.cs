@@ -93,7 +93,10 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
             if (_history.Rollback is not null)
             {
                 // What came behind the notice is not done, whether anybody says so or not.
-                foreach (Issued behind in _history.Commands.Skip(_history.NoticeAt).Where(c => c.Fate == Fate.Unanswered)) { behind.Fate = Fate.Refused; }
+                foreach (Issued behind in _history.Commands.Skip(_history.NoticeAt).Where(c => c.Fate == Fate.Unanswered))
+                {
+                    behind.Fate = Fate.Refused;
+                }
             }
 
             Disconnect();
@@ -197,7 +200,8 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
     {
         while (_held is { } notice)
         {
-            var reply = await _client!.CallAsync("DPR.RESUME", notice.WorldLine.ToString(System.Globalization.CultureInfo.InvariantCulture));
+            var reply = await _client!.CallAsync("DPR.RESUME",
+                notice.WorldLine.ToString(System.Globalization.CultureInfo.InvariantCulture));
             if (reply.IsError && reply.Text.StartsWith("ROLLBACK", StringComparison.Ordinal))
             {
                 OnNotice(RollbackNotice.Parse(reply.Text), _history.Commands.Count);
@@ -376,7 +380,8 @@ internal sealed class Writer(int id, WriterProfile profile, CommandGenerator gen
         {
             bool isRefusal = IsRefusal(command, reply);
             Answer(command, isRefusal ? Fate.Refused : Fate.AnsweredAfterRollback);
-            _history.Complaints.AddRange(isRefusal ? [] : [$"{_history.Name}: command {index} ({command}) was done behind {_history.Rollback}: {reply}"]);
+            _history.Complaints.AddRange(
+                isRefusal ? [] : [$"{_history.Name}: command {index} ({command}) was done behind {_history.Rollback}: {reply}"]);
             return;
         }
 

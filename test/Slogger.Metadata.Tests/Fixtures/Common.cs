@@ -22,11 +22,13 @@ internal static class Common
     }
 
     /// <summary>Records a shard of stride 1 as durable.</summary>
-    public static async Task<DurableOutcome> RecordAsync(this IMetadataStore store, string cluster, ShardId shard, WorldPoint durable, long epoch) =>
+    public static async Task<DurableOutcome> RecordAsync(this IMetadataStore store, string cluster, ShardId shard, WorldPoint durable,
+        long epoch) =>
         (await store.RecordDurableAsync(cluster, shard, DurableClaim.Of(durable), epoch)).Outcome;
 
     /// <summary>Starts a world-line from shard 0, which is durable up to a version.</summary>
-    public static Task<WorldLineResult> BeginAsync(this IMetadataStore store, string cluster, WorldLine next, Version durable, long epoch) =>
+    public static Task<WorldLineResult> BeginAsync(this IMetadataStore store, string cluster, WorldLine next, Version durable,
+        long epoch) =>
         store.BeginWorldLineAsync(cluster, Shard0, next, DurableClaim.Of(new(new(next.Number - 1), durable)), epoch);
 
     /// <summary>The exception and all that it shows a person or a log.</summary>

@@ -126,8 +126,13 @@ public sealed class PostgresServer : IAsyncLifetime
     {
         string to = Path.Combine(directory, name);
         Directory.CreateDirectory(to);
-        ProcessStartInfo start = new(Path.Combine(Binaries!, "pg_receivewal")) { RedirectStandardError = true, RedirectStandardOutput = true };
-        foreach (string argument in (string[])["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-U", "slogger_admin", "-D", to, "--synchronous", "--no-loop"]) { start.ArgumentList.Add(argument); }
+        ProcessStartInfo start = new(Path.Combine(Binaries!, "pg_receivewal")) { RedirectStandardError = true,
+            RedirectStandardOutput = true };
+        foreach (string argument in (string[])["-h", "127.0.0.1", "-p", Port.ToString(CultureInfo.InvariantCulture), "-U", "slogger_admin",
+            "-D", to, "--synchronous", "--no-loop"])
+        {
+            start.ArgumentList.Add(argument);
+        }
         (start.Environment["PGPASSWORD"], start.Environment["PGAPPNAME"]) = (Password, name);
         return Process.Start(start)!;
     }

@@ -70,8 +70,10 @@ public sealed class CommandCountsTests
             while (!counts.Clear(mark));
             Volatile.Write(ref more, 0);
             await pings;
-            string line = (await other.ExpectAsync("INFO", "commandstats")).Text.Split('\n').SingleOrDefault(l => l.StartsWith("cmdstat_ping:", StringComparison.Ordinal)) ?? "cmdstat_ping:calls=0,";
-            Assert.Equal(line["cmdstat_ping:calls=".Length..line.IndexOf(',')], counts.Of("ping").ToString(System.Globalization.CultureInfo.InvariantCulture));
+            string line = (await other.ExpectAsync("INFO", "commandstats")).Text.Split('\n')
+                .SingleOrDefault(l => l.StartsWith("cmdstat_ping:", StringComparison.Ordinal)) ?? "cmdstat_ping:calls=0,";
+            Assert.Equal(line["cmdstat_ping:calls=".Length..line.IndexOf(',')],
+                counts.Of("ping").ToString(System.Globalization.CultureInfo.InvariantCulture));
         }
     }
 

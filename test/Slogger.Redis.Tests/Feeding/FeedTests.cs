@@ -34,7 +34,8 @@ public sealed class FeedTests
         await client.ExpectAsync("SELECT", "2");
         // Many small transactions: Redis continues from the last one that it has executed whole.
         for (int i = 0; i < 600; i++)
-            await client.ExpectAsync("EVAL", "for i=1,10 do redis.call('SET',KEYS[1]..i,string.rep('v',500)) redis.call('INCR','n') redis.call('PUBLISH','c','m') end", "1", $"k{i}");
+            await client.ExpectAsync("EVAL", "for i=1,10 do redis.call('SET',KEYS[1]..i,string.rep('v',500)) redis.call('INCR','n') "
+                + "redis.call('PUBLISH','c','m') end", "1", $"k{i}");
         long target = (await client.RoleAsync()).Offset;
         await sink.WaitForAsync(target);
         string digest = (await client.ExpectAsync("DEBUG", "DIGEST")).Text;
@@ -102,7 +103,8 @@ public sealed class FeedTests
         long at = 0;
         for (int round = 0; round < 5; round++)
         {
-            using var replica = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { ReceiveBufferSize = 4096, ReceiveTimeout = 30_000 };
+            using var replica = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { ReceiveBufferSize = 4096,
+                ReceiveTimeout = 30_000 };
             replica.SetRawSocketOption(6, 2, BitConverter.GetBytes(536)); // IPPROTO_TCP, TCP_MAXSEG
             await replica.ConnectAsync(feed.LocalEndPoint);
             string next = $"{at + 1}";
@@ -154,7 +156,8 @@ public sealed class FeedTests
                 Position = new StreamScanner(history!.Markers[^1].OffsetAfter, history.Markers[^1].Database),
                 OnFull = OnFullSync.Refuse,
             });
-            long from = attached switch { AttachResult.Full f => f.Offset, AttachResult.Continued c => c.Offset, _ => throw new InvalidOperationException($"{attached}") };
+            long from = attached switch { AttachResult.Full f => f.Offset, AttachResult.Continued c => c.Offset, _ =>
+                throw new InvalidOperationException($"{attached}") };
             if (history is null)
                 start = from;
             var sink = new Joined(history, from, start);

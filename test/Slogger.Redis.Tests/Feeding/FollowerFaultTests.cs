@@ -1,5 +1,5 @@
-// What goes wrong while a Redis follows: the link is cut at any byte, Redis dies, sleeps, is promoted or pointed elsewhere, strangers come, the log
-// ends too soon. It goes on exactly, or says that it cannot.
+// What goes wrong while a Redis follows: the link is cut at any byte, Redis dies, sleeps, is promoted or pointed elsewhere, strangers come,
+// the log ends too soon. It goes on exactly, or says that it cannot.
 using System.Diagnostics;
 using System.Net;
 using System.Net.Sockets;
@@ -49,7 +49,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         for (long cut = 0; ; cut++)
         {
             await history.Client.ExpectAsync("SELECT", $"{cut % 2}");
-            await history.Client.ExpectAsync("EVAL", "redis.call('INCR','n') redis.call('PUBLISH','c','m') redis.call('RPUSH','l','x')", "0");
+            await history.Client.ExpectAsync("EVAL", "redis.call('INCR','n') redis.call('PUBLISH','c','m') redis.call('RPUSH','l','x')",
+                "0");
             await history.Client.ExpectAsync("SPUBLISH", "s", "m");
             await history.Client.ExpectAsync("APPEND", "s", "y");
             FollowedHistory.Point point = await history.TakeAsync();
@@ -138,7 +139,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         Assert.Contains("was restarted", await follower.Lost.WaitAsync(TimeSpan.FromMinutes(1))); // nobody has asked
         Assert.Equal(RedisProblem.HistoryGone, (await follower.BringToAsync(two.Offset)).Problem);
         await follower.DisposeAsync();
-        Assert.Equal(RedisProblem.HistoryGone, (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, two.Offset, new() { UndoFile = undo })).Problem);
+        Assert.Equal(RedisProblem.HistoryGone,
+            (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, two.Offset, new() { UndoFile = undo })).Problem);
         await using StoreFollower again = await BeginAsync(control, history.Plan(), new() { UndoFile = undo });
         await ReachesAsync(again, control, two);
         Assert.IsType<RestoreResult.Restored>(await again.PromoteAsync());
@@ -165,7 +167,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
             Assert.Equal($"{one.Offset + 1}", info["second_repl_offset"]);
             restarted = true;
         }
-        var options = new RestoreOptions { BeforePromotion = async (_, _) => await (atTheLastMoment ? RestartAsync() : Task.CompletedTask) };
+        var options = new RestoreOptions { BeforePromotion = async (_, _) =>
+            await (atTheLastMoment ? RestartAsync() : Task.CompletedTask) };
         await using StoreFollower follower = await BeginAsync(control, history.Plan(one.Offset), options);
         if (!atTheLastMoment) await RestartAsync();
         Assert.Equal(RedisProblem.HistoryGone, Assert.IsType<RestoreResult.Failed>(await follower.PromoteAsync()).Problem);
@@ -187,7 +190,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         await ReachesAsync(follower, control, one);
         await follower.DisposeAsync();
 
-        await using StoreFollower patient = (await StoreFollower.ResumeAsync(control, follower.ReplicationId, history.Sink, one.Offset)).Follower!;
+        await using StoreFollower patient =
+            (await StoreFollower.ResumeAsync(control, follower.ReplicationId, history.Sink, one.Offset)).Follower!;
         FollowedHistory.Point two = await SetAsync(history, "2");
         Signal(backup, "-STOP");
         Task<FollowResult> brought = patient.BringToAsync(two.Offset);
@@ -271,7 +275,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
             strangers.Add(new Socket(SocketType.Stream, ProtocolType.Tcp) { ReceiveTimeout = 30_000 });
             await strangers[i].ConnectAsync(feed); // says nothing, which one may for an hour
         }
-        foreach (string asked in new[] { "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n", $"*3\r\n$4\r\nAUTH\r\n$12\r\nslogger-feed\r\n$5\r\nguess\r\n", "GET / HTTP/1.1\r\n\r\n" })
+        foreach (string asked in new[] { "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n",
+            $"*3\r\n$4\r\nAUTH\r\n$12\r\nslogger-feed\r\n$5\r\nguess\r\n", "GET / HTTP/1.1\r\n\r\n" })
         {
             using var asker = new Socket(SocketType.Stream, ProtocolType.Tcp) { ReceiveTimeout = 30_000 };
             await asker.ConnectAsync(feed);
@@ -303,7 +308,8 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         Assert.False(follower.Lost.IsCompleted);
         Assert.Throws<InvalidOperationException>(() => { follower.PromoteAsync().GetAwaiter().GetResult(); });
         await control.ExpectAsync("CONFIG", "SET", "masterauth", secret);
-        for (FollowResult again = default; !(again = await follower.BringToAsync(point.Offset)).IsThere;) Assert.True(again.Problem.IsTransient(), again.Message);
+        for (FollowResult again = default; !(again = await follower.BringToAsync(point.Offset)).IsThere;)
+            Assert.True(again.Problem.IsTransient(), again.Message);
         await ReachesAsync(follower, control, point);
     }
 
@@ -347,10 +353,12 @@ public sealed class FollowerFaultTests(ITestOutputHelper output)
         await using RedisConnection control = await backup.ConnectAsync();
         await using StoreFollower follower = await BeginAsync(control, history.Plan());
         FollowedHistory.Point before = await SetAsync(history, "1");
-        await history.Client.ExpectAsync("EVAL", "redis.call('SET','a',string.rep('v',100)) redis.call('SET','b',string.rep('v',3000000))", "0");
+        await history.Client.ExpectAsync("EVAL", "redis.call('SET','a',string.rep('v',100)) redis.call('SET','b',string.rep('v',3000000))",
+            "0");
         FollowedHistory.Point after = await history.TakeAsync();
         // In the first command, in the large one (partly sent), before EXEC, and in it.
-        foreach (long target in new[] { before.Offset + 3, before.Offset + 80, before.Offset + 2_500_000, after.Offset - 14, after.Offset - 1 })
+        foreach (long target in new[] { before.Offset + 3, before.Offset + 80, before.Offset + 2_500_000, after.Offset - 14,
+            after.Offset - 1 })
         {
             FollowResult result = await follower.BringToAsync(target);
             Assert.Equal(RedisProblem.CommandFailed, result.Problem);

@@ -72,7 +72,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
             // The link goes on at the very offset.
             using var next = new ReplicationLink(new() { Endpoint = target.Endpoint });
             var continued = Assert.IsType<AttachResult.Continued>(await next.AttachAsync(
-                new() { ReplicationId = restored.FeedReplicationId, Position = new StreamScanner(restored.Offset, 0), OnFull = OnFullSync.Refuse }));
+                new() { ReplicationId = restored.FeedReplicationId, Position = new StreamScanner(restored.Offset, 0),
+                    OnFull = OnFullSync.Refuse }));
             Assert.Equal(restored.ReplicationId, continued.ReplicationId);
             var after = new RecordingSink(restored.Offset);
             next.Start(after);
@@ -107,7 +108,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
         await sink.WaitForAsync(point.Offset);
         foreach (int? database in new int?[] { 3, null }) // null: SAVE wrote repl-stream-db
         {
-            var plan = new FeedPlan { BaseFile = rdb, BaseOffset = middle, BaseDatabase = database, History = sink, TargetOffset = point.Offset };
+            var plan = new FeedPlan { BaseFile = rdb, BaseOffset = middle, BaseDatabase = database, History = sink,
+                TargetOffset = point.Offset };
             Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, plan, new() { BeforePromotion = Equals(point) }));
         }
         var whole = new FeedPlan { BaseOffset = full.Offset, History = sink, TargetOffset = point.Offset };
@@ -143,7 +145,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
         string rdb = Path.Combine(redis.Directory, "base.rdb");
         var fetched = Assert.IsType<CheckpointResult.Fetched>(await CheckpointFetcher.FetchAsync(redis.Endpoint, rdb));
         await client.ExpectAsync("SET", "a", "2");
-        var plan = new FeedPlan { BaseFile = rdb, BaseOffset = fetched.Offset, History = new RecordingSink(fetched.Offset), TargetOffset = fetched.Offset };
+        var plan = new FeedPlan { BaseFile = rdb, BaseOffset = fetched.Offset, History = new RecordingSink(fetched.Offset),
+            TargetOffset = fetched.Offset };
         Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, plan));
         Assert.Equal("1", (await client.ExpectAsync("GET", "a")).Text);
     }
@@ -158,7 +161,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
         var sink = new RecordingSink(full.Offset);
         link.Start(sink);
         // Every length near the lengths that a filler cannot meet by itself, and one larger than the feed's chunk.
-        foreach (int length in new[] { 0, 1, 5, 6, 7, 8, 9, 10, 70, 80, 81, 82, 83, 84, 90, 980, 981, 982, 983, 984, 985, 986, 990, 9990, 3_000_000 })
+        foreach (int length in new[] { 0, 1, 5, 6, 7, 8, 9, 10, 70, 80, 81, 82, 83, 84, 90, 980, 981, 982, 983, 984, 985, 986, 990, 9990,
+            3_000_000 })
         {
             await client.ExpectAsync("PUBLISH", "c", new string('x', length));
             await client.ExpectAsync("MULTI");
@@ -172,7 +176,8 @@ public sealed class RestoreTests(ITestOutputHelper output)
         await using RedisConnection listener = await redis.ConnectAsync();
         await listener.ExpectAsync("PSUBSCRIBE", "*");
         var plan = new FeedPlan { BaseOffset = full.Offset, History = sink, TargetOffset = point.Offset };
-        var restored = Assert.IsType<RestoreResult.Restored>(await RedisRestore.RunAsync(client, plan, new() { BeforePromotion = Equals(point) }));
+        var restored = Assert.IsType<RestoreResult.Restored>(
+            await RedisRestore.RunAsync(client, plan, new() { BeforePromotion = Equals(point) }));
         Assert.Equal(50, restored.Suppressed);
         await client.ExpectAsync("SET", "x", "1"); // its notification is the first message
         RedisReply events = await client.ExpectAsync("CONFIG", "GET", "notify-keyspace-events");
@@ -232,9 +237,11 @@ public sealed class RestoreTests(ITestOutputHelper output)
     [Fact]
     public async Task Feed_Stranger_GetsNothing()
     {
-        await using ReplicationFeed feed = ReplicationFeed.Start(new() { BaseOffset = 0, History = new RecordingSink(0), TargetOffset = 0 });
+        await using ReplicationFeed feed = ReplicationFeed.Start(
+            new() { BaseOffset = 0, History = new RecordingSink(0), TargetOffset = 0 });
         RedisEndpoint there = RedisEndpoint.Tcp("127.0.0.1", feed.LocalEndPoint.Port);
-        RedisException refused = await Assert.ThrowsAsync<RedisException>(() => RedisConnection.ConnectAsync(there with { User = ReplicationFeed.SecretUser, Password = "guess" }));
+        RedisException refused = await Assert.ThrowsAsync<RedisException>(
+            () => RedisConnection.ConnectAsync(there with { User = ReplicationFeed.SecretUser, Password = "guess" }));
         Assert.Equal(RedisProblem.WrongPassword, refused.Problem);
         await using RedisConnection stranger = await RedisConnection.ConnectAsync(there);
         Assert.StartsWith("NOAUTH", (await stranger.CommandAsync("PSYNC", "?", "-1")).Text);

@@ -18,7 +18,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         return start.Follower;
     }
 
-    private static async Task<StoreFollower> ResumeAsync(RedisConnection control, string id, IHistorySource history, long end, RestoreOptions? options = null)
+    private static async Task<StoreFollower> ResumeAsync(RedisConnection control, string id, IHistorySource history, long end,
+        RestoreOptions? options = null)
     {
         FollowStart start = await StoreFollower.ResumeAsync(control, id, history, end, options);
         Assert.True(start.Follower is not null, start.Message);
@@ -38,7 +39,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         int seed = Environment.TickCount;
         output.WriteLine($"seed {seed}");
         var random = new Random(seed);
-        await using FollowedHistory history = await FollowedHistory.StartAsync(withBase ? c => new Workload(c, seed + 1).RunAsync(300) : null);
+        await using FollowedHistory history = await FollowedHistory.StartAsync(
+            withBase ? c => new Workload(c, seed + 1).RunAsync(300) : null);
         var workload = new Workload(history.Client, seed);
         var points = new List<FollowedHistory.Point>();
         for (int i = 0; i < 200; i++)
@@ -88,7 +90,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
                 BeforePromotion = async (c, _) =>
                 {
                     Assert.Equal(point.Digest, (await c.ExpectAsync("DEBUG", "DIGEST")).Text);
-                    if (point == points[^1]) Assert.Equal(functions, Convert.ToHexString((await c.ExpectAsync("FUNCTION", "DUMP")).Bytes.Span));
+                    if (point == points[^1])
+                        Assert.Equal(functions, Convert.ToHexString((await c.ExpectAsync("FUNCTION", "DUMP")).Bytes.Span));
                 },
             }));
         }
@@ -128,7 +131,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         FollowedHistory.Point point = await history.TakeAsync();
         await using TestRedis backup = await TestRedis.StartAsync();
         await using RedisConnection control = await backup.ConnectAsync();
-        await control.ExpectAsync("CONFIG", "SET", "maxmemory", "2mb", "maxmemory-policy", "allkeys-lru", "replica-ignore-maxmemory", "no", "replica-read-only", "no",
+        await control.ExpectAsync("CONFIG", "SET", "maxmemory", "2mb", "maxmemory-policy", "allkeys-lru", "replica-ignore-maxmemory", "no",
+            "replica-read-only", "no",
             "replica-serve-stale-data", "no");
         await using StoreFollower follower = await BeginAsync(control, history.Plan());
         Assert.True((await follower.BringToAsync(point.Offset)).IsThere);
@@ -159,7 +163,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
             long loaded = long.Parse((await control.InfoAsync("stats"))["total_net_repl_input_bytes"], CultureInfo.InvariantCulture);
             follower = await ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset, new() { UndoFile = undo });
             Assert.Equal(point.Offset, follower.Offset);
-            Assert.Equal(loaded, long.Parse((await control.InfoAsync("stats"))["total_net_repl_input_bytes"], CultureInfo.InvariantCulture));
+            Assert.Equal(loaded, long.Parse((await control.InfoAsync("stats"))["total_net_repl_input_bytes"],
+                CultureInfo.InvariantCulture));
         }
         await using (follower)
         {
@@ -220,7 +225,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         Assert.Null(failed.Follower);
         Assert.Contains("history ends", failed.Message);
         Assert.StartsWith("READONLY", (await control.CommandAsync("SET", "x", "1")).Text);
-        await using StoreFollower follower = await ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset, new() { UndoFile = undo });
+        await using StoreFollower follower = await ResumeAsync(
+            control, plan.ReplicationId, history.Sink, point.Offset, new() { UndoFile = undo });
         Assert.True((await follower.BringToAsync(point.Offset)).IsThere);
         Assert.Equal(point.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
         Assert.IsType<RestoreResult.Restored>(await follower.PromoteAsync());
@@ -252,12 +258,15 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         await using RedisConnection control = await backup.ConnectAsync();
         FeedPlan plan = history.Plan(point.Offset);
         // A master.
-        Assert.Equal(RedisProblem.HistoryGone, (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset)).Problem);
+        Assert.Equal(RedisProblem.HistoryGone,
+            (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset)).Problem);
         Assert.True((await control.RoleAsync()).IsMaster);
         await (await BeginAsync(control, plan)).DisposeAsync();
         // Another identity; beyond the end of the log.
-        Assert.Equal(RedisProblem.HistoryGone, (await StoreFollower.ResumeAsync(control, FeedPlan.NewReplicationId(), history.Sink, point.Offset)).Problem);
-        Assert.Equal(RedisProblem.HistoryGone, (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset - 1)).Problem);
+        Assert.Equal(RedisProblem.HistoryGone,
+            (await StoreFollower.ResumeAsync(control, FeedPlan.NewReplicationId(), history.Sink, point.Offset)).Problem);
+        Assert.Equal(RedisProblem.HistoryGone,
+            (await StoreFollower.ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset - 1)).Problem);
         Assert.Equal(point.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
         await using StoreFollower resumed = await ResumeAsync(control, plan.ReplicationId, history.Sink, point.Offset);
         Assert.Equal(point.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
@@ -302,9 +311,11 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         await history.Sink.WaitForAsync(point.Offset + 1);
         await using TestRedis backup = await TestRedis.StartAsync();
         await using RedisConnection control = await backup.ConnectAsync();
-        string[] names = ["replica-read-only", "replica-ignore-maxmemory", "notify-keyspace-events", "repl-diskless-load", "tls-replication", "masteruser", "masterauth",
+        string[] names = ["replica-read-only", "replica-ignore-maxmemory", "notify-keyspace-events", "repl-diskless-load",
+            "tls-replication", "masteruser", "masterauth",
             "replica-serve-stale-data", "repl-timeout"];
-        await control.ExpectAsync("CONFIG", "SET", "replica-read-only", "no", "masterauth", "theirs", "repl-diskless-load", "on-empty-db", "repl-timeout", "77");
+        await control.ExpectAsync("CONFIG", "SET", "replica-read-only", "no", "masterauth", "theirs", "repl-diskless-load", "on-empty-db",
+            "repl-timeout", "77");
         var before = new List<string>();
         foreach (string name in names) before.Add((await control.ExpectAsync("CONFIG", "GET", name)).ToString());
         bool looked = false;
@@ -369,7 +380,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
         var large = new List<long>();
         for (int i = 0; i < 10; i++)
         {
-            await history.Client.ExpectAsync("EVAL", "for i=1,80000 do redis.call('SET','t'..i,'" + new string('v', 90) + $"{i}') end", "0");
+            await history.Client.ExpectAsync("EVAL", "for i=1,80000 do redis.call('SET','t'..i,'" + new string('v', 90) + $"{i}') end",
+                "0");
             large.Add((await history.Client.RoleAsync()).Offset);
         }
         FollowedHistory.Point end = await history.TakeAsync();
@@ -383,7 +395,8 @@ public sealed class StoreFollowerTests(ITestOutputHelper output)
             Assert.Equal(end.Digest, (await control.ExpectAsync("DEBUG", "DIGEST")).Text);
             await follower.DisposeAsync();
             long began = Stopwatch.GetTimestamp();
-            follower = await ResumeAsync(control, follower.ReplicationId, history.Sink, end.Offset, new() { UndoFile = Path.Combine(backup.Directory, "undo") });
+            follower = await ResumeAsync(control, follower.ReplicationId, history.Sink, end.Offset,
+                new() { UndoFile = Path.Combine(backup.Directory, "undo") });
             output.WriteLine($"resumed: {Stopwatch.GetElapsedTime(began).TotalMilliseconds:0.00} ms");
             await using (follower)
             {

@@ -81,7 +81,8 @@ public sealed class TailRewriterTests(ITestOutputHelper output)
     [Fact]
     public void Rewrite_EveryLimit_StopsAtBoundariesOnly()
     {
-        string text = Command("SET", "a", "1") + Command("PUBLISH", "c", "m") + Command("MULTI") + Command("SET", "b", "2") + Command("EXEC") + Command("DEL", "a");
+        string text = Command("SET", "a", "1") + Command("PUBLISH", "c", "m") + Command("MULTI") + Command("SET", "b", "2")
+            + Command("EXEC") + Command("DEL", "a");
         int first = Command("SET", "a", "1").Length, second = first + Command("PUBLISH", "c", "m").Length;
         int third = text.Length - Command("DEL", "a").Length;
         int[] good = [0, first, second, third, text.Length];
@@ -93,7 +94,8 @@ public sealed class TailRewriterTests(ITestOutputHelper output)
             while ((state = rewriter.Next(limit, out _)) == RewriteState.Produced)
             {
             }
-            Assert.Equal(limit > text.Length ? RewriteState.SourceEnded : good.Contains(limit) ? RewriteState.AtLimit : RewriteState.InsideCommand, state);
+            Assert.Equal(limit > text.Length ? RewriteState.SourceEnded
+                : good.Contains(limit) ? RewriteState.AtLimit : RewriteState.InsideCommand, state);
         }
     }
 }

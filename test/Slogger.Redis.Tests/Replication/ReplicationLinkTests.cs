@@ -92,7 +92,8 @@ public sealed class ReplicationLinkTests
         using var second = new ReplicationLink(new() { Endpoint = redis.Endpoint });
         string rdb = Path.Combine(redis.Directory, "base.rdb");
         var again = Assert.IsType<AttachResult.Full>(await second.AttachAsync(
-            new() { ReplicationId = full.ReplicationId, Position = new StreamScanner(full.Offset, 0), OnFull = OnFullSync.WithData, RdbFile = rdb }));
+            new() { ReplicationId = full.ReplicationId, Position = new StreamScanner(full.Offset, 0), OnFull = OnFullSync.WithData,
+                RdbFile = rdb }));
         Assert.Equal(full.ReplicationId, again.ReplicationId);
         Assert.True(again.Offset > full.Offset + (3 << 20));
         Assert.Equal(again.RdbBytes, new FileInfo(rdb).Length);
@@ -209,7 +210,8 @@ public sealed class ReplicationLinkTests
         Assert.DoesNotContain("wrong\"", failed.Message);
         ProbeResult probe = await RedisProbe.InspectAsync(endpoint);
         Assert.Equal(expected, probe.Problem);
-        var fetched = Assert.IsType<CheckpointResult.Failed>(await CheckpointFetcher.FetchAsync(endpoint, Path.Combine(redis.Directory, "x")));
+        var fetched = Assert.IsType<CheckpointResult.Failed>(
+            await CheckpointFetcher.FetchAsync(endpoint, Path.Combine(redis.Directory, "x")));
         Assert.Equal(expected, fetched.Problem);
     }
 
@@ -254,7 +256,8 @@ public sealed class ReplicationLinkTests
         using var link = new ReplicationLink(new() { Endpoint = redis.Endpoint });
         string undo = Path.Combine(redis.Directory, "undo");
         Assert.IsType<AttachResult.Full>(await QuickAttach.AttachAsync(client, link, new(), undo).WaitAsync(TimeSpan.FromSeconds(60)));
-        Assert.IsType<CheckpointResult.Fetched>(await QuickAttach.FetchAsync(client, Path.Combine(redis.Directory, "c.rdb"), undo).WaitAsync(TimeSpan.FromSeconds(60)));
+        Assert.IsType<CheckpointResult.Fetched>(await QuickAttach.FetchAsync(client, Path.Combine(redis.Directory, "c.rdb"), undo)
+            .WaitAsync(TimeSpan.FromSeconds(60)));
         Assert.Equal("100", (await client.ExpectAsync("CONFIG", "GET", "repl-diskless-sync-delay")).Items[1].Text);
         Assert.False(File.Exists(undo));
     }
@@ -308,5 +311,6 @@ public sealed class ReplicationLinkTests
         Assert.Equal(Slogger.Redis.Rdb.RdbIntegrity.Good, Slogger.Redis.Rdb.RdbFile.Verify(path));
     }
 
-    private static string Field(string line, string name) => line.Split(',').Single(p => p.StartsWith(name + "=", StringComparison.Ordinal))[(name.Length + 1)..];
+    private static string Field(string line, string name) =>
+        line.Split(',').Single(p => p.StartsWith(name + "=", StringComparison.Ordinal))[(name.Length + 1)..];
 }

@@ -32,7 +32,8 @@ public sealed class StreamScannerTests
             while ((e = scanner.Next(chunk, ref at)) != StreamEvent.None)
             {
                 found.Add($"{e} {scanner.EventStart}-{scanner.Offset} db{scanner.Database} tx{scanner.InTransaction} "
-                    + (scanner.ArgumentsComplete ? string.Join('|', Enumerable.Range(0, 3).Select(i => Encoding.ASCII.GetString(scanner.Argument(i)))) : "long"));
+                    + (scanner.ArgumentsComplete
+                    ? string.Join('|', Enumerable.Range(0, 3).Select(i => Encoding.ASCII.GetString(scanner.Argument(i)))) : "long"));
                 Assert.True(scanner.AtCommandBoundary);
             }
             Assert.Equal(1000 + cut, scanner.Offset);
@@ -47,8 +48,10 @@ public sealed class StreamScannerTests
     {
         byte[] stream = Encoding.ASCII.GetBytes(string.Concat(Commands));
         List<string> whole = Scan(stream, []);
-        Assert.Contains(whole, e => e.StartsWith("ShardPublish", StringComparison.Ordinal) && e.EndsWith("db11 txTrue SPUBLISH|chan|payload", StringComparison.Ordinal));
-        Assert.Contains(whole, e => e.StartsWith("ShardPublish", StringComparison.Ordinal) && e.EndsWith("db0 txFalse long", StringComparison.Ordinal));
+        Assert.Contains(whole, e => e.StartsWith("ShardPublish", StringComparison.Ordinal)
+            && e.EndsWith("db11 txTrue SPUBLISH|chan|payload", StringComparison.Ordinal));
+        Assert.Contains(whole, e => e.StartsWith("ShardPublish", StringComparison.Ordinal)
+            && e.EndsWith("db0 txFalse long", StringComparison.Ordinal));
         Assert.Equal(6, whole.Count);
         Assert.Equal($"end {1000 + stream.Length} {1000 + stream.Length}", whole[^1]);
         for (int cut = 1; cut < stream.Length; cut++)

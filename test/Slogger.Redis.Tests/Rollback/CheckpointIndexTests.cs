@@ -58,9 +58,11 @@ public sealed class CheckpointIndexTests
             foreach (RedisReply name in keys.Items)
             {
                 RdbEntry entry = Assert.NotNull(index.Find(new StoreKey(database, name.Bytes.ToArray())));
-                RedisReply expires = await client.ExpectAsync("EVAL", $"redis.call('SELECT', {database}) return redis.call('PEXPIRETIME', KEYS[1])", "1", name.Text);
+                RedisReply expires = await client.ExpectAsync("EVAL",
+                    $"redis.call('SELECT', {database}) return redis.call('PEXPIRETIME', KEYS[1])", "1", name.Text);
                 Assert.Equal(Math.Max(0, expires.Integer), entry.ExpiresAtMs);
-                RedisReply dump = await client.ExpectAsync("EVAL", $"redis.call('SELECT', {database}) return redis.call('DUMP', KEYS[1])", "1", name.Text);
+                RedisReply dump = await client.ExpectAsync("EVAL", $"redis.call('SELECT', {database}) return redis.call('DUMP', KEYS[1])",
+                    "1", name.Text);
                 // A stream's consumers are dumped with the time of the dump.
                 if (name.Text[0] is not ('x' or 'X')) { Assert.Equal(dump.Bytes.ToArray(), index.PayloadOf(entry)); }
                 else { Assert.Equal(dump.Bytes.Length, index.PayloadOf(entry).Length); }

@@ -36,14 +36,17 @@ public sealed class RdbMergeTests(ITestOutputHelper output)
                 await client.ExpectAsync("DEBUG", "RELOAD");
                 held[i] = await HeldAsync(client);
                 using var link = new ReplicationLink(new() { Endpoint = servers[i].Endpoint });
-                Assert.IsType<AttachResult.Full>(await link.AttachAsync(new() { OnFull = OnFullSync.WithData, RdbFile = Path.Combine(directory, $"{i}.rdb") }));
+                Assert.IsType<AttachResult.Full>(
+                    await link.AttachAsync(new() { OnFull = OnFullSync.WithData, RdbFile = Path.Combine(directory, $"{i}.rdb") }));
                 Assert.Null(RdbMerge.Flaw(Path.Combine(directory, $"{i}.rdb")));
             }
             for (int j = 0; j < shards; j++)
             {
                 string merged = Path.Combine(directory, "merged.rdb");
                 int[] streams = [.. layout.StreamsOf(j)];
-                RdbMerge.Write(merged, [.. streams.Select(s => new RdbPart(Path.Combine(directory, $"{layout[s].Source}.rdb"), new(layout.SlotsOf(s), streams.Length == 1, s == streams[0])))]);
+                RdbMerge.Write(merged, [.. streams.Select(
+                    s => new RdbPart(Path.Combine(directory, $"{layout[s].Source}.rdb"),
+                        new(layout.SlotsOf(s), streams.Length == 1, s == streams[0])))]);
                 Assert.Equal(RdbIntegrity.Good, RdbFile.Verify(merged));
                 TestRedis loaded = await TestRedis.StartAsync(null, "--maxmemory-policy", eviction);
                 servers.Add(loaded);
@@ -51,9 +54,12 @@ public sealed class RdbMergeTests(ITestOutputHelper output)
                 File.Copy(merged, Path.Combine(loaded.Directory, "dump.rdb"), overwrite: true);
                 await client.ExpectAsync("DEBUG", "RELOAD", "NOSAVE");
                 SlotRange own = SlotMap.EvenSlots(shards, j);
-                Dictionary<string, (string, string)> expected = held.SelectMany(h => h).Where(k => own.Contains(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(k.Key)))).ToDictionary(k => k.Key, k => k.Value);
+                Dictionary<string, (string, string)> expected = held.SelectMany(h => h)
+                    .Where(k => own.Contains(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(k.Key))))
+                        .ToDictionary(k => k.Key, k => k.Value);
                 Assert.NotEmpty(expected);
-                Assert.Equal(expected.OrderBy(k => k.Key, StringComparer.Ordinal), (await HeldAsync(client)).OrderBy(k => k.Key, StringComparer.Ordinal));
+                Assert.Equal(expected.OrderBy(k => k.Key, StringComparer.Ordinal),
+                    (await HeldAsync(client)).OrderBy(k => k.Key, StringComparer.Ordinal));
                 Assert.Single((await client.ExpectAsync("FUNCTION", "LIST")).Items);
                 output.WriteLine($"shard {j}: {expected.Count} keys of {streams.Length} sources");
             }
@@ -117,7 +123,8 @@ public sealed class RdbMergeTests(ITestOutputHelper output)
         for (int i = 0; ; i++)
         {
             // Numbers alone are kept in another form, and so are long keys.
-            string key = number % 5 == 0 ? $"{(number * 100_000) + i}" : number % 5 == 1 ? $"{number}-{i}-{new string('k', 100)}" : $"key:{number}:{i}";
+            string key = number % 5 == 0 ? $"{(number * 100_000) + i}"
+                : number % 5 == 1 ? $"{number}-{i}-{new string('k', 100)}" : $"key:{number}:{i}";
             if (slots.Contains(HashSlot.Of(System.Text.Encoding.ASCII.GetBytes(key)))) { return key; }
         }
     }
@@ -129,7 +136,8 @@ public sealed class RdbMergeTests(ITestOutputHelper output)
         {
             string digest = (await client.ExpectAsync("DEBUG", "DIGEST-VALUE", key.Text)).Items[0].Text;
             string when = (await client.ExpectAsync("PEXPIRETIME", key.Text)).Integer.ToString(CultureInfo.InvariantCulture);
-            held[key.Text] = (digest, when + (await client.ExpectAsync("TYPE", key.Text)).Text + (await client.ExpectAsync("OBJECT", "ENCODING", key.Text)).Text);
+            held[key.Text] = (digest, when + (await client.ExpectAsync("TYPE", key.Text)).Text
+                + (await client.ExpectAsync("OBJECT", "ENCODING", key.Text)).Text);
         }
         return held;
     }

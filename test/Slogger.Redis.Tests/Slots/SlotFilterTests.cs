@@ -1,4 +1,5 @@
-// What of a stream is kept for some slots: command by command, however it is cut; and against a real redis-server, whose stream is divided among others that together hold what it holds.
+// What of a stream is kept for some slots: command by command, however it is cut; and against a real redis-server, whose stream is divided
+// among others that together hold what it holds.
 using System.Text;
 using Slogger.Core.Ownership;
 using Slogger.Redis.Connections;
@@ -28,7 +29,10 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
         byte[] bytes = Encode(stream);
         Assert.Equal(Encoding.ASCII.GetString(Encode(expected)), Filtered(new(Low, true, true), bytes, bytes.Length));
         // However it is cut.
-        for (int piece = 1; piece < 40; piece++) { Assert.Equal(Encoding.ASCII.GetString(Encode(expected)), Filtered(new(Low, true, true), bytes, piece)); }
+        for (int piece = 1; piece < 40; piece++)
+        {
+            Assert.Equal(Encoding.ASCII.GetString(Encode(expected)), Filtered(new(Low, true, true), bytes, piece));
+        }
     }
 
     [Theory]
@@ -79,7 +83,8 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
         await using TestRedis redis = await TestRedis.StartAsync(), low = await TestRedis.StartAsync(), high = await TestRedis.StartAsync();
         await using RedisConnection client = await redis.ConnectAsync();
         using var link = new ReplicationLink(new() { Endpoint = redis.Endpoint });
-        var full = Assert.IsType<AttachResult.Full>(await link.AttachAsync(new() { OnFull = OnFullSync.WithData, RdbFile = Path.Combine(redis.Directory, "base.rdb") }));
+        var full = Assert.IsType<AttachResult.Full>(
+            await link.AttachAsync(new() { OnFull = OnFullSync.WithData, RdbFile = Path.Combine(redis.Directory, "base.rdb") }));
         var sink = new RecordingSink(full.Offset);
         link.Start(sink);
         for (int i = 0; i < 3000; i++)
@@ -104,8 +109,10 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
             {
                 keys++;
                 Assert.True(slots.Contains(HashSlot.Of(Encoding.ASCII.GetBytes(key.Text))));
-                Assert.Equal((await client.ExpectAsync("DEBUG", "DIGEST-VALUE", key.Text)).Items[0].Text, (await half.ExpectAsync("DEBUG", "DIGEST-VALUE", key.Text)).Items[0].Text);
-                Assert.Equal((await client.ExpectAsync("PEXPIRETIME", key.Text)).Integer, (await half.ExpectAsync("PEXPIRETIME", key.Text)).Integer);
+                Assert.Equal((await client.ExpectAsync("DEBUG", "DIGEST-VALUE", key.Text)).Items[0].Text,
+                    (await half.ExpectAsync("DEBUG", "DIGEST-VALUE", key.Text)).Items[0].Text);
+                Assert.Equal((await client.ExpectAsync("PEXPIRETIME", key.Text)).Integer,
+                    (await half.ExpectAsync("PEXPIRETIME", key.Text)).Integer);
             }
         }
         Assert.Equal((await client.ExpectAsync("DBSIZE")).Integer, keys);
@@ -114,7 +121,8 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
 
     private static string[][] Next(Random random)
     {
-        string tag = $"{{{random.Next(30)}}}", key = tag + random.Next(3), other = tag + random.Next(3), far = $"{{{random.Next(30)}}}0", value = new('v', random.Next(300));
+        string tag = $"{{{random.Next(30)}}}", key = tag + random.Next(3), other = tag
+            + random.Next(3), far = $"{{{random.Next(30)}}}0", value = new('v', random.Next(300));
         return random.Next(14) switch
         {
             0 => [["SET", key, value]],
@@ -138,12 +146,17 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
     {
         var filter = new SlotFilter(share, 0);
         var kept = new StringBuilder();
-        for (int at = 0; at < bytes.Length; at += piece) { filter.Take(bytes.AsSpan(at, Math.Min(piece, bytes.Length - at)), b => kept.Append(Encoding.Latin1.GetString(b))); }
+        for (int at = 0; at < bytes.Length; at += piece)
+        {
+            filter.Take(bytes.AsSpan(at, Math.Min(piece, bytes.Length - at)), b => kept.Append(Encoding.Latin1.GetString(b)));
+        }
         Assert.True(filter.IsAtBoundary);
         return kept.ToString();
     }
 
-    private static byte[] Encode(string commands) => Encoding.ASCII.GetBytes(string.Concat(commands.Split('|').Select(c => c.Split(' ')).Select(c => $"*{c.Length}\r\n{string.Concat(c.Select(a => $"${a.Length}\r\n{a}\r\n"))}")));
+    private static byte[] Encode(string commands) =>
+        Encoding.ASCII.GetBytes(string.Concat(commands.Split('|').Select(c => c.Split(' '))
+            .Select(c => $"*{c.Length}\r\n{string.Concat(c.Select(a => $"${a.Length}\r\n{a}\r\n"))}")));
 
     private static IEnumerable<string[]> Decode(string stream)
     {
@@ -162,7 +175,8 @@ public sealed class SlotFilterTests(ITestOutputHelper output)
             int Number(char kind)
             {
                 Assert.Equal(kind, stream[at]);
-                int end = stream.IndexOf('\r', at), number = int.Parse(stream.AsSpan(at + 1, end - at - 1), System.Globalization.CultureInfo.InvariantCulture);
+                int end = stream.IndexOf('\r', at), number = int.Parse(
+                    stream.AsSpan(at + 1, end - at - 1), System.Globalization.CultureInfo.InvariantCulture);
                 at = end + 2;
                 return number;
             }

@@ -147,7 +147,8 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
         }
 
         const UnixFileMode Private = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
-        string shared = Directory.CreateDirectory(Path.Combine(_directory, "tmp")).FullName, home = Path.Combine(shared, "slogger-" + Environment.UserName);
+        string shared = Directory.CreateDirectory(Path.Combine(_directory, "tmp")).FullName, home =
+            Path.Combine(shared, "slogger-" + Environment.UserName);
         string made = how == "link" ? Path.Combine(_directory, "elsewhere") : home;
         Directory.CreateDirectory(made, Private);
         if (how == "open") { File.SetUnixFileMode(made, Private | UnixFileMode.GroupWrite | UnixFileMode.GroupExecute); }
@@ -162,7 +163,8 @@ public sealed class RedisSupervisorTests : IAsyncLifetime
         await using var refused = new RedisSupervisor(options, shared);
         Assert.StartsWith(shared, refused.SocketPath, StringComparison.Ordinal);
         string told;
-        using (var listener = new System.Net.Sockets.Socket(System.Net.Sockets.AddressFamily.Unix, System.Net.Sockets.SocketType.Stream, System.Net.Sockets.ProtocolType.Unspecified))
+        using (var listener = new System.Net.Sockets.Socket(
+            System.Net.Sockets.AddressFamily.Unix, System.Net.Sockets.SocketType.Stream, System.Net.Sockets.ProtocolType.Unspecified))
         {
             listener.Bind(new System.Net.Sockets.UnixDomainSocketEndPoint(refused.SocketPath));
             listener.Listen();

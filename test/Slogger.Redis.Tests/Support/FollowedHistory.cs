@@ -9,7 +9,8 @@ internal sealed class FollowedHistory : IAsyncDisposable
 {
     private readonly ReplicationLink _link;
 
-    private FollowedHistory(TestRedis primary, RedisConnection client, ReplicationLink link, RecordingSink sink, string? baseFile, long baseOffset)
+    private FollowedHistory(TestRedis primary, RedisConnection client, ReplicationLink link, RecordingSink sink, string? baseFile,
+        long baseOffset)
     {
         (Primary, Client, _link, Sink, BaseFile, BaseOffset) = (primary, client, link, sink, baseFile, baseOffset);
     }

@@ -38,12 +38,14 @@ internal sealed class Invariants(Cluster cluster)
     /// <summary>A store is about to be restored: what it will hold is the branch, no more and no less.</summary>
     public void OnRestored(ShardHost host, in Boundary at)
     {
-        if (at.Offset < host.CoveredOffset) throw new SimException($"I2: shard {host.Number} is restored to offset {at.Offset}, committed are {host.CoveredOffset}");
+        if (at.Offset < host.CoveredOffset)
+            throw new SimException($"I2: shard {host.Number} is restored to offset {at.Offset}, committed are {host.CoveredOffset}");
         if (cluster.Sql.Line != at.WorldLine) return;
         Version branch = cluster.Sql.Lines[^1].BranchOf(host.Number);
         if (at.Version != branch) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, the branch is {branch}");
         for (int i = 0; i < at.Offset; i++)
-            if (host.Log.Bytes[i].Op is { Covered: false } op) throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, which holds what is lost: {op}");
+            if (host.Log.Bytes[i].Op is { Covered: false } op)
+                throw new SimException($"I1: shard {host.Number} is restored to {at.Point}, which holds what is lost: {op}");
     }
 
     /// <summary>A store was rolled back in place.</summary>
@@ -53,7 +55,8 @@ internal sealed class Invariants(Cluster cluster)
         for (int key = 0; key < cluster.Keys.Count; key++)
         {
             Op? expected = host.Log.ValueAt(key, at.Offset), found = host.Store.ValueOf(key);
-            if (found != expected) throw new SimException($"I1: shard {host.Number} is rolled back in place to {at.Point}, but key {key} is ({found}), there it was ({expected})");
+            if (found != expected) throw new SimException(
+                $"I1: shard {host.Number} is rolled back in place to {at.Point}, but key {key} is ({found}), there it was ({expected})");
         }
     }
 
@@ -67,7 +70,8 @@ internal sealed class Invariants(Cluster cluster)
             if (op.ToldGone) continue;
             bool survives = op.Sequence <= outcome.Survived.Number, isUncertain = !survives && op.Sequence <= outcome.Uncertain.Last.Number;
             if (survives && !op.Covered) throw new SimException($"I1: said to survive, but lost: {op}");
-            if (isUncertain && !op.OpenEnded && op.Sequence <= answered) throw new SimException($"I1: answered and exact, but listed as uncertain: {op}");
+            if (isUncertain && !op.OpenEnded && op.Sequence <= answered)
+                throw new SimException($"I1: answered and exact, but listed as uncertain: {op}");
             if (!survives && !isUncertain && op.Covered) throw new SimException($"I1: said to be lost, but survived {branch.Point}: {op}");
             if (!survives && op.ToldCommitted) throw new SimException($"I2: reported as committed, now gone: {op}");
             op.ToldGone = !survives;
@@ -86,7 +90,8 @@ internal sealed class Invariants(Cluster cluster)
     /// <summary>A disk has lost all that was not synced: the cut must be there.</summary>
     public void OnPowerCut(ShardHost host)
     {
-        if (Members.Counts(cluster.Sql.Members.States[host.Number])) RestorePoint(host, cluster.Sql.Cut.Versions[host.Number], cluster.Sql.Lines);
+        if (Members.Counts(cluster.Sql.Members.States[host.Number]))
+            RestorePoint(host, cluster.Sql.Cut.Versions[host.Number], cluster.Sql.Lines);
     }
 
     /// <summary>A joiner counts from now on: the cluster could go back to the cut of this moment.</summary>
@@ -97,7 +102,8 @@ internal sealed class Invariants(Cluster cluster)
     public void OnCut(Cut before, Cut after)
     {
         if (cluster.IsTraced) cluster.Note($"SQL records the cut {after}");
-        if (!after.IsAtLeast(before) || after.WorldLine != before.WorldLine) throw new SimException($"I3: the cut {before} is followed by {after}");
+        if (!after.IsAtLeast(before) || after.WorldLine != before.WorldLine)
+            throw new SimException($"I3: the cut {before} is followed by {after}");
         Cover(after, after.WorldLine);
         cluster.Count("cut");
     }
@@ -105,7 +111,8 @@ internal sealed class Invariants(Cluster cluster)
     public void OnWorldLine(Cut branch, Cut before)
     {
         if (cluster.IsTraced) cluster.Note($"SQL begins a world-line: {branch}");
-        if (branch.WorldLine != before.WorldLine.Next) throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
+        if (branch.WorldLine != before.WorldLine.Next)
+            throw new SimException($"I5: world-line {branch.WorldLine} begins after {before.WorldLine}");
         if (!branch.IsAtLeast(before)) throw new SimException($"I3: the world-line {branch} branches below the cut {before}");
         Cover(branch, before.WorldLine);
         cluster.Backup?.Checks.OnBranch(new(branch.WorldLine, branch.Versions[0]));
@@ -136,14 +143,17 @@ internal sealed class Invariants(Cluster cluster)
     private void CheckFenced(int shard, long epoch)
     {
         foreach (ProxyProcess p in cluster.Hosts[shard].Proxies)
-            if (p.Epoch > epoch && p.Machine is not null) throw new SimException($"I6: the store of shard {shard} executes for epoch {epoch}, and {p.Name} owns it with epoch {p.Epoch}");
+            if (p.Epoch > epoch && p.Machine is not null)
+                throw new SimException($"I6: the store of shard {shard} executes for epoch {epoch}, and {p.Name} owns it with epoch {p.Epoch}");
     }
 
     public void OnClaim(int shard, in DurableClaim claim, long epoch)
     {
         long owner = cluster.Sql.Shards[shard].Epoch;
-        if (epoch != owner) throw new SimException($"I6: {claim.Point} of shard {shard} is recorded for epoch {epoch}, the owner's is {owner}");
-        if (claim.Point.WorldLine != cluster.Sql.Line) throw new SimException($"I5: {claim.Point} of shard {shard} is recorded in world-line {cluster.Sql.Line}");
+        if (epoch != owner) throw new SimException(
+            $"I6: {claim.Point} of shard {shard} is recorded for epoch {epoch}, the owner's is {owner}");
+        if (claim.Point.WorldLine != cluster.Sql.Line)
+            throw new SimException($"I5: {claim.Point} of shard {shard} is recorded in world-line {cluster.Sql.Line}");
     }
 
     /// <summary>A deposed owner commits nothing: what goes beyond the rows was said by those who own the shards.</summary>
@@ -154,17 +164,21 @@ internal sealed class Invariants(Cluster cluster)
             SqlShard shard = cluster.Sql.Shards[s];
             if (!Members.Counts(cluster.Sql.Members.States[s])) continue;
             bool isSaid = cut.Versions[s] > shard.Claim.Point.Version && cut.Versions[s] > cluster.Sql.Cut.Versions[s];
-            if (isSaid && saidBy[s] != shard.Epoch) throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is {shard.Epoch}");
+            if (isSaid && saidBy[s] != shard.Epoch)
+                throw new SimException($"I6: the cut {cut} rests on what epoch {saidBy[s]} said of shard {s}, whose owner is {shard.Epoch}");
         }
     }
 
-    /// <summary>The role of the coordinator was taken from one that renewed it last at this time, and could have done so since for that long.</summary>
+    /// <summary>The role of the coordinator was taken from one that renewed it last at this time, and could have done so since for that
+    /// long.</summary>
     public void OnRoleTaken(long renewedAtUs, long upUs)
     {
         cluster.Count("role taken");
-        if (cluster.NowUs - renewedAtUs < Processes.Coordinator.TermUs) throw new SimException($"I6: the coordinator was deposed {cluster.NowUs - renewedAtUs} us after it had renewed its lease");
+        if (cluster.NowUs - renewedAtUs < Processes.Coordinator.TermUs)
+            throw new SimException($"I6: the coordinator was deposed {cluster.NowUs - renewedAtUs} us after it had renewed its lease");
         // An outage between two looks of a taker, which are no further apart than that, it cannot notice.
-        if (upUs < Processes.Coordinator.TermUs / 2) throw new SimException($"I6: the coordinator was deposed although SQL could be reached for {upUs} us only since it had renewed its lease");
+        if (upUs < Processes.Coordinator.TermUs / 2) throw new SimException($"I6: the coordinator was deposed although SQL could "
+            + $"be reached for {upUs} us only since it had renewed its lease");
     }
 
     // ---- I8: progress ----
@@ -184,8 +198,10 @@ internal sealed class Invariants(Cluster cluster)
                 throw new SimException($"I8: long after the last failure: plain client {p.Number} has {at.Committed} of {at.Forwarded} committed");
         if (cluster.Keys.Move) cluster.Histories.OnSettled();
         if (!cluster.IsWhole) throw new SimException($"I8: long after the last failure: {string.Join(", ", cluster.Sql.Members.States)}");
-        if (!cluster.HasOneGrid) throw new SimException($"I8: long after the last failure the change of the interval for {cluster.Sql.Proposal.ChangeUs} is open, or the cut {cluster.Sql.Cut} has not come to version {cluster.Sql.ClockGrid.Stretches[^1].FirstVersion}, with which the interval changes");
-        if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before)) throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
+        if (!cluster.HasOneGrid)
+            throw new SimException($"I8: long after the last failure the change of the interval for {cluster.Sql.Proposal.ChangeUs} is open, or the cut {cluster.Sql.Cut} has not come to version {cluster.Sql.ClockGrid.Stretches[^1].FirstVersion}, with which the interval changes");
+        if (!cluster.Sql.Cut.IsAtLeast(before) || cluster.Sql.Cut.Equals(before))
+            throw new SimException($"I8: the cut {before} did not move on: {cluster.Sql.Cut}");
     }
 
     /// <summary>What is inside a cut is taken in, and the cut is checked to be restorable, durable and closed.</summary>
@@ -226,7 +242,8 @@ internal sealed class Invariants(Cluster cluster)
         if (host.Log.AtOrBelow(host.Log.Sync(0).Version) is not { } end) return;
         long closed = host.Log.AtOrBelow(Version.Min(version, end.Version))?.Offset ?? 0;
         for (int i = 0; i < end.Offset; i++)
-            if (host.Log.Bytes[i].Op is { Covered: false } op && op.Line == of && (i < closed || (op.OpenEnded ? op.Upper : op.Label) <= version)) TakeIn(op, of);
+            if (host.Log.Bytes[i].Op is { Covered: false } op && op.Line == of
+                && (i < closed || (op.OpenEnded ? op.Upper : op.Label) <= version)) TakeIn(op, of);
     }
 
     private static Version LastValid(ShardHost host, IReadOnlyList<SqlLine> lines) =>
@@ -255,10 +272,13 @@ internal sealed class Invariants(Cluster cluster)
     {
         ShardLog log = host.Log;
         WorldPoint durable = log.Sync(0);
-        if (durable.Version < version) throw new SimException($"I2: version {version} of shard {host.Number} is committed, its log has {durable} durable");
+        if (durable.Version < version)
+            throw new SimException($"I2: version {version} of shard {host.Number} is committed, its log has {durable} durable");
         WorldLine own = log.Last.WorldLine;
         Version valid = LastValid(host, lines);
-        if (version > valid) throw new SimException($"I5: version {version} of shard {host.Number} is committed, but its log in world-line {own} is void above {valid}");
-        return log.Exactly(version) ?? throw new SimException($"I2: version {version} of shard {host.Number} is committed, but its log cannot be restored to it");
+        if (version > valid) throw new SimException(
+            $"I5: version {version} of shard {host.Number} is committed, but its log in world-line {own} is void above {valid}");
+        return log.Exactly(version)
+            ?? throw new SimException($"I2: version {version} of shard {host.Number} is committed, but its log cannot be restored to it");
     }
 }

@@ -22,7 +22,8 @@ internal sealed class KeyHistories(Cluster cluster)
         if (op.Line != cluster.Sql.Line) return;
         CheckOwned(op, shard);
         Op? expected = Last(op.Key), found = op.Read;
-        if (found != expected) throw new SimException($"{(expected is { Covered: true } ? "I2" : "I1")}: key {op.Key} at shard {shard} is not what the last operation has left ({Text(expected)}), but ({Text(found)}): {op}");
+        if (found != expected) throw new SimException(
+            $"{(expected is { Covered: true } ? "I2" : "I1")}: key {op.Key} at shard {shard} is not what the last operation has left ({Text(expected)}), but ({Text(found)}): {op}");
         _since[op.Key].Add(op);
     }
 
@@ -54,8 +55,10 @@ internal sealed class KeyHistories(Cluster cluster)
             foreach (ShardHost host in cluster.Hosts)
             {
                 Op? value = host.Store.ValueOf(key);
-                if (host.Number != owner && value is not null) throw new SimException($"I8: shard {host.Number} has kept key {key}, which is shard {owner}'s: {value}");
-                if (host.Number == owner && value != Last(key)) throw new SimException($"I2: key {key} at shard {owner} is ({Text(value)}) in the end, the last operation on it was ({Text(Last(key))})");
+                if (host.Number != owner && value is not null)
+                    throw new SimException($"I8: shard {host.Number} has kept key {key}, which is shard {owner}'s: {value}");
+                if (host.Number == owner && value != Last(key))
+                    throw new SimException($"I2: key {key} at shard {owner} is ({Text(value)}) in the end, the last operation on it was ({Text(Last(key))})");
             }
         }
     }
@@ -68,7 +71,8 @@ internal sealed class KeyHistories(Cluster cluster)
         int owner = cluster.Keys.OwnerOf(op.Key, owners.Map);
         if (owner != shard) throw new SimException($"I6: shard {shard} executes for key {op.Key}, which is shard {owner}'s: {op}");
         foreach (SlotMove move in owners.Moves)
-            if (move.State == MoveState.Leaving && move.Slots.Any(s => s.Contains(cluster.Keys.SlotOf(op.Key)))) throw new SimException($"I6: shard {shard} executes for key {op.Key}, which it has renounced: {op}");
+            if (move.State == MoveState.Leaving && move.Slots.Any(s => s.Contains(cluster.Keys.SlotOf(op.Key))))
+                throw new SimException($"I6: shard {shard} executes for key {op.Key}, which it has renounced: {op}");
     }
 
     private Op? Recovered(int key, OwnershipTable owners)
@@ -79,7 +83,8 @@ internal sealed class KeyHistories(Cluster cluster)
         List<Op> since = _since[key];
         int last = found == _before[key] ? -1 : since.IndexOf(found!);
         string where = $"key {key} at shard {host.Number}, recovered to {at.Point} in {owners.WorldLine}, is ({Text(found)})";
-        if (last < 0 && found != _before[key]) throw new SimException($"{(since.Exists(o => o.Covered) ? "I2" : "I1")}: {where}, which nobody has left there; before: ({Text(_before[key])})");
+        if (last < 0 && found != _before[key])
+            throw new SimException($"{(since.Exists(o => o.Covered) ? "I2" : "I1")}: {where}, which nobody has left there; before: ({Text(_before[key])})");
         for (int i = 0; i < since.Count; i++)
         {
             if (i <= last && !since[i].Covered) throw new SimException($"I1: {where}, which holds what is lost: {since[i]}");

@@ -1,6 +1,7 @@
-// The invariants of disaster recovery, by name, on what is really in the backup's logs and stores: I4, the watermark is never above the recorded cut, nor is what is applied ever taken
-// back; I6, who was deposed ships nothing; I7, at each watermark the store is what the primary's was at that version; and after a failover: all that any watermark held is
-// there, and the state is a prefix of the primary's history over all shards, real time included.
+// The invariants of disaster recovery, by name, on what is really in the backup's logs and stores: I4, the watermark is never above the
+// recorded cut, nor is what is applied ever taken back; I6, who was deposed ships nothing; I7, at each watermark the store is what the
+// primary's was at that version; and after a failover: all that any watermark held is there, and the state is a prefix of the primary's
+// history over all shards, real time included.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -47,11 +48,14 @@ internal sealed class SiteChecks(BackupSite site)
         foreach (StreamHost s in site.Streams)
         {
             // What a stream held before it is seeded anew is gone; what was told of it before is a watermark still.
-            if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
+            if (site.Sql.State.Streams[s.Number].Phase == StreamPhase.Empty
+                || site.Sql.State.Streams[s.Number].Generation != s.LogGeneration) continue;
             if (s.Log.Floor > watermark && by.Counts(s.Number, s.LogGeneration))
-                throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to anything before {s.Log.Floor}");
+                throw new SimException($"I7: the watermark is {watermark}, and stream {s.Number} was seeded: it cannot be brought to "
+                    + $"anything before {s.Log.Floor}");
             if (s.Log.Floor > watermark) continue;
-            if (s.Log.DurableCut < watermark) throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
+            if (s.Log.DurableCut < watermark)
+                throw new SimException($"I4: the watermark is {watermark}, and stream {s.Number} holds {s.Log.DurableCut} durably, its log {s.Log.DurableIndex}");
         }
 
         if (watermark > _told) _told = watermark;
@@ -64,7 +68,8 @@ internal sealed class SiteChecks(BackupSite site)
         {
             StreamState row = site.Sql.State.Streams[s.Number];
             if (row.Phase != StreamPhase.Counts || row.Generation != s.LogGeneration || row.IsLost) continue;
-            if (s.Log.DurableCut < _told) throw new SimException($"I4: the watermark was {_told}, and after a power cut stream {s.Number} holds {s.Log.DurableCut}");
+            if (s.Log.DurableCut < _told)
+                throw new SimException($"I4: the watermark was {_told}, and after a power cut stream {s.Number} holds {s.Log.DurableCut}");
         }
     }
 
@@ -80,9 +85,12 @@ internal sealed class SiteChecks(BackupSite site)
     {
         CheckSame(stream, piece, payload);
         _newest.TryGetValue(stream.Number, out Sender newest);
-        if (piece.Sender < newest) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
+        if (piece.Sender < newest)
+            throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and took from {newest} before");
         _newest[stream.Number] = piece.Sender;
-        if (site.Sql.State.Final is { } final) throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the final watermark is {final}");
+        if (site.Sql.State.Final is { } final)
+            throw new SimException($"I6: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the "
+                + $"final watermark is {final}");
         site.Count("piece appended");
     }
 
@@ -100,18 +108,22 @@ internal sealed class SiteChecks(BackupSite site)
         ShardLog log = site.Primary.Hosts[stream.Number].Log;
         // Of a history that is over: the stream has to be seeded anew.
         if (stream.Log.History != log.History) return;
-        if (piece.To > log.DurableIndex) throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
+        if (piece.To > log.DurableIndex)
+            throw new SimException($"I4: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, the primary has {log.DurableIndex} durable");
         // What a world-line has made void since is so here, too, when that arrives.
         if (payload is null || piece.To.WorldLine != log.Last.WorldLine) return;
         bool isSame = payload.Commands.SequenceEqual(log.Bytes.Skip((int)piece.From.Offset).Take(payload.Commands.Length))
-            && payload.Entries.Select(e => (e.Version, e.Offset)).SequenceEqual(log.Entries(piece.From, piece.To).Select(e => (e.Version, e.Offset)));
-        if (!isSame) throw new SimException($"I7: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the primary's log is another there");
+            && payload.Entries.Select(e => (e.Version, e.Offset))
+            .SequenceEqual(log.Entries(piece.From, piece.To).Select(e => (e.Version, e.Offset)));
+        if (!isSame) throw new SimException(
+            $"I7: stream {stream.Number} takes {piece.From} to {piece.To} from {piece.Sender}, and the primary's log is another there");
     }
 
     /// <summary>The primary, under a lease, is about to report a commit: no failover has been decided without it.</summary>
     public void OnCommitTold(WorldPoint cut)
     {
-        if (site.Sql.State.Final is { } final && cut > final) throw new SimException($"I6: the primary reports {cut} as committed, and the backup has taken over at {final}");
+        if (site.Sql.State.Final is { } final && cut > final)
+            throw new SimException($"I6: the primary reports {cut} as committed, and the backup has taken over at {final}");
         site.Count("commit told under a lease");
     }
 
@@ -119,9 +131,12 @@ internal sealed class SiteChecks(BackupSite site)
 
     public void OnApplied(StreamHost stream, WorldPoint at)
     {
-        if (!_recorded.TryGetValue(at, out Op?[][]? states)) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, which was never a recorded cut");
-        if (at > _told && site.Sql.State.Final != at) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the watermark is {_told}");
-        if (site.Sql.State.Final is { } final && at > final) throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the final watermark is {final}");
+        if (!_recorded.TryGetValue(at, out Op?[][]? states))
+            throw new SimException($"I4: stream {stream.Number} is applied up to {at}, which was never a recorded cut");
+        if (at > _told && site.Sql.State.Final != at)
+            throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the watermark is {_told}");
+        if (site.Sql.State.Final is { } final && at > final)
+            throw new SimException($"I4: stream {stream.Number} is applied up to {at}, the final watermark is {final}");
         Op?[] expected = states[stream.Number];
         for (int key = 0; key < expected.Length; key++)
         {
@@ -143,7 +158,8 @@ internal sealed class SiteChecks(BackupSite site)
             if (final < s.At) throw new SimException($"I4: the final watermark is {final}, and stream {s.Number} has applied {s.At}");
     }
 
-    /// <summary>Every shard is ready: what will be served is what the primary had at the final watermark, and a prefix of its history.</summary>
+    /// <summary>Every shard is ready: what will be served is what the primary had at the final watermark, and a prefix of its
+    /// history.</summary>
     public void OnTakenOver()
     {
         WorldPoint final = site.Sql.State.Final!.Value;
@@ -152,8 +168,10 @@ internal sealed class SiteChecks(BackupSite site)
         foreach (StreamHost s in site.Streams)
         {
             Boundary end = s.Log.Last;
-            if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine) throw new SimException($"I5: stream {s.Number} is opened, and its log is in world-line {end.WorldLine}");
-            if (end.Version != final.Version || s.Log.End != end.Offset) throw new SimException($"I7: stream {s.Number} is opened at {s.Log.EndIndex}, the final watermark is {final}");
+            if (end.WorldLine != site.Sql.State.Epoch.FirstWorldLine)
+                throw new SimException($"I5: stream {s.Number} is opened, and its log is in world-line {end.WorldLine}");
+            if (end.Version != final.Version || s.Log.End != end.Offset)
+                throw new SimException($"I7: stream {s.Number} is opened at {s.Log.EndIndex}, the final watermark is {final}");
             // A store that has died since is filled from the log, like any.
             if (s.At == final) OnApplied(s, final);
             for (int key = 0; key < s.Values.Length; key++)

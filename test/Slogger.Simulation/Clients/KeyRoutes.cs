@@ -5,7 +5,8 @@ namespace Slogger.Simulation.Clients;
 
 internal sealed class KeyRoutes(Cluster cluster)
 {
-    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Keys.Count).Select(k => cluster.Keys.OwnerOf(k, cluster.Sql.Owners.Map))];
+    private readonly int[] _owners = [.. Enumerable.Range(0, cluster.Keys.Count)
+        .Select(k => cluster.Keys.OwnerOf(k, cluster.Sql.Owners.Map))];
 
     /// <summary>Some key to ask a shard for: where slots move one that is the shard's, as far as it is known; where shards
     /// come and go, none (-1) if it has none.</summary>

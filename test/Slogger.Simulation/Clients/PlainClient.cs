@@ -45,7 +45,8 @@ internal sealed class PlainClient(Cluster cluster, int number, bool isDedicated)
     public void Begin(Random random, int? keyMeant = null)
     {
         if (_link is not { IsClosed: false } link || link.ToProxy.Count > 4) return;
-        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = keyMeant ?? _routes.KeyAt(link.Proxy.Shard, random) };
+        Op op = new() { Client = number, IsPlain = true, Shard = link.Proxy.Shard, Begun = cluster.NextTick(), Key = keyMeant
+            ?? _routes.KeyAt(link.Proxy.Shard, random) };
         _ops.Add(op);
         link.ToProxy.Enqueue(op);
         if (cluster.IsTraced) cluster.Note($"plain client {number} begins an operation at shard {op.Shard}");

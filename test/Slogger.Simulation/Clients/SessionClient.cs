@@ -81,14 +81,16 @@ internal sealed class SessionClient
         {
             ops[i] = new()
             {
-                Client = _number, IsPlain = false, Shard = shard, Begun = _cluster.NextTick(), Key = keyMeant ?? _routes.KeyAt(shard, random), Sequence = header.First.Number + i,
+                Client = _number, IsPlain = false, Shard = shard, Begun = _cluster.NextTick(), Key = keyMeant
+                    ?? _routes.KeyAt(shard, random), Sequence = header.First.Number + i,
                 Dependencies = i == 0 && header.Dependencies.Length > 0 ? header.Dependencies.ToArray() : null,
             };
             _ops.Add(ops[i]);
         }
 
         link.ToProxy.Enqueue(new(header, ops));
-        if (_cluster.IsTraced) _cluster.Note($"session {_number} begins {header.First}+{count} at shard {shard}, world-line {header.WorldLine}, at least {header.AtLeast}");
+        if (_cluster.IsTraced) _cluster.Note(
+            $"session {_number} begins {header.First}+{count} at shard {shard}, world-line {header.WorldLine}, at least {header.AtLeast}");
     }
 
     /// <summary>What comes back arrives in any order, or twice, or never.</summary>
@@ -194,7 +196,8 @@ internal sealed class SessionClient
         if (outcome == ReplyOutcome.Invalid) throw new SimException($"I1: session {_number} was given an invalid reply to {batch.Ops[0]}");
         if (outcome != ReplyOutcome.Completed) return;
         long now = _cluster.NextTick();
-        if (_cluster.IsTraced) _cluster.Note($"session {_number} hears: {batch.Header.First}+{batch.Ops.Length} in {reply.WorldLine}:{batch.Ops[0].Label}");
+        if (_cluster.IsTraced) _cluster.Note(
+            $"session {_number} hears: {batch.Header.First}+{batch.Ops.Length} in {reply.WorldLine}:{batch.Ops[0].Label}");
         foreach (Op op in batch.Ops)
         {
             op.Answered = now;
@@ -226,8 +229,10 @@ internal sealed class SessionClient
             Op op = _ops[i];
             bool isListed = lost.TryGetValue(op.Sequence, out bool isLost);
             if (op.ToldGone) continue;
-            if (!isListed && !(op.Covered && op.Answered > 0)) throw new SimException($"I1: said to survive into {r.WorldLine}, but did not: {op}");
-            if (isListed && op.ToldCommitted) throw new SimException($"I2: reported as committed, now as {(isLost ? "lost" : "uncertain")}: {op}");
+            if (!isListed && !(op.Covered && op.Answered > 0))
+                throw new SimException($"I1: said to survive into {r.WorldLine}, but did not: {op}");
+            if (isListed && op.ToldCommitted)
+                throw new SimException($"I2: reported as committed, now as {(isLost ? "lost" : "uncertain")}: {op}");
             if (isListed && isLost && op.Covered) throw new SimException($"I1: said to be lost, but survived into {r.WorldLine}: {op}");
             if (isListed && !isLost && op.Answered > 0) throw new SimException($"I1: answered, but listed as uncertain: {op}");
             op.ToldGone = isListed;

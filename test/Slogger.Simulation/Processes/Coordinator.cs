@@ -125,7 +125,8 @@ internal sealed class Coordinator : Process
         _known = view;
         // Another one has recorded a cut: the rows below it are gone, and without them this graph would have a gap for ever.
         if (_finder is { } behind && view.Line == behind.Current.WorldLine && !behind.Current.IsAtLeast(view.Cut)) _finder = null;
-        if (_finder is { } known && view.Line > known.Current.WorldLine && view.Lines[^1].Branch.IsAtLeast(known.Current) && view.Line == known.Current.WorldLine.Next)
+        if (_finder is { } known && view.Line > known.Current.WorldLine && view.Lines[^1].Branch.IsAtLeast(known.Current)
+            && view.Line == known.Current.WorldLine.Next)
         {
             known.BeginWorldLine(view.Lines[^1].Branch);
             Cluster.Count("coordinator goes on in a world-line");
@@ -139,7 +140,8 @@ internal sealed class Coordinator : Process
             {
                 FinderKind.Exact => new ExactFinder(view.Cut, rows, _settings.FinderFault, PrecedenceGraph.RangesMax),
                 FinderKind.Hybrid => new HybridFinder(view.Cut, _settings.FinderFault, PrecedenceGraph.RangesMax),
-                _ => new ApproximateFinder(view.Cut, _settings.FinderFault, [.. view.Members.States.Select(s => Members.Counts(s, _settings.Member))]),
+                _ => new ApproximateFinder(view.Cut, _settings.FinderFault,
+                    [.. view.Members.States.Select(s => Members.Counts(s, _settings.Member))]),
             };
             Cluster.AskAgain();
         }

@@ -67,7 +67,8 @@ internal sealed partial class ProxyProcess
         KeyWrite[] purge = [.. Cluster.Keys.KeysIn(move.Slots).Select(k => new KeyWrite(k, null))];
         foreach (bool step in Write(work, way, connection, purge)) yield return step;
 
-        if (way.IsBroken || Cluster.Hosts[move.From.Number].Newest is not { } source || !source.BeginCopy(way, move, work.Line)) yield break;
+        if (way.IsBroken || Cluster.Hosts[move.From.Number].Newest is not { } source || !source.BeginCopy(way, move, work.Line))
+            yield break;
         while (way.Changed is null && MayGoOn(work, way)) yield return true;
         int left = int.MaxValue;
         for (int round = 0; left > 0 && round < RoundsMax; round++)

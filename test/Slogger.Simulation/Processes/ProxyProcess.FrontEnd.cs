@@ -32,7 +32,8 @@ internal sealed partial class ProxyProcess
     public string Describe() =>
         $"{Name}, epoch {Epoch}{(IsDead ? ", dead" : "")}{(IsRunning ? "" : ", stopped")}{(_isSuspect ? ", suspects its store" : "")}, open {_isOpen}, {_machine?.Mode} in {_machine?.WorldLine} at {_machine?.OpenVersion}, "
         + $"clock at {_machine?.Grid.VersionAt(_clock.Last.Microseconds)}, last boundary {_machine?.LastBoundary.Point}, marker in flight {_machine?.MarkerInFlight} {_front.IsMarkerInFlight}, holds {_front.HoldsDedicated}"
-        + string.Concat(_plains.Where(p => p.Own is not null).Select(p => $", plain client {p.Client.Number}: {p.Own!.ToStore.Count} sent, {p.Own.ToProxy.Count} answered, {p.Held.Count} held, dead {p.Own.IsDead}"));
+        + string.Concat(_plains.Where(p => p.Own is not null)
+        .Select(p => $", plain client {p.Client.Number}: {p.Own!.ToStore.Count} sent, {p.Own.ToProxy.Count} answered, {p.Held.Count} held, dead {p.Own.IsDead}"));
 
     public SessionLink Accept(SessionClient client)
     {
@@ -123,7 +124,8 @@ internal sealed partial class ProxyProcess
     private void Turn()
     {
         if (IsDead || _machine is not { } machine) return;
-        if (_front.BeginTurn(Cluster.NowUs)) PerformGate(new(_shared is { IsDead: false }, IsPaused: false, machine.NeedsMarker, _sharedInFlight > 0));
+        if (_front.BeginTurn(Cluster.NowUs))
+            PerformGate(new(_shared is { IsDead: false }, IsPaused: false, machine.NeedsMarker, _sharedInFlight > 0));
     }
 
     // Asked after something was received, before it is forwarded on the shared upstream.
@@ -313,7 +315,8 @@ internal sealed partial class ProxyProcess
         if (!MayForwardNow()) return;
         HybridTimestamp now = Now();
         bool isOld = header.WorldLine < _machine!.WorldLine;
-        GateShard shard = new(_machine.WorldLine, _front.Open, _grid.View.Grid, isOld ? _view!.BranchesOf(Shard) : []) { GridValidUntilUs = _grid.View.ValidUntilUs };
+        GateShard shard = new(_machine.WorldLine, _front.Open, _grid.View.Grid,
+            isOld ? _view!.BranchesOf(Shard) : []) { GridValidUntilUs = _grid.View.ValidUntilUs };
         GateDecision d = _gate.Decide(header, shard, now);
         Cluster.Count($"gate: {d.Verdict}");
         switch (d.Verdict)
@@ -507,7 +510,8 @@ internal sealed partial class ProxyProcess
         PerformGate();
     }
 
-    /// <summary>The store went back to a branch: what each plain client is told has to be exactly true. Then its connection is closed.</summary>
+    /// <summary>The store went back to a branch: what each plain client is told has to be exactly true. Then its connection is
+    /// closed.</summary>
     private void RollBack(Boundary branch)
     {
         foreach (PlainLink link in _plains)

@@ -130,7 +130,8 @@ internal sealed partial class ProxyProcess
         if (_work is not { } work) return;
         DoMoves(w => w.Ownership.Read(table, _moveEffects));
         foreach (MoveWay way in work.Ways)
-            if (way.IsFrozen && way.Renounced is null && RowOf(work, way.Move) is { State: MoveState.Leaving } row) way.Renounced = row.Changed;
+            if (way.IsFrozen && way.Renounced is null && RowOf(work, way.Move) is { State: MoveState.Leaving } row)
+                way.Renounced = row.Changed;
     }
 
     private void DoMoves(Action<MoveWork> input)
@@ -144,7 +145,8 @@ internal sealed partial class ProxyProcess
         foreach (MoveEffect effect in _moveEffects.ToArray())
         {
             Cluster.Count($"move: {effect.Kind}");
-            if (Cluster.IsTraced) Cluster.Note($"{Name} move {effect.Move.Id.Number}: {effect.Kind}{(effect.Kind == MoveEffectKind.Write ? $" {effect.Change.Next} {effect.Change.Version}" : "")}");
+            if (Cluster.IsTraced) Cluster.Note(
+                $"{Name} move {effect.Move.Id.Number}: {effect.Kind}{(effect.Kind == MoveEffectKind.Write ? $" {effect.Change.Next} {effect.Change.Version}" : "")}");
             switch (effect.Kind)
             {
                 case MoveEffectKind.Write:

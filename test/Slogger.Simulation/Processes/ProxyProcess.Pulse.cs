@@ -77,7 +77,8 @@ internal sealed partial class ProxyProcess
     // In a switch-over: nothing is under way, and all that was ever done here is in durable versions.
     private IEnumerable<bool> NoteHeld()
     {
-        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_changed && !_front.IsBusy && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
+        bool isQuiet = _handsOver && IsOpen && !_isSuspect && !_changed && !_front.IsBusy
+            && _machine is { IsClosed: true, Mode: Core.Shards.ShardMode.Running }
             && _sessions.TrueForAll(l => l.InFlight == 0) && _plains.TrueForAll(l => l is { ExactInFlight: 0, BlockedInFlight: 0 });
         if (!isQuiet) yield break;
         Core.WorldLines.WorldPoint held = _machine!.LastBoundary.Point;

@@ -1,5 +1,5 @@
-// How a proxy starts, notices that its store may be lost, and brings it back: it performs the steps of the real ShardLifecycle, each of which
-// may be the last of the process.
+// How a proxy starts, notices that its store may be lost, and brings it back: it performs the steps of the real ShardLifecycle, each of
+// which may be the last of the process.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Lifecycle;
@@ -71,7 +71,8 @@ internal sealed partial class ProxyProcess
         foreach (bool step in LearnGridAtStart()) yield return step;
         if (IsDead) yield break;
         Start(PulseTask());
-        LifecycleOptions life = new() { Shard = new(Shard), HasPeers = true, IsSupervised = true, PeersUs = Cluster.PeersUs, PeersPeriodUs = 0 };
+        LifecycleOptions life = new() { Shard = new(Shard), HasPeers = true, IsSupervised = true, PeersUs = Cluster.PeersUs,
+            PeersPeriodUs = 0 };
         _life = new(life, Cluster.Sql.Line, _settings.Lifecycle);
         yield return true;
         _life.BeginStart();
@@ -100,7 +101,8 @@ internal sealed partial class ProxyProcess
             Cluster.Count($"life: {next.Kind}");
             foreach (bool step in Perform(next)) yield return step;
             // (A start that fails ends its process.)
-            if (next.Kind is LifecycleStepKind.EndLost or LifecycleStepKind.AwaitEntered && _recorderRuns && Cluster.Settings.Faults && Cluster.Dice(32))
+            if (next.Kind is LifecycleStepKind.EndLost or LifecycleStepKind.AwaitEntered && _recorderRuns && Cluster.Settings.Faults
+                && Cluster.Dice(32))
             {
                 // The store, or SQL, did not answer: the sequence is given up, and begun again.
                 Cluster.Count("life: a step failed");
@@ -113,10 +115,14 @@ internal sealed partial class ProxyProcess
         }
     }
 
-    private static bool IsQuiet(LifecycleStepKind kind) => kind is LifecycleStepKind.TakeSuspicion or LifecycleStepKind.CompareStore or LifecycleStepKind.StartStore
-        or LifecycleStepKind.LookAtStore or LifecycleStepKind.RequireBase or LifecycleStepKind.Locate or LifecycleStepKind.BeginEntering or LifecycleStepKind.AwaitEntered
-        or LifecycleStepKind.BeginTrail or LifecycleStepKind.LearnWorldLines or LifecycleStepKind.StartWorkers or LifecycleStepKind.EndLost or LifecycleStepKind.OpenMoves
-        or LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission or LifecycleStepKind.LookAgain or LifecycleStepKind.LookAtMetadata;
+    private static bool IsQuiet(LifecycleStepKind kind) =>
+        kind is LifecycleStepKind.TakeSuspicion or LifecycleStepKind.CompareStore or LifecycleStepKind.StartStore
+        or LifecycleStepKind.LookAtStore or LifecycleStepKind.RequireBase or LifecycleStepKind.Locate or LifecycleStepKind.BeginEntering
+            or LifecycleStepKind.AwaitEntered
+        or LifecycleStepKind.BeginTrail or LifecycleStepKind.LearnWorldLines or LifecycleStepKind.StartWorkers or LifecycleStepKind.EndLost
+            or LifecycleStepKind.OpenMoves
+        or LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission or LifecycleStepKind.LookAgain
+            or LifecycleStepKind.LookAtMetadata;
 
     private LifecycleView LifeNow() => new()
     {
@@ -183,7 +189,8 @@ internal sealed partial class ProxyProcess
             case LifecycleStepKind.WarnOfPeers:
                 Cluster.Count("others taken for dead");
                 break;
-            case LifecycleStepKind.RequireBase or LifecycleStepKind.WaitForStore or LifecycleStepKind.WarnNotJoined or LifecycleStepKind.LookAgain
+            case LifecycleStepKind.RequireBase or LifecycleStepKind.WaitForStore or LifecycleStepKind.WarnNotJoined
+                or LifecycleStepKind.LookAgain
                 or LifecycleStepKind.LearnWorldLines or LifecycleStepKind.Rest or LifecycleStepKind.AwaitVersion:
                 break;
             case LifecycleStepKind.Locate:
@@ -300,7 +307,8 @@ internal sealed partial class ProxyProcess
         log.Sync(log.Appended);
         bool isOld = log.Last.WorldLine < current;
         Boundary? below = isOld ? log.AtOrBelow(WorldLineBranches.LastValid(log.Last.WorldLine, _looked!.BranchesOf(Shard))) : null;
-        if (Cluster.IsTraced) Cluster.Note($"{Name} looks: log {log.Last.Point} of {log.End}, store {Situation()} at {_host.Store.History.Count}, claim {_looked!.Claims[Shard].Point}, cut {_looked.Cut}");
+        if (Cluster.IsTraced) Cluster.Note(
+            $"{Name} looks: log {log.Last.Point} of {log.End}, store {Situation()} at {_host.Store.History.Count}, claim {_looked!.Claims[Shard].Point}, cut {_looked.Cut}");
         _life.Proved(log.Last, below, restored: null);
     }
 
@@ -425,7 +433,9 @@ internal sealed partial class ProxyProcess
         if (_machine is null)
         {
             WorldPoint cut = new(start.WorldLine, _life.Cut.Version);
-            _machine = new(_options, new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _life.Joiner.IsJoining, GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
+            _machine = new(_options,
+                new(_grid.View.Grid, start, recorded, cut, Now()) { IsClean = _life.Joiner.IsJoining,
+                    GridValidUntilUs = _grid.View.ValidUntilUs }, _settings.Shard);
         }
         else if (start.WorldLine > _machine.WorldLine)
         {

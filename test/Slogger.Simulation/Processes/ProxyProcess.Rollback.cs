@@ -44,7 +44,8 @@ internal sealed partial class ProxyProcess
             yield return true;
             if (!MayTouchStore() || store.HistoryId != historyId) yield break;
             // The transaction is found in the stream: what others have written before it was not known when it was made.
-            touched = Is(SimMutation.OnePassOnly) ? [] : [.. store.History.Take(before).Skip(read).Where(c => c.Key >= 0).Select(c => c.Key)];
+            touched = Is(SimMutation.OnePassOnly) ? []
+                : [.. store.History.Take(before).Skip(read).Where(c => c.Key >= 0).Select(c => c.Key)];
             read = store.History.Count;
         }
 

@@ -29,7 +29,8 @@ internal sealed partial class ProxyProcess : IShippedLog
 
     public void HearReply(ShipReply reply) => PostShipping(() =>
     {
-        if (Cluster.Backup is { LeaseTermUs: > 0 and var term }) (_right ??= new(1, term, _settings.Ship)).Granted(0, reply.EchoUs, Cluster.NowUs);
+        if (Cluster.Backup is { LeaseTermUs: > 0 and var term })
+            (_right ??= new(1, term, _settings.Ship)).Granted(0, reply.EchoUs, Cluster.NowUs);
         _shipper?.Replied(reply, Cluster.NowUs, _shipping);
     });
 
@@ -73,7 +74,8 @@ internal sealed partial class ProxyProcess : IShippedLog
             (_shipped, _branchesTold) = (log.History, log.Branches.Count);
             log.Sync(log.Appended);
             _shipper = new(
-                new(Shard), _self = new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore, log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
+                new(Shard), _self = new(Cluster.Sql.Site.Epoch, Epoch, ++_incarnation), _shipped, log.Branches, _host.TrimmedBefore,
+                    log.EndIndex, machine.Committed, Cluster.Backup!.ShipperOptions,
                 _settings.Ship);
             (_writesHeld, _flow) = (false, new(Cluster.Backup!.ShipperOptions));
             _shipper.Connected(Cluster.NowUs, _shipping);
@@ -153,13 +155,15 @@ internal sealed partial class ProxyProcess : IShippedLog
     }
 
     private Payload PayloadOf(ShipRequest.Piece piece) => new(
-        [.. _host.Log.Bytes.Skip((int)piece.From.Offset).Take((int)(piece.To.Offset - piece.From.Offset))], [.. _host.Log.Entries(piece.From, piece.To)]);
+        [.. _host.Log.Bytes.Skip((int)piece.From.Offset).Take((int)(piece.To.Offset - piece.From.Offset))],
+            [.. _host.Log.Entries(piece.From, piece.To)]);
 
     // The store as it is now, within a version: at which offset that is the store says.
     private void BeginSeed(long generation)
     {
         Store store = _host.Store;
-        bool isSteady = IsOpen && !_isSuspect && _attachedTo != 0 && store.IsUp && store.HistoryId == _attachedTo && store.HistoryId == _host.Log.HistoryId && _host.NotedHistory != store.HistoryId;
+        bool isSteady = IsOpen && !_isSuspect && _attachedTo != 0 && store.IsUp && store.HistoryId == _attachedTo
+            && store.HistoryId == _host.Log.HistoryId && _host.NotedHistory != store.HistoryId;
         if (!isSteady || _seedUnderWay?.Generation == generation) return;
         if (Cluster.IsTraced) Cluster.Note($"{Name} copies its store at {store.History.Count}, for generation {generation}");
         _seedUnderWay = (generation, store.History.Count, new(_host.Log.Last.WorldLine, _host.Log.History));
@@ -189,7 +193,8 @@ internal sealed partial class ProxyProcess : IShippedLog
         else if (verdict == SeedVerdict.Offered && found is var (before, floor))
         {
             _seedContent = log.Bytes.GetRange(0, begun.Offset);
-            _seed = new($"{Name} {begun.Generation} {begun.Offset}", begun.Generation, begun.Offset, begun.Taken.History, new(begun.Taken.Line, begun.Offset, before), new(begun.Taken.Line, floor));
+            _seed = new($"{Name} {begun.Generation} {begun.Offset}", begun.Generation, begun.Offset, begun.Taken.History,
+                new(begun.Taken.Line, begun.Offset, before), new(begun.Taken.Line, floor));
             _seedUnderWay = null;
             Cluster.Count("seed made");
         }

@@ -49,10 +49,12 @@ internal sealed partial class ProxyProcess : Process
         };
         _clock = new(new(cluster.NowUs, WallUs), new() { StepForwardUs = 20 * Cluster.IntervalUs, RemoteAheadMaxUs = RemoteAheadMaxUs });
         _gate = new(new() { ClockErrorUs = cluster.ClockErrorUs, RemoteAheadMaxUs = RemoteAheadMaxUs }, cluster.Settings.Gate);
-        _front = new(new() { IsVersioned = true, IsPunctual = true, DrainUs = 3 * Cluster.IntervalUs, NoCarrierUs = Cluster.IntervalUs / 4 }, _settings.Boundary);
+        _front = new(new() { IsVersioned = true, IsPunctual = true, DrainUs = 3 * Cluster.IntervalUs,
+            NoCarrierUs = Cluster.IntervalUs / 4 }, _settings.Boundary);
         RecorderOptions recorder = new()
         {
-            Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste, IdleUs = cluster.AskPeriodUs * RecorderHaste,
+            Finder = _settings.Finder, HasPeers = true, Pace = new(1), SaidUs = 4 * Cluster.IntervalUs * RecorderHaste,
+                IdleUs = cluster.AskPeriodUs * RecorderHaste,
         };
         _recorder = new(recorder, _settings.Recorder);
         _leaver = new(_settings.Lifecycle);
@@ -101,7 +103,8 @@ internal sealed partial class ProxyProcess : Process
         _effects.Clear();
         input(machine, _effects);
         foreach (ShardEffect effect in _effects.Items.ToArray()) Perform(effect);
-        if (machine.OpenVersion < before) throw new SimException($"I5: {Name}: the open version went back from {before} to {machine.OpenVersion}");
+        if (machine.OpenVersion < before)
+            throw new SimException($"I5: {Name}: the open version went back from {before} to {machine.OpenVersion}");
     }
 
     private void Perform(in ShardEffect effect)
@@ -122,7 +125,8 @@ internal sealed partial class ProxyProcess : Process
                 _syncRequested = _host.Log.Appended;
                 break;
             case ShardEffectKind.RecordDurable:
-                if (IsOwner && effect.Point > _host.Log.Sync(0)) throw new SimException($"I2: {Name} records {effect.Point}, its log has {_host.Log.Sync(0)} durable");
+                if (IsOwner && effect.Point > _host.Log.Sync(0))
+                    throw new SimException($"I2: {Name} records {effect.Point}, its log has {_host.Log.Sync(0)} durable");
                 _wanted = effect.Claim;
                 break;
             case ShardEffectKind.Committed:
@@ -176,7 +180,8 @@ internal sealed partial class ProxyProcess : Process
         if (Is(SimMutation.CopyPastTheLog) && command.Write is { Value: not null }) command = default;
         _host.Log.AppendBytes(command);
         NoteChange(command);
-        if (Cluster.IsTraced && command.Marker is { } read) Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
+        if (Cluster.IsTraced && command.Marker is { } read)
+            Cluster.Note($"{Name} reads marker {read.WorldLine}:{read.Closed} at {_streamed}");
         long offset = _streamed;
         if (command.Marker is { } m) Do((machine, e) => machine.MarkerRead(m, offset, 0, e));
         else _changed = true;
@@ -220,7 +225,8 @@ internal sealed partial class ProxyProcess : Process
             _wanted = null;
             // Its connection may be there yet when nobody listens any more, and may not be there although somebody does.
             bool isConnected = Cluster.HasCoordinators && (Cluster.IsCoordinated ? !Cluster.Dice(16) : Cluster.Dice(4));
-            RecorderStep next = _recorder.Next(new(isConnected, _isStopping, _life.Joiner.IsJoining, IsCommitAwaited: false, default, _grid.View.Grid), RecorderUs);
+            RecorderStep next = _recorder.Next(
+                new(isConnected, _isStopping, _life.Joiner.IsJoining, IsCommitAwaited: false, default, _grid.View.Grid), RecorderUs);
             switch (next.Kind)
             {
                 case RecorderStepKind.Rest:
@@ -280,8 +286,10 @@ internal sealed partial class ProxyProcess : Process
     private void Say(RecorderStep step)
     {
         Cluster.Count("said, not recorded");
-        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded : (step.Claim, _trail?.RowFor(step.Claim.Point, step.StartsOver));
-        Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies ?? DependencySet.Empty), Epoch);
+        (DurableClaim claim, PrecedenceRow? row) = step.HasRow ? _recorded
+            : (step.Claim, _trail?.RowFor(step.Claim.Point, step.StartsOver));
+        Cluster.SendReport(VersionReport.Of(new(Shard), claim, row?.After ?? claim.Point.Version, row?.Dependencies
+            ?? DependencySet.Empty), Epoch);
         if (step.IsOwed) Do((machine, e) => machine.DurableRecorded(claim.Point, machine.Committed, e));
     }
 
@@ -342,7 +350,8 @@ internal sealed partial class ProxyProcess : Process
 
     private void Learn(SqlView view)
     {
-        if (_view is { } known && known.Line >= view.Line && known.Cut.ShardCount >= view.Cut.ShardCount && known.Cut.Versions[Shard] >= view.Cut.Versions[Shard]
+        if (_view is { } known && known.Line >= view.Line && known.Cut.ShardCount >= view.Cut.ShardCount
+            && known.Cut.Versions[Shard] >= view.Cut.Versions[Shard]
             && (_settings.Finder == FinderKind.Approximate || known.Cut.IsAtLeast(view.Cut))) return;
         _view = view;
         _trail?.Committed(CutOf(view));
@@ -351,7 +360,8 @@ internal sealed partial class ProxyProcess : Process
     private WorldPoint CutOf(SqlView view) => new(view.Line, view.Cut.Versions[Shard]);
 
     // A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.
-    private void BeginTrail(ShardMachine machine, bool isAtBranch) => _trail?.Begin(machine.Committed, isAtBranch ? machine.Committed.Version : machine.OpenVersion);
+    private void BeginTrail(ShardMachine machine, bool isAtBranch) =>
+        _trail?.Begin(machine.Committed, isAtBranch ? machine.Committed.Version : machine.OpenVersion);
 
     /// <summary>A coordinator knows nothing of what was said.</summary>
     public void AskedAgain() => _recorder.AskedAgain();

@@ -17,7 +17,8 @@ internal sealed class ShardHost(Cluster cluster, int number, bool forgetsAtGap, 
     /// <summary>How far the wall clock is ahead of true time, in microseconds.</summary>
     public long SkewUs { get; set; }
 
-    /// <summary>Its processors are kept so busy that whoever reads its clocks has the wall clock's time this long before the other's.</summary>
+    /// <summary>Its processors are kept so busy that whoever reads its clocks has the wall clock's time this long before the
+    /// other's.</summary>
     public long SpreadUs { get; set; }
 
     /// <summary>What the latest process's clock said, and when by the machine's own clock: the next one continues it.</summary>

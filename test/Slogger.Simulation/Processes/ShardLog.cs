@@ -1,5 +1,6 @@
 // An oracle of the version log: records in order, of which a prefix is durable. A process that crashes keeps all, a power
-// cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs. A backup's log is one, too: it has notes of cuts besides.
+// cut keeps the durable prefix and any number of the records after it (a torn tail). Fenced by epochs. A backup's log is one, too: it has
+// notes of cuts besides.
 using Slogger.Core.Replication;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
@@ -13,7 +14,8 @@ internal sealed class ShardLog
     // From: the first version that ends at the boundary; that of the boundary itself, unless it is of a run of empty versions.
     private readonly record struct Record(Kind Kind, Command Command, Boundary Boundary, Version From, int Number);
 
-    // At: where the log ended when it was appended. A run of empty versions closes them where the last boundary is, and may come behind later bytes.
+    // At: where the log ended when it was appended. A run of empty versions closes them where the last boundary is, and may come behind
+    // later bytes.
     private readonly record struct Closing(Version From, Boundary Boundary, long At);
 
     private readonly List<Record> _records = [];
@@ -76,7 +78,8 @@ internal sealed class ShardLog
         for (int i = 0; i < _closings.Count; i++)
         {
             Closing c = _closings[i];
-            if (c.From <= limit.Closed && (c.At <= offset || (isBranch && c.Boundary.Offset <= offset))) closed = Version.Max(closed, Version.Min(LastOf(i), limit.Closed));
+            if (c.From <= limit.Closed && (c.At <= offset || (isBranch && c.Boundary.Offset <= offset)))
+                closed = Version.Max(closed, Version.Min(LastOf(i), limit.Closed));
         }
 
         return new(from.WorldLine, offset, closed);
@@ -98,7 +101,8 @@ internal sealed class ShardLog
         return entries;
     }
 
-    /// <summary>The first version that ends at or behind an offset, and the one closed before; null while there is none that is durable.</summary>
+    /// <summary>The first version that ends at or behind an offset, and the one closed before; null while there is none that is
+    /// durable.</summary>
     public (Version Before, Version Floor)? FloorAt(long offset)
     {
         for (int i = 1; i < _closings.Count; i++)
@@ -242,11 +246,13 @@ internal sealed class ShardLog
 
     // Of a run that a world-line's beginning has cut short only that is left.
     private Version LastOf(int closing) =>
-        closing + 1 < _closings.Count ? Version.Min(_closings[closing].Boundary.Version, _closings[closing + 1].From.Previous) : _closings[closing].Boundary.Version;
+        closing + 1 < _closings.Count ? Version.Min(_closings[closing].Boundary.Version, _closings[closing + 1].From.Previous)
+            : _closings[closing].Boundary.Version;
 
     private void CheckAppend(in Boundary boundary)
     {
-        if (boundary.WorldLine != Last.WorldLine) throw new SimException($"I5: {boundary.Point} appended to a log in world-line {Last.WorldLine}");
+        if (boundary.WorldLine != Last.WorldLine)
+            throw new SimException($"I5: {boundary.Point} appended to a log in world-line {Last.WorldLine}");
         if (boundary.Version <= Last.Version) throw new SimException($"I1: {boundary.Point} appended after {Last.Point}");
     }
 
@@ -306,7 +312,8 @@ internal sealed class ShardLog
             case Kind.WorldLine:
                 Version branch = r.Boundary.Version;
                 bool isAgain = Last.WorldLine == r.Boundary.WorldLine;
-                // A rollback in place came to nothing when the log had been filled already: what was durable in this world-line is void, and no index tells.
+                // A rollback in place came to nothing when the log had been filled already: what was durable in this world-line is void,
+                // and no index tells.
                 if (isAgain && (End > r.Boundary.Offset || Last.Version > branch)) History = new($"again {r.Number}", r.Boundary.Offset);
                 _closings.RemoveAll(c => c.From >= branch);
                 Bytes.RemoveRange((int)r.Boundary.Offset, Bytes.Count - (int)r.Boundary.Offset);

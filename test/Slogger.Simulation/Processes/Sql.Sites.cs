@@ -35,7 +35,9 @@ internal sealed partial class Sql
     }
 
     /// <summary>How far a switch-over has come: what the site is, what each shard's owner of this moment has said, and the cut.</summary>
-    public object LookAtSite() => (Site, Shards.Where((s, i) => Members.Counts(Members.States[i])).Select(s => s.Held is { } held && held.Epoch == s.Epoch ? held.Point : (WorldPoint?)null).ToArray(),
+    public object LookAtSite() =>
+        (Site, Shards.Where((s, i) => Members.Counts(Members.States[i]))
+            .Select(s => s.Held is { } held && held.Epoch == s.Epoch ? held.Point : (WorldPoint?)null).ToArray(),
         new WorldPoint(Line, Cut.Versions[0]));
 
     private SiteChange Change(SiteChange change)

@@ -23,13 +23,15 @@ internal sealed record BeginResult(BeginOutcome Outcome, SqlView View);
 /// <summary>A world-line, and where each shard branched off.</summary>
 internal sealed record SqlLine(WorldLine WorldLine, Cut Branch, long Epoch)
 {
-    /// <summary>Where one shard did. One that had no number then begins no lower: all branch at the same version in a cluster that grows.</summary>
+    /// <summary>Where one shard did. One that had no number then begins no lower: all branch at the same version in a cluster that
+    /// grows.</summary>
     public Version BranchOf(int shard) => Branch.Versions[shard < Branch.ShardCount ? shard : 0];
 }
 
 /// <summary>What a reader sees: all of one moment.</summary>
 internal sealed record SqlView(
-    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered, SiteRole Site)
+    Cut Cut, SqlLine[] Lines, DurableClaim[] Claims, long[] Epochs, long Owners, LeaseState Role, Members Members, bool AllEntered,
+        SiteRole Site)
 {
     public WorldLine Line => Cut.WorldLine;
 
@@ -119,7 +121,8 @@ internal sealed partial class Sql
     public IReadOnlyList<SqlLine> Lines => _lines;
 
     public SqlView Look() => _view ??= new(
-        Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members, !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any(), Site.Role);
+        Cut, _lines, [.. Shards.Select((s, i) => Raised(i, s.Claim))], [.. Shards.Select(s => s.Epoch)], _epochLast, Role, Members,
+            !Shards.Where((s, i) => Counts(i) && s.Epoch > 0 && s.Entered != Line).Any(), Site.Role);
 
     /// <summary>Takes a shard; 0 if it has left, or another site is the primary.</summary>
     public object TakeEpoch(int shard)
@@ -278,12 +281,14 @@ internal sealed partial class Sql
     {
         ApproximateFinder finder = new(Cut, _settings.FinderFault);
         DurableClaim[] claims = Claims();
-        for (int s = 0; s < claims.Length; s++) finder.Report(VersionReport.Of(new(s), claims[s], claims[s].Point.Version, DependencySet.Empty));
+        for (int s = 0; s < claims.Length; s++)
+            finder.Report(VersionReport.Of(new(s), claims[s], claims[s].Point.Version, DependencySet.Empty));
         return finder.Advance() ? finder.Current : null;
     }
 
     private DurableClaim[] Claims() =>
-        [.. Shards.Where((_, i) => Counts(i)).Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
+        [.. Shards.Where((_, i) => Counts(i))
+            .Select(s => Is(SimMutation.StrideIgnored) ? s.Claim with { Stride = 1, Floor = Version.Zero } : s.Claim)];
 
     // A coordinator is told of versions sooner than the rows of the shards: whatever is in the cut is durable there.
     private DurableClaim Raised(int shard, DurableClaim claim) =>

@@ -201,7 +201,8 @@ internal sealed class Store
         IsBusy = HasGap = false;
     }
 
-    /// <summary>In one transaction: keys get the values of a branch back, and with that it is in its world-line. Its history goes on.</summary>
+    /// <summary>In one transaction: keys get the values of a branch back, and with that it is in its world-line. Its history goes
+    /// on.</summary>
     public void PutBack(int branch, IEnumerable<KeyWrite> values, WorldLine line)
     {
         _cluster.ForgetPositions(History, branch);

@@ -168,7 +168,9 @@ internal sealed class BackupProcess : SiteProcess
     private IEnumerable<bool> Receive(Stream s, StreamLife life, ReceiverStart start)
     {
         StreamHost disk = s.Disk;
-        Receiver receiver = s.Receiver = new(start with { CopySyncBytes = Site.Random.Next(1, 20), StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs }, Site.Mutation);
+        Receiver receiver = s.Receiver =
+            new(start with { CopySyncBytes = Site.Random.Next(1, 20), StagedBytesMax = 600, ReportUs = 2 * Cluster.IntervalUs },
+                Site.Mutation);
         if (!receiver.IsSeeded) disk.ForgetUnsynced();
         Do(s, receiver.Begin);
         long pollUs = Site.NowUs + (Site.Dice(2) ? PollUs : 0);
@@ -200,7 +202,8 @@ internal sealed class BackupProcess : SiteProcess
                     case StreamStep.Deposed: Die("deposed"); yield break;
                     case StreamStep.Over: yield break;
                     case StreamStep.Freeze freeze: Do(s, e => receiver.Freeze(freeze.Number, e)); break;
-                    case StreamStep.Decided decided when receiver.IsSeeded: Do(s, e => receiver.Decided(decided.Number, decided.Final, e)); break;
+                    case StreamStep.Decided decided when receiver.IsSeeded: Do(
+                        s, e => receiver.Decided(decided.Number, decided.Final, e)); break;
                 }
             }
         }
@@ -241,7 +244,8 @@ internal sealed class BackupProcess : SiteProcess
         {
             case ReceiverEffect.Reply reply:
                 // A receiver that was deposed can write nothing of what it is sent.
-                if (reply.Message.Kind == ShipReplyKind.Welcome && log.Admits(s.Epoch)) Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
+                if (reply.Message.Kind == ShipReplyKind.Welcome && log.Admits(s.Epoch))
+                    Site.Checks.OnWelcomed(s.Disk, reply.Message.Newest);
                 if (s.Peer is { } peer) Site.Wires.PostWide(stream, () => peer.HearReply(reply.Message));
                 break;
             case ReceiverEffect.Reseed:
@@ -271,7 +275,8 @@ internal sealed class BackupProcess : SiteProcess
                 Append(s, append.Piece, payload);
                 break;
             case ReceiverEffect.NoteCut note when MayWrite(s):
-                if (log.Exactly(note.Cut.Version) is null) throw new SimException($"I7: stream {stream} is said to hold {note.Cut}, its log cannot be brought there");
+                if (log.Exactly(note.Cut.Version) is null)
+                    throw new SimException($"I7: stream {stream} is said to hold {note.Cut}, its log cannot be brought there");
                 log.NoteCut(note.Cut);
                 break;
             case ReceiverEffect.Sync sync:
@@ -280,7 +285,9 @@ internal sealed class BackupProcess : SiteProcess
             case ReceiverEffect.Report report:
                 foreach (WatermarkProcess w in Site.Services) Site.Wires.PostNear(() => w.Hear(report.Message, this));
                 // Who manages a failover hears it too: it is no final one.
-                foreach (FailoverProcess m in Site.Managers) Site.Wires.PostNear(() => m.Hear(new(default, report.Message.Stream, report.Message.Generation, s.Epoch, report.Message.Held)));
+                foreach (FailoverProcess m in Site.Managers)
+                    Site.Wires.PostNear(() =>
+                        m.Hear(new(default, report.Message.Stream, report.Message.Generation, s.Epoch, report.Message.Held)));
                 break;
             case ReceiverEffect.Count:
                 Start(Count(s, receiver));
@@ -294,7 +301,8 @@ internal sealed class BackupProcess : SiteProcess
             case ReceiverEffect.Void v when MayWrite(s):
                 if (log.Last.WorldLine < v.Branch.WorldLine)
                 {
-                    if (log.Exactly(v.Branch.At.Version) is not { } at) throw new SimException($"I7: stream {stream} cannot be brought to {v.Branch.At}, its log is at {log.EndIndex}");
+                    if (log.Exactly(v.Branch.At.Version) is not { } at)
+                        throw new SimException($"I7: stream {stream} cannot be brought to {v.Branch.At}, its log is at {log.EndIndex}");
                     log.BeginWorldLine(at with { WorldLine = v.Branch.WorldLine }, Site.NewHistoryId());
                 }
 
@@ -322,9 +330,13 @@ internal sealed class BackupProcess : SiteProcess
         if (piece.IsBranch)
         {
             Core.Versions.Version branch = piece.To.Closed;
-            Boundary kept = log.AtOrBelow(branch) ?? throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {branch}, its log cannot be brought there");
-            if (kept.Offset != piece.To.Offset) throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {piece.To}, where its log has {kept}");
-            if (s.Disk.Offset > piece.To.Offset) throw new SimException($"I4: stream {s.Disk.Number}: {piece.To} makes void what the store has applied, up to offset {s.Disk.Offset}");
+            Boundary kept = log.AtOrBelow(branch)
+                ?? throw new SimException(
+                $"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {branch}, its log cannot be brought there");
+            if (kept.Offset != piece.To.Offset)
+                throw new SimException($"I5: stream {s.Disk.Number}: world-line {piece.To.WorldLine} branches at {piece.To}, where its log has {kept}");
+            if (s.Disk.Offset > piece.To.Offset) throw new SimException($"I4: stream {s.Disk.Number}: {piece.To} makes void what the "
+                + $"store has applied, up to offset {s.Disk.Offset}");
             // What is empty up to the branch is so at any version.
             if (kept.Version < branch && log.Last.Version == kept.Version) log.AppendRun(kept with { Version = branch });
             log.BeginWorldLine(kept with { WorldLine = piece.To.WorldLine, Version = branch }, Site.NewHistoryId());
@@ -374,8 +386,10 @@ internal sealed class BackupProcess : SiteProcess
     {
         StreamHost disk = s.Disk;
         if (!MayWrite(s)) return;
-        Boundary end = disk.Log.Exactly(to.Version) ?? throw new SimException($"I7: stream {disk.Number} cannot be brought to {to}, its log is at {disk.Log.EndIndex}");
-        if (disk.Offset > end.Offset) throw new SimException($"I4: stream {disk.Number} is to be brought to {to} at {end.Offset}, and has applied up to {disk.Offset}");
+        Boundary end = disk.Log.Exactly(to.Version)
+            ?? throw new SimException($"I7: stream {disk.Number} cannot be brought to {to}, its log is at {disk.Log.EndIndex}");
+        if (disk.Offset > end.Offset) throw new SimException($"I4: stream {disk.Number} is to be brought to {to} at {end.Offset}, and has "
+            + $"applied up to {disk.Offset}");
         for (int n = Site.Random.Next(1, 8); n > 0 && disk.Offset < end.Offset; n--) disk.Execute(disk.Log.Bytes[(int)disk.Offset]);
         if (disk.Offset < end.Offset) return;
         s.ApplyTo = null;

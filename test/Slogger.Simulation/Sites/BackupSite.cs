@@ -1,5 +1,6 @@
-// A backup site: its SQL, its streams with their disks and stores, the processes that receive, the watermark services, and the command that has it take over. What happens
-// here is chosen by dice of its own, so that a case's primary does the same with and without it, as long as it is not concerned.
+// A backup site: its SQL, its streams with their disks and stores, the processes that receive, the watermark services, and the command that
+// has it take over. What happens here is chosen by dice of its own, so that a case's primary does the same with and without it, as long as
+// it is not concerned.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
@@ -61,13 +62,16 @@ internal sealed class BackupSite
         Checks = new(this);
         _slots = Random.Next(1, Streams.Length + 1);
         _calm = 1 << Random.Next(CalmMax);
-        Disaster drawn = Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 => Disaster.Planned, _ => Disaster.None };
+        Disaster drawn = Random.Next(7) switch { 0 or 1 => Disaster.Total, 2 => Disaster.CutOff, 3 => Disaster.Mistaken, 4 or 5 =>
+            Disaster.Planned, _ => Disaster.None };
         _disaster = settings.Faults ? settings.Disaster ?? drawn : Disaster.None;
         _disasterAt = primary.Tick + Random.Next(settings.Steps / 3, settings.Steps);
         ShipperOptions = new()
         {
-            PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs, HeartbeatUs = 2 * Cluster.IntervalUs,
-            BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall : BudgetChoice.Detach,
+            PieceBytesMax = Random.Next(2, 9), PiecesMax = Random.Next(2, 8), WindowBytes = 24, ResendUs = 5 * Cluster.IntervalUs,
+                HeartbeatUs = 2 * Cluster.IntervalUs,
+            BudgetBytes = Random.Next(8) == 0 ? Random.Next(30, 90) : 1 << 20, AtBudget = Random.Next(2) == 0 ? BudgetChoice.Stall
+                : BudgetChoice.Detach,
         };
         LeaseTermUs = Random.Next(3) == 0 ? Random.Next(4, 12) * Cluster.IntervalUs : 0;
         StartMissing();
@@ -145,7 +149,8 @@ internal sealed class BackupSite
     {
         Wires.Deliver();
         for (int n = Primary.IsLost ? 0 : 2; n > 0; n--) Primary.Hosts[Random.Next(Primary.Hosts.Length)].Newest?.Ship();
-        if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host) host.Proxies[Random.Next(host.Proxies.Count)].Ship();
+        if (!Primary.IsLost && Dice(4) && Primary.Hosts[Random.Next(Primary.Hosts.Length)] is { Proxies.Count: > 1 } host)
+            host.Proxies[Random.Next(host.Proxies.Count)].Ship();
         if (IsOver) return;
         foreach (SiteProcess p in Everybody())
         {
@@ -188,12 +193,14 @@ internal sealed class BackupSite
 
     /// <summary>Long after the last failure: the backup has what the cut was then.</summary>
     public bool IsSettled(WorldPoint before) =>
-        !IsOver && Primary.Sql.Site.Role != SiteRole.HandingOver && Streams.All(s => s.At >= before && Sql.State.Streams[s.Number].Phase == StreamPhase.Counts);
+        !IsOver && Primary.Sql.Site.Role != SiteRole.HandingOver
+            && Streams.All(s => s.At >= before && Sql.State.Streams[s.Number].Phase == StreamPhase.Counts);
 
     /// <summary>I8: a switch-over that was begun comes to its end, one or the other.</summary>
     public void FinishSwitch()
     {
-        for (int n = 0; n < FinishRoundsMax && !IsOver && !Primary.IsLost && (Switchers.Count > 0 || Primary.Sql.Site.Role == SiteRole.HandingOver); n++) Primary.RestRound();
+        for (int n = 0; n < FinishRoundsMax && !IsOver && !Primary.IsLost
+            && (Switchers.Count > 0 || Primary.Sql.Site.Role == SiteRole.HandingOver); n++) Primary.RestRound();
         if (Primary.Sql.Site.Role == SiteRole.HandingOver && !Primary.IsLost && !IsOver)
             throw new SimException($"I8: long after the last failure the sites are changing roles: {Primary.Sql.Site}; {Describe()}");
     }
@@ -213,7 +220,8 @@ internal sealed class BackupSite
             }
         }
 
-        if (!IsOver && Refusal is null) throw new SimException($"I8: long after the last failure the failover is not complete: {Describe()}");
+        if (!IsOver && Refusal is null)
+            throw new SimException($"I8: long after the last failure the failover is not complete: {Describe()}");
     }
 
     public string Describe() =>
@@ -268,10 +276,12 @@ internal sealed class BackupSite
         if (Switchers.Count == 0 && !Primary.IsLost && Primary.Sql.Site.Role == SiteRole.HandingOver)
             Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(20) * Cluster.IntervalUs)));
         bool isBegun = Sql.State.Role == SiteRole.FailingOver;
-        if (Managers.Count == 0 && (isBegun || (_isWanted && Refusal is null))) Managers.Add(new(this, $"failover {++_names}", begins: true));
+        if (Managers.Count == 0 && (isBegun || (_isWanted && Refusal is null)))
+            Managers.Add(new(this, $"failover {++_names}", begins: true));
     }
 
-    private void StartProcess(int slot) => Processes.Add(new(this, $"backup {slot}{(char)('a' + (_names++ % 26))}", slot, Streams.Where(s => s.Number % _slots == slot)));
+    private void StartProcess(int slot) =>
+        Processes.Add(new(this, $"backup {slot}{(char)('a' + (_names++ % 26))}", slot, Streams.Where(s => s.Number % _slots == slot)));
 
     // ---- What goes wrong ----
 
@@ -285,21 +295,30 @@ internal sealed class BackupSite
             case 2: Happens("backup process paused", () => Pause(process)); break;
             case 3: Happens("backup process replaced", () => Replace(process)); break;
             case 4: Happens("backup power cut", () => PowerCut(stream)); break;
-            case 5: Happens("backup power cut everywhere", () => { foreach (StreamHost s in Streams) PowerCut(s); Checks.OnPowerCut(); }); break;
-            case 6: Happens("backup store died", () => { stream.StoreDies(); foreach (BackupProcess p in Processes) p.Reset(stream.Number); }); break;
+            case 5: Happens("backup power cut everywhere",
+                () => { foreach (StreamHost s in Streams) PowerCut(s); Checks.OnPowerCut(); }); break;
+            case 6: Happens("backup store died",
+                () => { stream.StoreDies(); foreach (BackupProcess p in Processes) p.Reset(stream.Number); }); break;
             case 7: Happens("watermark service died", () => { if (Services.Count > 0) Services[0].Die("killed"); }); break;
-            case 8: if (Services.Count < 2) Happens("second watermark service", () => Services.Add(new(this, $"watermarks {++_names}"))); break;
-            case 9: if (Services.Count > 0) Happens("watermark service paused", () => Services[0].PausedUntil = Primary.Tick + Random.Next(200)); break;
+            case 8: if (Services.Count < 2)
+                Happens("second watermark service", () => Services.Add(new(this, $"watermarks {++_names}"))); break;
+            case 9: if (Services.Count > 0)
+                Happens("watermark service paused", () => Services[0].PausedUntil = Primary.Tick + Random.Next(200)); break;
             case 10: Happens("backup SQL outage", () => Sql.IsDown = !Sql.IsDown); break;
-            case 11: Happens("stream cut off", () => Wires.CutUntilUs[stream.Number] = NowUs + Random.Next(1, 20) * Cluster.IntervalUs); break;
+            case 11: Happens("stream cut off", () => Wires.CutUntilUs[stream.Number] = NowUs
+                + Random.Next(1, 20) * Cluster.IntervalUs); break;
             case 12: Happens("sites cut off", () => Wires.CutUntilUs[-1] = NowUs + Random.Next(1, 15) * Cluster.IntervalUs); break;
-            case 13: if (!Primary.IsLost) Happens("shipping connection lost", () => Primary.Hosts[stream.Number].Newest?.LoseBackup()); break;
+            case 13: if (!Primary.IsLost)
+                Happens("shipping connection lost", () => Primary.Hosts[stream.Number].Newest?.LoseBackup()); break;
             case 14: if (Managers.Count > 0) Happens("failover command died", () => Managers[0].Die("killed")); break;
             case 15 when Switchers.Count > 0:
                 if (Dice(2)) Happens("switch-over command died", () => Switchers[0].Die("killed"));
-                else if (Switchers.Count < 3) Happens("second switch-over command", () => Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(60) * Cluster.IntervalUs))));
+                else if (Switchers.Count < 3)
+                    Happens("second switch-over command",
+                        () => Switchers.Add(new(this, $"switch-over {++_names}", NowUs + (Random.Next(60) * Cluster.IntervalUs))));
                 break;
-            case 15: if (IsWanted && Refusal is null && Managers.Count < 3) Happens("second failover command", () => Managers.Add(new(this, $"failover {++_names}", begins: true))); break;
+            case 15: if (IsWanted && Refusal is null && Managers.Count < 3)
+                Happens("second failover command", () => Managers.Add(new(this, $"failover {++_names}", begins: true))); break;
             case 16:
                 if (Dice(4) && !IsWanted) Happens("backup disk lost", () => DiskDies(stream));
                 break;

@@ -1,4 +1,5 @@
-// The command that has the backup take over: the real machine. It may die at any step; then somebody gives the command again, or there are two.
+// The command that has the backup take over: the real machine. It may die at any step; then somebody gives the command again, or there are
+// two.
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;

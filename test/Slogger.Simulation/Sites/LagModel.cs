@@ -1,5 +1,6 @@
-// How the backup's lag grows with the number of shards: the machines of shipping, and the watermark service, driven by events whose costs were measured. Nothing fails here, no invariant is
-// checked; each shard has a machine to itself, the watermark service one of its own, which does one thing at a time (the paper, section 7.3).
+// How the backup's lag grows with the number of shards: the machines of shipping, and the watermark service, driven by events whose costs
+// were measured. Nothing fails here, no invariant is checked; each shard has a machine to itself, the watermark service one of its own,
+// which does one thing at a time (the paper, section 7.3).
 using System.Collections.Immutable;
 using System.Globalization;
 using Slogger.Core.Identities;
@@ -11,7 +12,8 @@ using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Simulation.Sites;
 
-/// <summary>What steps take, in microseconds. Where there are two, the second is the mean of what comes on top, distributed exponentially: a disk's tail.</summary>
+/// <summary>What steps take, in microseconds. Where there are two, the second is the mean of what comes on top, distributed exponentially:
+/// a disk's tail.</summary>
 public sealed record LagCosts
 {
     /// <summary>From a version's end until it is in the log: its marker's way through Redis.</summary>
@@ -57,7 +59,8 @@ public sealed class LagModel
         _service = new(ImmutableArray.CreateRange(Enumerable.Repeat(1L, shards)));
     }
 
-    /// <summary>Runs so many versions. Returns the lags of shard 0's commits, in microseconds: from the commit until the watermark covers it, less the way between the sites.</summary>
+    /// <summary>Runs so many versions. Returns the lags of shard 0's commits, in microseconds: from the commit until the watermark covers
+    /// it, less the way between the sites.</summary>
     public static IReadOnlyList<double> Run(int shards, int versions, LagCosts costs, int seed)
     {
         var model = new LagModel(shards, costs, seed);
@@ -80,7 +83,8 @@ public sealed class LagModel
             double[] lags = [.. Run(count, versions, costs, seed: 1).Skip(200).Order()];
             double mean = lags.Average(), whole = mean + costs.Way.Wide;
             first = first == 0 ? whole : first;
-            output.WriteLine(string.Create(CultureInfo.InvariantCulture, $"{count,6}  {mean,25:0}  {lags[lags.Length / 2]:0}  {lags[lags.Length * 99 / 100]:0}   {(whole / first) - 1:+0.0%;-0.0%}"));
+            output.WriteLine(string.Create(CultureInfo.InvariantCulture,
+                $"{count,6}  {mean,25:0}  {lags[lags.Length / 2]:0}  {lags[lags.Length * 99 / 100]:0}   {(whole / first) - 1:+0.0%;-0.0%}"));
         }
     }
 
@@ -126,8 +130,10 @@ public sealed class LagModel
         {
             (_model, _shard) = (model, shard);
             StreamHistory history = new("r", 0);
-            _shipper = new(shard, new(SiteEpoch.First, 1, 1), history, [], 0, default(LogIndex) with { WorldLine = s_line }, default, new ShipperOptions());
-            _receiver = new(new ReceiverStart { Stream = shard, Generation = 1, Owner = 1, History = history, Log = new(s_line, 0, Version.Zero), Counts = true, Newest = new(SiteEpoch.First, 1, 1), Site = SiteEpoch.First });
+            _shipper = new(shard, new(SiteEpoch.First, 1, 1), history, [], 0, default(LogIndex) with { WorldLine = s_line }, default,
+                new ShipperOptions());
+            _receiver = new(new ReceiverStart { Stream = shard, Generation = 1, Owner = 1, History = history,
+                Log = new(s_line, 0, Version.Zero), Counts = true, Newest = new(SiteEpoch.First, 1, 1), Site = SiteEpoch.First });
         }
 
         /// <summary>The last version that is recorded as durable.</summary>

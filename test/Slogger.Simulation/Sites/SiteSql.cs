@@ -1,4 +1,5 @@
-// An oracle of the backup's own SQL: the site's row, changed by the rules that the product's store will apply (SiteState), each method one transaction.
+// An oracle of the backup's own SQL: the site's row, changed by the rules that the product's store will apply (SiteState), each method one
+// transaction.
 using System.Collections.Immutable;
 using Slogger.Core.Identities;
 using Slogger.Core.Sites;

@@ -1,4 +1,5 @@
-// What a stream has at the backup that outlives processes: the disk with its log and the seed that is being copied, and the store that follows.
+// What a stream has at the backup that outlives processes: the disk with its log and the seed that is being copied, and the store that
+// follows.
 using Slogger.Core.Replication;
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;

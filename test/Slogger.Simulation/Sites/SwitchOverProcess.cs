@@ -1,4 +1,5 @@
-// The command that has the sites change roles: the real machine, between two SQLs. It may die at any step; then another one goes on, or there are two.
+// The command that has the sites change roles: the real machine, between two SQLs. It may die at any step; then another one goes on, or
+// there are two.
 using Slogger.Core.Sites;
 using Slogger.Core.WorldLines;
 using Slogger.Simulation.Processes;

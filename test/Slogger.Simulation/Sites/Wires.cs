@@ -1,4 +1,5 @@
-// What is under way between the sites, and within the backup: lost, doubled, late, in any order. The wide-area link may be cut, for one stream or for all.
+// What is under way between the sites, and within the backup: lost, doubled, late, in any order. The wide-area link may be cut, for one
+// stream or for all.
 namespace Slogger.Simulation.Sites;
 
 internal sealed class Wires(BackupSite site)

@@ -1,6 +1,6 @@
-// The tests of the tests for the life of a shard: with one rule of ShardLifecycle switched off, some case among the first so many breaks the
-// invariant that the rule is for. What few seeds show has a scenario (LaterWorldLineLetsIn, VersionNotAwaited, AdmissionForgotten, JoinerNotHurried,
-// LeavesUncommitted); what OpenVersionForgotten switches off has a test of Core (LeaverTests).
+// The tests of the tests for the life of a shard: with one rule of ShardLifecycle switched off, some case among the first so many breaks
+// the invariant that the rule is for. What few seeds show has a scenario (LaterWorldLineLetsIn, VersionNotAwaited, AdmissionForgotten,
+// JoinerNotHurried, LeavesUncommitted); what OpenVersionForgotten switches off has a test of Core (LeaverTests).
 using Slogger.Core.Cuts;
 using Slogger.Core.Lifecycle;
 
@@ -16,7 +16,8 @@ public class LifecycleMutantTests
     [InlineData((int)LifecycleMutation.ViewKept, (int)FinderKind.Approximate, "I", 20000)]
     [InlineData((int)LifecycleMutation.PeersNotAwaited, (int)FinderKind.Approximate, "I", 20000)]
     public void Lifecycle_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
-        MutantTests.AssertCaught(((LifecycleMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, Lifecycle = (LifecycleMutation)mutation });
+        MutantTests.AssertCaught(((LifecycleMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Finder = (FinderKind)finder, Lifecycle = (LifecycleMutation)mutation });
 
     // Who does not go back, or does not say what its versions depend on, holds up everybody.
     [Theory]
@@ -26,9 +27,11 @@ public class LifecycleMutantTests
     [InlineData((int)LifecycleMutation.TrailNotBegun, (int)FinderKind.Exact)]
     public void Lifecycle_RuleIsOff_HoldsUpEverybody(int mutation, int finder) =>
         MutantTests.AssertCaught(
-            ((LifecycleMutation)mutation).ToString(), "I", 20000, new() { Seed = 0, Finder = (FinderKind)finder, Lifecycle = (LifecycleMutation)mutation }, checksProgress: true);
+            ((LifecycleMutation)mutation).ToString(), "I", 20000,
+                new() { Seed = 0, Finder = (FinderKind)finder, Lifecycle = (LifecycleMutation)mutation }, checksProgress: true);
 
     [Fact]
     public void Joiner_LetsClientsInBeforeItCounts_IsCaught() =>
-        MutantTests.AssertCaught("AdmissionNotAwaited", "I", 500, new() { Seed = 0, Moves = true, Members = true, Lifecycle = LifecycleMutation.AdmissionNotAwaited });
+        MutantTests.AssertCaught("AdmissionNotAwaited", "I", 500,
+            new() { Seed = 0, Moves = true, Members = true, Lifecycle = LifecycleMutation.AdmissionNotAwaited });
 }

@@ -28,7 +28,8 @@ public class MemberMutantTests
     // Somebody who never comes holds up everybody.
     [Fact]
     public void Member_JoinerCountsBeforeItIsAdmitted_IsCaught() =>
-        MutantTests.AssertCaught("JoiningCounts", "I8|I2", 500, Growing with { Member = MemberMutation.JoiningCounts }, checksProgress: true);
+        MutantTests.AssertCaught("JoiningCounts", "I8|I2", 500, Growing with { Member = MemberMutation.JoiningCounts },
+            checksProgress: true);
 
     [Theory]
     [InlineData((int)SimMutation.LeavesAtOnce, "I1|I2", 3000)]
@@ -44,5 +45,6 @@ public class MemberMutantTests
     // A session that is ahead, or an ordered end, finds a version open that holds what came after its time.
     [Fact]
     public void Shard_LateVersionEndsEarly_IsCaught() =>
-        MutantTests.AssertCaught("EndsLateVersionsEarly", "I1", 10000, new() { Seed = 0, Shard = ShardMutation.EndsLateVersionsEarly }, checksProgress: true);
+        MutantTests.AssertCaught("EndsLateVersionsEarly", "I1", 10000, new() { Seed = 0, Shard = ShardMutation.EndsLateVersionsEarly },
+            checksProgress: true);
 }

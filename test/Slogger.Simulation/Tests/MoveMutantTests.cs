@@ -17,17 +17,20 @@ public class MoveMutantTests
     [InlineData((int)MoveMutation.ServesBeforeTakenBack, "I6", 1000)]
     [InlineData((int)MoveMutation.DiscardsBeforeCut, "I1|I2", 1000)]
     public void Move_RuleOfAShardIsOff_IsCaught(int mutation, string by, int seeds) =>
-        MutantTests.AssertCaught(((MoveMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Moves = true, Move = (MoveMutation)mutation });
+        MutantTests.AssertCaught(((MoveMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Moves = true, Move = (MoveMutation)mutation });
 
     // What is left behind shows when all has come to rest.
     [Theory]
     [InlineData((int)MoveMutation.FinishesBeforeCut, 1000)]
     public void Move_EndsTooEarly_IsCaught(int mutation, int seeds) =>
-        MutantTests.AssertCaught(((MoveMutation)mutation).ToString(), "I8", seeds, new() { Seed = 0, Moves = true, Move = (MoveMutation)mutation }, checksProgress: true);
+        MutantTests.AssertCaught(((MoveMutation)mutation).ToString(), "I8", seeds,
+            new() { Seed = 0, Moves = true, Move = (MoveMutation)mutation }, checksProgress: true);
 
     [Fact]
     public void Move_LandsInAVersionOfTheOldOwner_IsRefused() =>
-        MutantTests.AssertCaught("LandsAnywhere", "ArgumentException", 100, new() { Seed = 0, Moves = true, Move = MoveMutation.LandsAnywhere });
+        MutantTests.AssertCaught("LandsAnywhere", "ArgumentException", 100,
+            new() { Seed = 0, Moves = true, Move = MoveMutation.LandsAnywhere });
 
     [Theory]
     [InlineData((int)SimMutation.MoveOfDeposedCounts, "I1|I2|I6", 20000)]
@@ -37,5 +40,6 @@ public class MoveMutantTests
     [InlineData((int)SimMutation.WithheldUntold, "I1|I2|I6", 20000)]
     [InlineData((int)SimMutation.CopyNotNoted, "I1|I2", 20000)]
     public void Move_RuleOfThoseWhoDriveIsOff_IsCaught(int mutation, string by, int seeds) =>
-        MutantTests.AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Moves = true, Mutation = (SimMutation)mutation });
+        MutantTests.AssertCaught(((SimMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Moves = true, Mutation = (SimMutation)mutation });
 }

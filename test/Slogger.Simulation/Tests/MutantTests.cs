@@ -6,8 +6,8 @@ using Slogger.Core.Shards;
 
 namespace Slogger.Simulation.Tests;
 
-// What needs so many coincidences that few seeds show it has a scenario of its own (Scenarios/*.txt: LaterWorldLineLetsIn, LostMarkerLivesOn,
-// ClockForgotten; ScenarioTests: ClockStaysBehind).
+// What needs so many coincidences that few seeds show it has a scenario of its own (Scenarios/*.txt: LaterWorldLineLetsIn,
+// LostMarkerLivesOn, ClockForgotten; ScenarioTests: ClockStaysBehind).
 public class MutantTests
 {
     // What takes several leases, or world-lines, has time for more of them.
@@ -29,18 +29,21 @@ public class MutantTests
     [InlineData((int)SimMutation.DependenciesForgotten, "I1", 2000)]
     [InlineData((int)SimMutation.CutNotCompared, "I3", 3000)]
     public void Coordinator_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Mutation = (SimMutation)mutation });
+        AssertCaught(((SimMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Finder = FinderKind.Exact, Mutation = (SimMutation)mutation });
 
     [Theory]
     [InlineData((int)FinderKind.Approximate)]
     [InlineData((int)FinderKind.Hybrid)]
     public void Coordinator_HearsDeposedOwners_IsCaught(int finder) =>
-        AssertCaught("OwnersNotCompared", "I6", 1000, new() { Seed = 0, Finder = (FinderKind)finder, Mutation = SimMutation.OwnersNotCompared });
+        AssertCaught("OwnersNotCompared", "I6", 1000,
+            new() { Seed = 0, Finder = (FinderKind)finder, Mutation = SimMutation.OwnersNotCompared });
 
     [Theory]
     [InlineData((int)LeaseMutation.HalfATerm, "I6", 1000)]
     public void Lease_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((LeaseMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = FinderKind.Exact, Steps = LongCase, Lease = (LeaseMutation)mutation });
+        AssertCaught(((LeaseMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Finder = FinderKind.Exact, Steps = LongCase, Lease = (LeaseMutation)mutation });
 
     [Theory]
     [InlineData((int)ShardMutation.GapIsNoFloor, "I2", 500)]
@@ -72,18 +75,22 @@ public class MutantTests
     [InlineData((int)ClientMutation.UnansweredSurvives, (int)FinderKind.Approximate, "I1", 2000)]
     [InlineData((int)ClientMutation.PendingIsNoException, (int)FinderKind.Approximate, "I2", 2000)]
     public void Session_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
-        AssertCaught(((ClientMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, Steps = finder == (int)FinderKind.Exact ? LongCase : 900, Client = (ClientMutation)mutation });
+        AssertCaught(((ClientMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Finder = (FinderKind)finder, Steps = finder == (int)FinderKind.Exact ? LongCase : 900,
+                Client = (ClientMutation)mutation });
 
     [Theory]
     [InlineData((int)SessionMutation.LowerBoundSurvives, (int)FinderKind.Approximate, "I1", 40000)]
     [InlineData((int)SessionMutation.AnyWorldLineCommits, (int)FinderKind.Exact, "I2", 1000)]
     public void PlainConnection_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
-        AssertCaught(((SessionMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Steps = LongCase, Finder = (FinderKind)finder, Session = (SessionMutation)mutation });
+        AssertCaught(((SessionMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Steps = LongCase, Finder = (FinderKind)finder, Session = (SessionMutation)mutation });
 
     // Rows follow each other without a hole, or no cut can pass it. That a joiner's older claim is dropped MemberMutantTests has.
     [Fact]
     public void Recorder_RowThatMayBeLostIsNotGivenOutAgain_IsCaught() =>
-        AssertCaught("LostRowForgotten", "I1|I2|I5|I8", 500, new() { Seed = 0, Finder = FinderKind.Exact, Recorder = RecorderMutation.LostRowForgotten }, checksProgress: true);
+        AssertCaught("LostRowForgotten", "I1|I2|I5|I8", 500,
+            new() { Seed = 0, Finder = FinderKind.Exact, Recorder = RecorderMutation.LostRowForgotten }, checksProgress: true);
 
     [Theory]
     [InlineData((int)FinderMutation.GraphOneTooFar, (int)FinderKind.Exact, "I1", 2000)]
@@ -94,13 +101,15 @@ public class MutantTests
     [InlineData((int)FinderMutation.GridOneTooFar, (int)FinderKind.Hybrid, "I2", 500)]
     [InlineData((int)FinderMutation.FloorIgnored, (int)FinderKind.Hybrid, "I2", 2000)]
     public void Finder_RuleIsOff_IsCaught(int mutation, int finder, string by, int seeds) =>
-        AssertCaught(((FinderMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
+        AssertCaught(((FinderMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Finder = (FinderKind)finder, FinderFault = (FinderMutation)mutation });
 
     [Theory]
     [InlineData((int)SimMutation.ClientsNotShutOut, "I5", 3000)]
     [InlineData((int)SimMutation.StoreNotNoted, "I1|I5", 3000)]
     public void RollbackInPlace_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Mutation = (SimMutation)mutation }, checksProgress: true);
+        AssertCaught(((SimMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Mutation = (SimMutation)mutation },
+            checksProgress: true);
 
     [Theory]
     [InlineData((int)VersionGateMutation.RepliesNotHeld, "I1", 2000)]
@@ -108,28 +117,34 @@ public class MutantTests
     [InlineData((int)VersionGateMutation.OpenMovesAtAnswer, "I1|I2", 500)]
     [InlineData((int)VersionGateMutation.HeldIsOfBefore, "I1|I2", 2000)]
     public void VersionGate_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Boundary = (VersionGateMutation)mutation }, checksProgress: true);
+        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Boundary = (VersionGateMutation)mutation },
+            checksProgress: true);
 
     [Theory]
     [InlineData((int)VersionGateMutation.NotDrained, "I1|I2", 2000)]
     public void VersionGate_RuleIsOffWithRollbacksInPlace_IsCaught(int mutation, string by, int seeds) =>
-        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds, new() { Seed = 0, InPlace = true, Boundary = (VersionGateMutation)mutation }, checksProgress: true);
+        AssertCaught(((VersionGateMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, InPlace = true, Boundary = (VersionGateMutation)mutation }, checksProgress: true);
 
     [Fact]
     public void VersionGate_ForwardsBeyondTheEnd_IsCaught() =>
-        AssertCaught("EndIgnored", "I1", 20000, new() { Seed = 0, Moves = true, Boundary = VersionGateMutation.EndIgnored }, checksProgress: true);
+        AssertCaught("EndIgnored", "I1", 20000, new() { Seed = 0, Moves = true, Boundary = VersionGateMutation.EndIgnored },
+            checksProgress: true);
 
-    // Of those that few cases catch: the first that does, so that it need not be looked for each time. Where it does not any more, it is looked for.
+    // Of those that few cases catch: the first that does, so that it need not be looked for each time. Where it does not any more, it is
+    // looked for.
     private static readonly Dictionary<string, int> FirstToCatch = new()
     {
         ["BranchBeforeTransaction"] = 1266, ["EndIgnored"] = 1966, ["StrideIgnored"] = 5098, ["ToldForEver"] = 4177,
         ["DeadLeavesQuietly"] = 2476, ["StagedOutlivesSender"] = 5145, ["OlderSenderAccepted"] = 2533,
-        ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842, ["OpensBeforeVoid"] = 3670, ["CopyUsedUnsynced"] = 2292, ["HalfATerm"] = 600,
+        ["SenderNotRecorded"] = 2533, ["StaleFinalCounts"] = 945, ["MoveOfDeposedCounts"] = 1363, ["CopiesForAnyRow"] = 842,
+            ["OpensBeforeVoid"] = 3670, ["CopyUsedUnsynced"] = 2292, ["HalfATerm"] = 600,
     };
 
     internal static void AssertCaught(string name, string by, int seeds, SimSettings settings, bool checksProgress = false)
     {
-        settings = settings with { ChecksProgress = checksProgress, Moves = settings.Moves ?? false, Members = settings.Members ?? false, InPlace = settings.InPlace ?? false, Backup = settings.Backup ?? false };
+        settings = settings with { ChecksProgress = checksProgress, Moves = settings.Moves ?? false, Members = settings.Members
+            ?? false, InPlace = settings.InPlace ?? false, Backup = settings.Backup ?? false };
         IEnumerable<int> cases = Enumerable.Range(1, seeds);
         foreach (int seed in FirstToCatch.TryGetValue(name, out int first) ? cases.Prepend(first) : cases)
         {

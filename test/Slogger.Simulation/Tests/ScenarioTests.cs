@@ -1,6 +1,6 @@
 // Single stories that hang on an order of steps which the scenario files cannot say (Scenarios/*.txt has the others). Each is told twice:
-// with the rule that it is about, and without. Nothing happens by chance but what a seed decides of small things, so some seeds are tried: with
-// the rule none of them may break, without it some must.
+// with the rule that it is about, and without. Nothing happens by chance but what a seed decides of small things, so some seeds are tried:
+// with the rule none of them may break, without it some must.
 using Slogger.Core.Lifecycle;
 using Slogger.Core.Cuts;
 using Slogger.Core.Membership;

@@ -1,6 +1,6 @@
-// Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs coincidences that few seeds show has a story
-// (Scenarios/the-report-of-a-deposed-receiver.txt), or a test of its own in Slogger.Core.Tests (chunks of two seeds, a lease that is counted from a reply that was
-// late, a switch-over that is called off without asking the backup).
+// Rules of disaster recovery, each switched off: some case among the first so many breaks the invariant that it is for. What needs
+// coincidences that few seeds show has a story (Scenarios/the-report-of-a-deposed-receiver.txt), or a test of its own in Slogger.Core.Tests
+// (chunks of two seeds, a lease that is counted from a reply that was late, a switch-over that is called off without asking the backup).
 using Slogger.Core.Replication;
 
 namespace Slogger.Simulation.Tests;
@@ -13,8 +13,8 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.ResendForgotten, "I8", 1000)]
     public void Shipper_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
-    // That a copy is offered before its floor is durable, or although a world-line keeps less, harms nobody: a receiver that has it finds the world-line behind its base, and is seeded
-    // anew (BehindSeedAccepted).
+    // That a copy is offered before its floor is durable, or although a world-line keeps less, harms nobody: a receiver that has it finds
+    // the world-line behind its base, and is seeded anew (BehindSeedAccepted).
     [Theory]
     [InlineData((int)ShipMutation.OldLifeCounts, "I8", 4000)]
     [InlineData((int)ShipMutation.CopyUsedUnsynced, "I1|I4|I7", 20000)]
@@ -40,7 +40,8 @@ public class SiteMutantTests
     [InlineData((int)ShipMutation.WatermarkIsMax, "I4", 100)]
     [InlineData((int)ShipMutation.FloorsNotCompared, "I7", 4000)]
     [InlineData((int)ShipMutation.OldGenerationCounts, "I4|I7", 3000)]
-    public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds, checksProgress: true);
+    public void Watermarks_RuleIsOff_IsCaught(int mutation, string by, int seeds) =>
+        AssertCaught(mutation, by, seeds, checksProgress: true);
 
     [Theory]
     [InlineData((int)ShipMutation.StaleFinalCounts, "I4", 5000)]
@@ -55,5 +56,6 @@ public class SiteMutantTests
     public void Failover_RuleIsOff_IsCaught(int mutation, string by, int seeds) => AssertCaught(mutation, by, seeds);
 
     private static void AssertCaught(int mutation, string by, int seeds, bool checksProgress = false) =>
-        MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds, new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation }, checksProgress);
+        MutantTests.AssertCaught(((ShipMutation)mutation).ToString(), by, seeds,
+            new() { Seed = 0, Backup = true, Ship = (ShipMutation)mutation }, checksProgress);
 }

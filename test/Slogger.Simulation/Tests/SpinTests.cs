@@ -1,5 +1,5 @@
-// The model of watermark gating and failover (test/spin/failover.pml), checked exhaustively by spin: every interleaving, where the simulator has samples. With a rule switched off
-// an assertion has to notice.
+// The model of watermark gating and failover (test/spin/failover.pml), checked exhaustively by spin: every interleaving, where the
+// simulator has samples. With a rule switched off an assertion has to notice.
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 
@@ -42,7 +42,8 @@ public class SpinTests
         DirectoryInfo work = Directory.CreateTempSubdirectory("slogger-spin");
         try
         {
-            string made = await Run(work, "spin", ["-a", "-DVERSIONS=1", .. mutation is null ? Array.Empty<string>() : [$"-DM_{mutation}"], Path.GetFullPath(model)])
+            string made = await Run(work, "spin",
+                ["-a", "-DVERSIONS=1", .. mutation is null ? Array.Empty<string>() : [$"-DM_{mutation}"], Path.GetFullPath(model)])
                 + await Run(work, "gcc", ["-w", "-O1", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"]);
             string pan = Path.Combine(work.FullName, "pan");
             Assert.True(File.Exists(pan), made);
@@ -56,7 +57,9 @@ public class SpinTests
 
     private static async Task<string> Run(DirectoryInfo work, string program, string[] arguments)
     {
-        using Process process = Process.Start(new ProcessStartInfo(program, arguments) { WorkingDirectory = work.FullName, RedirectStandardOutput = true, RedirectStandardError = true })!;
+        using Process process = Process.Start(
+            new ProcessStartInfo(program, arguments) { WorkingDirectory = work.FullName, RedirectStandardOutput = true,
+                RedirectStandardError = true })!;
         Task<string> errors = process.StandardError.ReadToEndAsync();
         string output = await process.StandardOutput.ReadToEndAsync();
         await process.WaitForExitAsync();
@@ -64,7 +67,8 @@ public class SpinTests
     }
 
     private static bool IsThere(string program) =>
-        (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator).Any(d => d.Length > 0 && File.Exists(Path.Combine(d, program)));
+        (Environment.GetEnvironmentVariable("PATH") ?? "").Split(Path.PathSeparator)
+            .Any(d => d.Length > 0 && File.Exists(Path.Combine(d, program)));
 
     private static string Folder([CallerFilePath] string path = "") => Path.GetDirectoryName(path)!;
 }

@@ -1,5 +1,6 @@
-// A shard that is put together from several streams, against a model of what each version holds: world-lines begin, streams are seeded anew, and the process dies at any operation of the disk that has the shard's log.
-// SLOGGER_TEST_MERGES=n for a longer run; a failure prints its seed.
+// A shard that is put together from several streams, against a model of what each version holds: world-lines begin, streams are seeded
+// anew, and the process dies at any operation of the disk that has the shard's log. SLOGGER_TEST_MERGES=n for a longer run; a failure
+// prints its seed.
 using System.Buffers;
 using System.Buffers.Binary;
 using System.Globalization;
@@ -28,7 +29,9 @@ namespace Slogger.Sites.Tests.Merging;
 
 public sealed class MergedStoreTests
 {
-    private static int Runs => int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_MERGES"), NumberStyles.None, CultureInfo.InvariantCulture, out int runs) ? runs : 8;
+    private static int Runs =>
+        int.TryParse(Environment.GetEnvironmentVariable("SLOGGER_TEST_MERGES"), NumberStyles.None, CultureInfo.InvariantCulture,
+            out int runs) ? runs : 8;
 
     [Theory]
     [InlineData(2, 1)]
@@ -105,15 +108,19 @@ public sealed class MergedStoreTests
             // The site takes over: more than one of the streams says so.
             WorldLine rule = new SiteEpoch(2).FirstWorldLine;
             foreach (MergedStream _ in _store!.Streams) { await _store.EnterAsync(rule, default); }
-            Assert.Equal((new WorldPoint(rule, new(_version)), Log.EndOffset), (Log.LastBoundary!.Value.Point, Log.LastBoundary.Value.Offset));
+            Assert.Equal((new WorldPoint(rule, new(_version)), Log.EndOffset),
+                (Log.LastBoundary!.Value.Point, Log.LastBoundary.Value.Offset));
         }
 
         private void Open()
         {
             _disk.OperationsUntilCrash = -1;
-            var options = new VersionLogOptions { Directory = "/shard", Shard = new(_shard), Epoch = ++_epoch, Files = _disk, PrepareInBackground = false, SegmentBytes = 16 << 10, BlockBytes = 512, BufferBytes = 1024, TailBytes = 4096 };
+            var options = new VersionLogOptions { Directory = "/shard", Shard = new(_shard), Epoch = ++_epoch, Files = _disk,
+                PrepareInBackground = false, SegmentBytes = 16 << 10, BlockBytes = 512, BufferBytes = 1024, TailBytes = 4096 };
             Log = VersionLog.Open(options);
-            _store = MergedStore.Open(this, new(_shard), _epoch, _directory, _layout, NullLogger.Instance, new VersionLogOptions { Directory = "", Shard = default, PrepareInBackground = false, SegmentBytes = 64 << 10, BlockBytes = 4096, BufferBytes = 32 << 10, TailBytes = _random.Next(2) * 4096 });
+            _store = MergedStore.Open(this, new(_shard), _epoch, _directory, _layout, NullLogger.Instance,
+                new VersionLogOptions { Directory = "", Shard = default, PrepareInBackground = false, SegmentBytes = 64 << 10,
+                    BlockBytes = 4096, BufferBytes = 32 << 10, TailBytes = _random.Next(2) * 4096 });
             foreach (MergedStream stream in _store.Streams) { _sources[stream.Source].Stream = stream; }
         }
 
@@ -137,7 +144,9 @@ public sealed class MergedStoreTests
                 byte[] copy = source.Copy();
                 string file = Path.Combine(_directory, "copy");
                 File.WriteAllBytes(file, copy);
-                var seed = new Seed($"{stream.Source}-{_generation}", _generation, copy.Length, new("history", source.Offset), new(_lines[^1].Line, source.Offset, new(_version)), new(_lines[^1].Line, new(_version + 1))) { Checksum = CheckpointStore.ChecksumOf(file) };
+                var seed = new Seed($"{stream.Source}-{_generation}", _generation, copy.Length, new("history", source.Offset),
+                    new(_lines[^1].Line, source.Offset, new(_version)),
+                        new(_lines[^1].Line, new(_version + 1))) { Checksum = CheckpointStore.ChecksumOf(file) };
                 stream.Disk.Write(new(seed, 0, copy.Length), new ReadOnlySequence<byte>(copy));
                 stream.Disk.Sync();
                 Assert.True(((IFollowingStore)stream).RenewAsync(stream.Disk.Begin, default).GetAwaiter().GetResult());
@@ -156,13 +165,17 @@ public sealed class MergedStoreTests
                 if (!attached || source.Stream is not { } stream || stream.Disk.Life is null) { continue; }
                 stream.Log.Append(written);
                 HybridTimestamp time = HybridTimestamp.Of(_version, 0);
-                if (written.Length == 0 && stream.Log.LastBoundary is not null && _random.Next(2) == 0) { stream.Log.AppendEmptyRun(new(_version), time); }
+                if (written.Length == 0 && stream.Log.LastBoundary is not null && _random.Next(2) == 0)
+                {
+                    stream.Log.AppendEmptyRun(new(_version), time);
+                }
                 else { stream.Log.AppendBoundary(new(stream.Log.WorldLine, new(_version), stream.Log.EndOffset, 0, time)); }
                 stream.Log.Sync();
             }
             foreach (Source source in _sources) { source.Keep(_version); }
             SlotRange own = SlotMap.EvenSlots(_layout.Shards, _shard);
-            _states[_version] = _sources.SelectMany(s => s.Content).Where(k => own.Contains(HashSlot.Of(Encoding.ASCII.GetBytes(k.Key)))).ToDictionary();
+            _states[_version] = _sources.SelectMany(s => s.Content).Where(k => own.Contains(HashSlot.Of(Encoding.ASCII.GetBytes(k.Key))))
+                .ToDictionary();
         }
 
         // No watermark is ever taken back.
@@ -186,7 +199,10 @@ public sealed class MergedStoreTests
 
         private async Task TellAsync()
         {
-            if (_version <= _told || _store!.Streams.Any(s => s.Disk.Life is null || s.Disk.Seed!.Floor.Version.Number > _version)) { return; }
+            if (_version <= _told || _store!.Streams.Any(s => s.Disk.Life is null || s.Disk.Seed!.Floor.Version.Number > _version))
+            {
+                return;
+            }
             long floor = _store.Streams.Max(s => s.Disk.Seed!.Floor.Version.Number);
             _told = Math.Max(floor, _random.NextInt64(_told + 1, _version + 1));
             if (_random.Next(2) == 0) { _disk.OperationsUntilCrash = _random.Next(40); }
@@ -205,8 +221,13 @@ public sealed class MergedStoreTests
         {
             WorldPoint to = new(_lines.Last(l => l.Version < version || l.Line == WorldLine.First).Line, new(version));
             using var stop = new CancellationTokenSource();
-            Task[] bringing = [.. _store!.Streams.OrderBy(_ => _random.Next()).Select(s => Task.Run(() => ((IFollowingStore)s).BringToAsync(s.Log.BoundaryAtOrBelow(to.Version)!.Value with { WorldLine = to.WorldLine, Version = to.Version }, stop.Token)))];
-            while (!bringing.Any(b => b.IsFaulted) && bringing.Where(b => !b.IsCompleted).ToArray() is { Length: > 0 } left) { await Task.WhenAny(left); }
+            Task[] bringing = [.. _store!.Streams.OrderBy(_ => _random.Next())
+                .Select(s => Task.Run(() => ((IFollowingStore)s).BringToAsync(
+                    s.Log.BoundaryAtOrBelow(to.Version)!.Value with { WorldLine = to.WorldLine, Version = to.Version }, stop.Token)))];
+            while (!bringing.Any(b => b.IsFaulted) && bringing.Where(b => !b.IsCompleted).ToArray() is { Length: > 0 } left)
+            {
+                await Task.WhenAny(left);
+            }
             // A process that dies takes with it whoever waits.
             await stop.CancelAsync();
             await Task.WhenAll(bringing).ContinueWith(static _ => { }, TaskScheduler.Default);
@@ -334,7 +355,8 @@ public sealed class MergedStoreTests
         public byte[] Write(Random random)
         {
             var bytes = new List<byte>();
-            // Now and then more than the buffers of the shard's log hold: a part of such a version may be on the disk when the process dies.
+            // Now and then more than the buffers of the shard's log hold: a part of such a version may be on the disk when the process
+            // dies.
             for (int i = random.Next(3) == 0 ? random.Next(120) : random.Next(8); i > 0; i--)
             {
                 string value = new((char)('a' + random.Next(26)), random.Next(40));
@@ -365,7 +387,8 @@ public sealed class MergedStoreTests
             void Do(params string[] command)
             {
                 Apply(Content, command);
-                bytes.AddRange(Encoding.ASCII.GetBytes($"*{command.Length}\r\n{string.Concat(command.Select(a => $"${a.Length}\r\n{a}\r\n"))}"));
+                bytes.AddRange(Encoding.ASCII.GetBytes(
+                    $"*{command.Length}\r\n{string.Concat(command.Select(a => $"${a.Length}\r\n{a}\r\n"))}"));
             }
         }
 
@@ -375,7 +398,8 @@ public sealed class MergedStoreTests
             List<byte> bytes = [.. "REDIS0010"u8, 0xFE, 0];
             foreach ((string key, string value) in Content)
             {
-                bytes.AddRange([0, (byte)key.Length, .. Encoding.ASCII.GetBytes(key), (byte)value.Length, .. Encoding.ASCII.GetBytes(value)]);
+                bytes.AddRange([0, (byte)key.Length, .. Encoding.ASCII.GetBytes(key), (byte)value.Length,
+                    .. Encoding.ASCII.GetBytes(value)]);
             }
             bytes.Add(0xFF);
             byte[] sum = new byte[8];

@@ -1,4 +1,5 @@
-// A way from a shipper to a receiver that loses messages, sends them twice or late, and breaks. By the dice of one seed; who runs when is the machine's affair.
+// A way from a shipper to a receiver that loses messages, sends them twice or late, and breaks. By the dice of one seed; who runs when is
+// the machine's affair.
 using System.Buffers;
 using System.Threading.Channels;
 using Slogger.Core.Replication;

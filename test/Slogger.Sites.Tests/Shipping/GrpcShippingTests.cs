@@ -51,7 +51,8 @@ public sealed class GrpcShippingTests : ShippingHarness
         Assert.Equal(1000, BackupLog.EndOffset);
     }
 
-    // It would depose this site by its epoch, or have the stream seeded with another cluster's data; or a failover would not wait for the lease that the primary has.
+    // It would depose this site by its epoch, or have the stream seeded with another cluster's data; or a failover would not wait for the
+    // lease that the primary has.
     [Theory]
     [InlineData("d", 5, "of cluster \"c\"")]
     [InlineData("c", 6, "--site-lease 6s")]
@@ -113,13 +114,17 @@ public sealed class GrpcShippingTests : ShippingHarness
             new() { Sender = sender, Hello = new() },
             new() { Sender = sender, WantsSeed = new() { Generation = 1 } },
             new() { Sender = sender, Piece = new() { From = index, To = index, Durable = index } },
-            new() { Sender = sender, Piece = new() { From = index, To = new() { WorldLine = 1, Offset = 1007 }, Durable = index, Cut = new() } },
+            new() { Sender = sender,
+                Piece = new() { From = index, To = new() { WorldLine = 1, Offset = 1007 }, Durable = index, Cut = new() } },
         ];
         foreach (V1.ShipRequest request in wrong)
         {
             Assert.Equal(StatusCode.InvalidArgument, (await AskAsync(server, request)).Code);
         }
-        Assert.Equal(StatusCode.NotFound, (await AskAsync(server, new() { Shard = 7, Sender = sender, Hello = new() { History = new() { ReplicationId = ReplicationId, Offset = 1000 }, Cluster = s_terms.Cluster, LeaseUs = 5_000_000 } })).Code);
+        Assert.Equal(StatusCode.NotFound,
+            (await AskAsync(server, new() { Shard = 7, Sender = sender,
+                Hello = new() { History = new() { ReplicationId = ReplicationId, Offset = 1000 }, Cluster = s_terms.Cluster,
+                    LeaseUs = 5_000_000 } })).Code);
         Assert.Equal(1000, BackupLog.EndOffset);
     }
 
@@ -135,11 +140,15 @@ public sealed class GrpcShippingTests : ShippingHarness
             new ShipRequest.Piece(new(2), sender, from, new(new(5), 900, new(7)), to, new(new(3), new(8)), 77),
             new ShipRequest.WantsSeed(new(2), sender, 6),
         ];
-        foreach (ShipRequest request in requests) { Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []), s_terms)).Request); }
+        foreach (ShipRequest request in requests)
+        {
+            Assert.Equal(request, ShipWire.FromWire(ShipWire.ToWire(new ShipMessage(request, default, []), s_terms)).Request);
+        }
         ShipMessage piece = new(
             new ShipRequest.Piece(new(2), sender, from, to, to, new(new(3), new(8)), 77),
             new(new byte[10]),
-            [new(new(new(4), new(10), 1004, 3, Core.Time.HybridTimestamp.Of(123, 4)), false), new(new(new(4), new(12), 1004, 3, Core.Time.HybridTimestamp.Of(125, 0)), true)]);
+            [new(new(new(4), new(10), 1004, 3, Core.Time.HybridTimestamp.Of(123, 4)), false),
+                new(new(new(4), new(12), 1004, 3, Core.Time.HybridTimestamp.Of(125, 0)), true)]);
         ShipMessage again = ShipWire.FromWire(ShipWire.ToWire(piece, s_terms));
         Assert.Equal((piece.Request, 10), (again.Request, again.Bytes.Length));
         Assert.Equal(piece.Ends, again.Ends);
@@ -166,7 +175,8 @@ public sealed class GrpcShippingTests : ShippingHarness
         return server;
     }
 
-    private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false, ShipTerms? terms = null) => new("127.0.0.1", port, new() { Secret = secret }, terms ?? s_terms, isGzip);
+    private static GrpcShipConnector Connector(int port, string secret = Secret, bool isGzip = false, ShipTerms? terms = null) =>
+        new("127.0.0.1", port, new() { Secret = secret }, terms ?? s_terms, isGzip);
 
     private static async Task<RpcException> AskAsync(GrpcServer server, V1.ShipRequest request)
     {

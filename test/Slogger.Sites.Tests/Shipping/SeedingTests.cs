@@ -1,5 +1,6 @@
-// A stream that is seeded over a bad link, while either process ends at any moment, copies are lost or damaged, the primary recovers behind what was copied, and its log begins anew: in the
-// end the backup has a whole copy and the log from there on, byte for byte, and never anything else.
+// A stream that is seeded over a bad link, while either process ends at any moment, copies are lost or damaged, the primary recovers behind
+// what was copied, and its log begins anew: in the end the backup has a whole copy and the log from there on, byte for byte, and never
+// anything else.
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -75,7 +76,8 @@ public sealed class SeedingTests : IAsyncLifetime
                 case 3: _primary.BeginWorldLine(random); break;
                 case 4: _primary.Damage(random); break;
                 case 5: _primary.LoseCopy(); break;
-                case 6 when random.Next(4) == 0: await _metadata.ChangeSiteAsync("c", s => s.Reseed(new(0), s.Streams[0].Generation)); break;
+                case 6 when random.Next(4) == 0: await _metadata.ChangeSiteAsync(
+                    "c", s => s.Reseed(new(0), s.Streams[0].Generation)); break;
                 case < 12: await Task.Delay(random.Next(10)); break;
                 default: _primary.Write(random); break;
             }
@@ -129,7 +131,8 @@ public sealed class SeedingTests : IAsyncLifetime
         Random random = new(7);
         _way = new(7, () => _stream?.Receiver, isGood: true);
         await StartBackupAsync();
-        NewShipper(new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000, BudgetBytes = 200_000, AtBudget = BudgetChoice.Detach });
+        NewShipper(new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000, BudgetBytes = 200_000,
+            AtBudget = BudgetChoice.Detach });
         await FollowedAsync(random);
         await StopBackupAsync();
         while (_shipper!.Status.State != ShipperState.Detached)
@@ -151,7 +154,8 @@ public sealed class SeedingTests : IAsyncLifetime
 
     private async Task StartBackupAsync()
     {
-        _log = VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory, "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+        _log = VersionLog.Open(new() { Directory = Path.Combine(BackupDirectory, "log"), Shard = new(0), SegmentBytes = 256 << 10,
+            BlockBytes = 4096, BufferBytes = 1 << 20 });
         _disk = SeedKit.OpenDisk(BackupDirectory, _log);
         SiteState site = (await _metadata.ChangeSiteAsync("c", s => new(s.TakeStream(new(0), s.Streams[0].Owner + 1), null))).Site;
         if (!_disk.Holds(site.Streams[0].Generation)) { _store.Applied = default; }
@@ -168,7 +172,9 @@ public sealed class SeedingTests : IAsyncLifetime
     }
 
     private void NewShipper(ShipperOptions? options = null) => _shipper = new(
-        _primary.Log, new(0), new(SiteEpoch.First, ++_epoch, 1), options ?? new() { PieceBytesMax = 3000, WindowBytes = 20_000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, _primary, NullLogger.Instance);
+        _primary.Log, new(0), new(SiteEpoch.First, ++_epoch, 1), options
+            ?? new() { PieceBytesMax = 3000, WindowBytes = 20_000, ResendUs = 20_000, HeartbeatUs = 5_000 }, _way, _primary,
+            NullLogger.Instance);
 
     private async Task RestartPrimaryAsync()
     {
@@ -195,14 +201,16 @@ public sealed class SeedingTests : IAsyncLifetime
             _shipper!.Wake();
             for (int looks = 0; looks < 20; looks++)
             {
-                bool isThere = _log.IsEmpty == false && _stream!.Receiver is { IsSeeded: true } && _log.DurableEnd == _primary.Log.End && _log.HeldCut == _primary.RecordedCut
+                bool isThere = _log.IsEmpty == false && _stream!.Receiver is { IsSeeded: true } && _log.DurableEnd == _primary.Log.End
+                    && _log.HeldCut == _primary.RecordedCut
                     && _store.Applied == _primary.RecordedCut && _shipper.Status.State == ShipperState.Shipping;
                 if (isThere && (await _metadata.SiteAsync("c")).Streams[0].Phase == StreamPhase.Counts) { return; }
                 await Task.Delay(2);
             }
             Assert.Null(_stream!.Failure);
             Assert.Null(_primary.Failure);
-            Assert.True(DateTime.UtcNow < end, $"it does not come to that: {_shipper.Status}, {_stream.Seeding}, primary {_primary.Log.End}, backup {(_log.IsEmpty ? "empty" : _log.End)}, {_primary.RecordedCut}");
+            Assert.True(DateTime.UtcNow < end,
+                $"it does not come to that: {_shipper.Status}, {_stream.Seeding}, primary {_primary.Log.End}, backup {(_log.IsEmpty ? "empty" : _log.End)}, {_primary.RecordedCut}");
         }
     }
 
@@ -220,7 +228,10 @@ public sealed class SeedingTests : IAsyncLifetime
             for (int i = 0; i < got;) { i += at.Read(a.AsSpan(i, got - i)); }
             Assert.Equal(a.AsSpan(0, got), b.AsSpan(0, got));
         }
-        for (Version v = seed.Floor.Version; v <= _log.DurableEnd.Closed; v = v.Next) { Assert.Equal(_primary.Log.BoundaryAtOrBelow(v)?.Offset, _log.BoundaryAtOrBelow(v)?.Offset); }
+        for (Version v = seed.Floor.Version; v <= _log.DurableEnd.Closed; v = v.Next)
+        {
+            Assert.Equal(_primary.Log.BoundaryAtOrBelow(v)?.Offset, _log.BoundaryAtOrBelow(v)?.Offset);
+        }
     }
 
     /// <summary>The primary's shard: its log, and copies of a store that is anything.</summary>
@@ -255,7 +266,9 @@ public sealed class SeedingTests : IAsyncLifetime
 
         private string Id => $"{_begun:D40}";
 
-        private VersionLog Open() => VersionLog.Open(new() { Directory = _directory, Shard = new(0), Epoch = ++_epochs, SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
+        private VersionLog Open() =>
+            VersionLog.Open(new() { Directory = _directory, Shard = new(0), Epoch = ++_epochs, SegmentBytes = 256 << 10, BlockBytes = 4096,
+                BufferBytes = 1 << 20, TailBytes = 64 << 10 });
 
         private long _epochs;
 
@@ -297,7 +310,11 @@ public sealed class SeedingTests : IAsyncLifetime
                 case 4: Log.AppendEmptyRun(new(Log.End.Closed.Number + 1 + random.Next(5)), HybridTimestamp.Of(++_time, 0)); break;
             }
             if (random.Next(6) == 0) { Log.Sync(); }
-            if (random.Next(30) == 0 && Log.DurableBoundary is { } durable && new WorldPoint(Log.WorldLine, durable.Version) is var point && point > RecordedCut) { RecordedCut = point; }
+            if (random.Next(30) == 0 && Log.DurableBoundary is { } durable && new WorldPoint(Log.WorldLine, durable.Version) is var point
+                && point > RecordedCut)
+            {
+                RecordedCut = point;
+            }
         }
 
         public void CommitAll()
@@ -327,7 +344,8 @@ public sealed class SeedingTests : IAsyncLifetime
             Contents[id] = content;
             lock (_lock)
             {
-                _copy = new(new(id, _wanted, content.Length, Log.History, new(before.WorldLine, offset, closed), new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(file) }, file);
+                _copy = new(new(id, _wanted, content.Length, Log.History, new(before.WorldLine, offset, closed),
+                    new(before.WorldLine, floor)) { Checksum = CheckpointStore.ChecksumOf(file) }, file);
                 _wanted = 0;
             }
         }
@@ -381,7 +399,8 @@ public sealed class SeedingTests : IAsyncLifetime
 
         public void Dispose() => Log.Dispose();
 
-        private void Close() => Log.AppendBoundary(new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0)));
+        private void Close() => Log.AppendBoundary(
+            new(Log.WorldLine, Log.End.Closed.Next, Log.EndOffset, 0, HybridTimestamp.Of(++_time, 0)));
     }
 
     private sealed class Store : IFollowingStore

@@ -1,4 +1,5 @@
-// The logs of a primary's shard and of its backup, real ones, with real SQL; who writes, recovers and ends, and how what is shipped is compared.
+// The logs of a primary's shard and of its backup, real ones, with real SQL; who writes, recovers and ends, and how what is shipped is
+// compared.
 using System.Buffers;
 using Microsoft.Extensions.Logging.Abstractions;
 using Slogger.Core.Identities;
@@ -120,12 +121,16 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private void OpenPrimary()
     {
         _processes++;
-        PrimaryLog = VersionLog.Open(new() { Directory = Path.Combine(_directory, "primary"), Shard = new(0), Epoch = _processes, SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
+        PrimaryLog = VersionLog.Open(
+            new() { Directory = Path.Combine(_directory, "primary"), Shard = new(0), Epoch = _processes, SegmentBytes = 256 << 10,
+                BlockBytes = 4096, BufferBytes = 1 << 20, TailBytes = 64 << 10 });
     }
 
     private void OpenBackup()
     {
-        BackupLog = VersionLog.Open(new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096, BufferBytes = 1 << 20 });
+        BackupLog = VersionLog.Open(
+            new() { Directory = Path.Combine(_directory, "backup", "log"), Shard = new(0), SegmentBytes = 256 << 10, BlockBytes = 4096,
+                BufferBytes = 1 << 20 });
         BackupDisk = SeedKit.OpenDisk(Path.Combine(_directory, "backup"), BackupLog);
     }
 
@@ -141,7 +146,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
     private protected ShardShipper NewShipper(IShipConnector way, long? epoch = null)
     {
         ShipperOptions options = new() { PieceBytesMax = 3000, ResendUs = 20_000, HeartbeatUs = 5_000 };
-        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard, NullLogger.Instance);
+        return _shipper = new(PrimaryLog, new(0), new(SiteEpoch.First, epoch ?? Shard.NextEpoch(), 1), options, way, Shard,
+            NullLogger.Instance);
     }
 
     private protected void Append(long version, int bytes)
@@ -158,7 +164,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         Version next = PrimaryLog.End.Closed.Next;
         switch (random.Next(8))
         {
-            case < 4: PrimaryLog.AppendBoundary(new(PrimaryLog.WorldLine, next, PrimaryLog.EndOffset, 0, HybridTimestamp.Of(++_time, 0))); break;
+            case < 4: PrimaryLog.AppendBoundary(
+                new(PrimaryLog.WorldLine, next, PrimaryLog.EndOffset, 0, HybridTimestamp.Of(++_time, 0))); break;
             case 4: PrimaryLog.AppendEmptyRun(new(next.Number + random.Next(5)), HybridTimestamp.Of(++_time, 0)); break;
         }
         if (random.Next(6) == 0) { PrimaryLog.Sync(); }
@@ -166,7 +173,10 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         if (random.Next(4) == 0 && PrimaryLog.DurableBoundary is { } durable)
         {
             Version cut = new(Math.Max(Shard.RecordedCut.Version.Number, durable.Version.Number - random.Next(4)));
-            if (new WorldPoint(PrimaryLog.WorldLine, cut) is var point && point > Shard.RecordedCut && cut <= durable.Version) { Shard.RecordedCut = point; }
+            if (new WorldPoint(PrimaryLog.WorldLine, cut) is var point && point > Shard.RecordedCut && cut <= durable.Version)
+            {
+                Shard.RecordedCut = point;
+            }
         }
         shipper.Wake();
     }
@@ -189,7 +199,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         PrimaryLog.Sync();
         if (PrimaryLog.DurableBoundary is { } last && last.Point > Shard.RecordedCut) { Shard.RecordedCut = last.Point; }
         shipper.Wake();
-        await UntilAsync(() => BackupLog.DurableEnd == PrimaryLog.End && BackupLog.HeldCut == Shard.RecordedCut && shipper.Status.BackedUp == PrimaryLog.End);
+        await UntilAsync(() => BackupLog.DurableEnd == PrimaryLog.End && BackupLog.HeldCut == Shard.RecordedCut
+            && shipper.Status.BackedUp == PrimaryLog.End);
     }
 
     private protected void AssertSame()
@@ -226,7 +237,8 @@ public abstract class ShippingHarness : IAsyncLifetime, IDisposable
         {
             Assert.Null(Backup.Failure);
             Assert.True(Shard.Failure is null, Shard.Failure);
-            Assert.True(DateTime.UtcNow < end, $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut {Shard.RecordedCut}, {_shipper?.Status}, {Shard.SeedWanted}");
+            Assert.True(DateTime.UtcNow < end,
+                $"it does not come to that: primary {PrimaryLog.End}, backup {BackupLog.End}, held {BackupLog.HeldCut}, cut {Shard.RecordedCut}, {_shipper?.Status}, {Shard.SeedWanted}");
             await Task.Delay(2);
         }
     }

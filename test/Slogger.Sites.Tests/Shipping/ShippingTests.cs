@@ -1,5 +1,6 @@
-// A log that is shipped while it is written, over a bad link, from processes and to processes that end at any moment and forget what they had not synced: what the
-// backup's log holds is at any time a beginning of the primary's, and the cuts that it notes are those that were recorded.
+// A log that is shipped while it is written, over a bad link, from processes and to processes that end at any moment and forget what they
+// had not synced: what the backup's log holds is at any time a beginning of the primary's, and the cuts that it notes are those that were
+// recorded.
 using System.Buffers;
 using Slogger.Core.Identities;
 using Slogger.Core.Replication;
@@ -125,7 +126,8 @@ public sealed class ShippingTests : ShippingHarness
         await Receiver.DecidedAsync(number, final);
         await UntilAsync(() => Backup.Opened == number);
         Assert.Equal(final, Backup.AppliedTo);
-        Assert.Equal((number.FirstWorldLine, new Version(15), 1000 + (15 * 50)), (BackupLog.WorldLine, BackupLog.DurableBoundary!.Value.Version, BackupLog.EndOffset));
+        Assert.Equal((number.FirstWorldLine, new Version(15), 1000 + (15 * 50)),
+            (BackupLog.WorldLine, BackupLog.DurableBoundary!.Value.Version, BackupLog.EndOffset));
     }
 
     [Fact]
@@ -153,7 +155,8 @@ public sealed class ShippingTests : ShippingHarness
         Assert.Null(Chunk(seed, 90, 10).Flaw);
         ShipMessage[] none =
         [
-            Chunk(seed, 91, 10), Chunk(seed, -1, 10), Chunk(seed, 10, 9), Chunk(seed with { Id = "" }, 0, 10), Chunk(seed with { Floor = new(WorldLine.First, new(5)) }, 0, 10),
+            Chunk(seed, 91, 10), Chunk(seed, -1, 10), Chunk(seed, 10, 9), Chunk(seed with { Id = "" }, 0, 10),
+                Chunk(seed with { Floor = new(WorldLine.First, new(5)) }, 0, 10),
             Chunk(seed with { History = new("with a blank", 55) }, 0, 10), Chunk(seed with { Bytes = -1 }, 0, 10),
         ];
         Assert.All(none, m => Assert.NotNull(m.Flaw));
