@@ -79,7 +79,8 @@ internal abstract partial class VersionedShard : IFollowingShard
     protected async Task FollowAsync(IFollowedStore followed, bool isPrimarys, CancellationToken stop)
     {
         _followed = followed;
-        ForgetRestoredByFollowing();
+        // What the store holds is a primary's from here on.
+        _restored.ForgetAny();
         bool mayBePromoted = _seat.FollowedSite!.Role == SiteRole.FailingOver;
         if (await followed.ResumeAsync(mayBePromoted, stop).ConfigureAwait(false) && followed.Offset is { } offset && LogPlaces.EndAtOrBelow(StreamLog, offset) is var (end, isExact))
         {
@@ -389,7 +390,7 @@ internal abstract partial class VersionedShard : IFollowingShard
         if (_stands is { } stands && stands.Time.Microseconds > 0)
         {
             Line("applied_time_us", stands.Time.Microseconds);
-            Line("applied_age_ms", ((WallMicroseconds() - stands.Time.Microseconds) / 1000.0).ToString("0.###", CultureInfo.InvariantCulture));
+            Line("applied_age_ms", ((ShardClock.WallUs() - stands.Time.Microseconds) / 1000.0).ToString("0.###", CultureInfo.InvariantCulture));
         }
         foreach ((string name, object value) in Intake!.Status) { Line(name, value); }
         if (_followed?.Problem is { } problem) { Line("store_problem", problem); }

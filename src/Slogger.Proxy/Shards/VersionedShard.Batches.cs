@@ -51,8 +51,7 @@ internal abstract partial class VersionedShard : IBatchPort
         {
             // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
             // waits, and its clients are refused in the end.
-            if (_machine is not { } machine || !_clock.TryObserve(opens, ReadClocks())) { return; }
-            NoteClockIfBehind(opens);
+            if (_machine is not { } machine || !_clock.TryObserve(opens)) { return; }
             machine.FastForward(atLeast);
         }
     }

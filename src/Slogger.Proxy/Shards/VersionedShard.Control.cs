@@ -89,12 +89,10 @@ internal abstract partial class VersionedShard
         if (!follows) { JoinCluster(); }
         try
         {
-            if (OpenKept() is { } last) { _clock.Resume(last, ReadClocks()); }
+            if (OpenKept() is { } last) { _clock.Resume(last); }
             // What is kept has passed the test of its epochs.
             _seat.NoteIdentity(_options.DataDirectory);
-            // A file is read in between: what was noted has come to this, at the time of the reading.
-            ClockReading reading = ReadClocks();
-            if (_clockMemory.Recall(reading.MonotonicUs) is { } noted) { _clock.Resume(noted, reading); }
+            _clock.ResumeNoted();
             NoteClock();
             Volatile.Write(ref _worldLine, _seat.WorldLineAtStart.Number);
             if (follows)
@@ -297,35 +295,11 @@ internal abstract partial class VersionedShard
         }
     }
 
-    // At most about once a second: the control task looks as often when nothing happens.
+    // The control task looks about as often when nothing happens.
     private void NoteClock()
     {
-        lock (_machineLock)
-        {
-            if (MonotonicMicroseconds() >= _clockNoteDue) { NoteClockNow(); }
-        }
+        lock (_machineLock) { _clock.NoteIfDue(); }
     }
-
-    // A version opens ahead of the clock: by more than any process takes to start after another, and it is noted at once.
-    private void NoteClockIfBehind(HybridTimestamp opens)
-    {
-        long expected = _clockNoted.Microseconds + MonotonicMicroseconds() - (_clockNoteDue - ClockNoteMicroseconds);
-        if (opens.Microseconds > expected + StartMicrosecondsMin) { NoteClockNow(); }
-    }
-
-    private void NoteClockNow()
-    {
-        // Both of one reading: what lies between two would be added to the clock of the next process.
-        ClockReading reading = ReadClocks();
-        _clockNoteDue = reading.MonotonicUs + ClockNoteMicroseconds;
-        _clockMemory.Note(_clockNoted = _clock.Now(reading), reading.MonotonicUs);
-    }
-
-    private const long StartMicrosecondsMin = 10_000;
-    private HybridTimestamp _clockNoted;
-
-    private const long ClockNoteMicroseconds = 1_000_000;
-    private long _clockNoteDue = long.MinValue;
 
     private async Task ResolveSuspicionAsync(CancellationToken stop)
     {

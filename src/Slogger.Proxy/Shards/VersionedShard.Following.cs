@@ -83,7 +83,7 @@ internal abstract partial class VersionedShard
         JoinCluster();
         ClusterView view = await _seat.TakeOverAsync(stop).ConfigureAwait(false);
         _stages.Passed("metadata");
-        lock (_machineLock) { _clock.Resume(final.Time, ReadClocks()); }
+        lock (_machineLock) { _clock.Resume(final.Time); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
         _life.TakenOver(final, Seen(view));
         _justLearned = site;

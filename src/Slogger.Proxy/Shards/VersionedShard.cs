@@ -9,7 +9,6 @@
 // under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
 // to the caller of StartAsync.
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
-using System.Diagnostics;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -35,8 +34,8 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected readonly ShardEffects _effects = new();
     protected ShardMachine? _machine;
     protected ClusterSeat _seat = null!;
-    private readonly HybridClock _clock = new(ReadClocksClosely());
-    private readonly ClockMemory _clockMemory;
+    private readonly ShardClock _clock;                 // under _machineLock
+    private readonly RestoredStart _restored;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
@@ -53,34 +52,12 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _options = options;
         _report = report;
         _store = store;
-        _clockMemory = new ClockMemory(options.DataDirectory);
+        _clock = new ShardClock(options.DataDirectory);
+        _restored = new RestoredStart(options.DataDirectory);
         _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
     }
 
-    protected static long MonotonicMicroseconds() => (long)(Stopwatch.GetTimestamp() * (1_000_000.0 / Stopwatch.Frequency));
-
-    protected static long WallMicroseconds() => ((DateTime.UtcNow - DateTime.UnixEpoch).Ticks / TimeSpan.TicksPerMicrosecond) + FailPoint.ClockOffsetUs;
-
-    /// <summary>Reads the machine's clocks.</summary>
-    protected static ClockReading ReadClocks()
-    {
-        long before = MonotonicMicroseconds(), wall = WallMicroseconds(), after = MonotonicMicroseconds();
-        return new ClockReading(after, wall, after - before);
-    }
-
-    // The first readings wait for the compiler.
-    private static ClockReading ReadClocksClosely()
-    {
-        ClockReading best = ReadClocks();
-        for (int i = 0; i < CloseReadings && best.SpreadUs > 1; i++)
-        {
-            ClockReading reading = ReadClocks();
-            if (reading.SpreadUs < best.SpreadUs) { best = reading; }
-        }
-        return best;
-    }
-
-    private const int CloseReadings = 1000;
+    protected static long MonotonicMicroseconds() => ShardClock.MonotonicUs();
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
@@ -150,7 +127,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (machine.Mode == ShardMode.Stopping && IsPunctual) { return MicrosecondsHeld(machine) ?? 0; }
             if (IsPunctual)
             {
-                ClockReading reading = ReadClocks();
+                ClockReading reading = ShardClock.Read();
                 HybridTimestamp now = _clock.Now(reading);
                 long wait = machine.NextBoundaryUs(now) - now.Microseconds;
                 OnBoundaryAwaited(reading.MonotonicUs + wait);
@@ -256,7 +233,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
     protected HybridTimestamp Now()
     {
-        lock (_machineLock) { return _clock.Now(ReadClocks()); }
+        lock (_machineLock) { return _clock.Now(); }
     }
 
     // ---- Effects, in order, under the machine's lock ----
