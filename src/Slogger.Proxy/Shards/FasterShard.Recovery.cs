@@ -31,7 +31,7 @@ internal partial class FasterShard
 
     protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {
-        await LearnSiteAsync(stop).ConfigureAwait(false);
+        await _site.LearnAsync(stop).ConfigureAwait(false);
         bool goesOn = _faster is not null ? _holds == current : WasStopped(current);
         return (goesOn ? StoreSituation.Continues : StoreSituation.Empty, "");
     }

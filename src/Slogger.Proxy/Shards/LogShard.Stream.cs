@@ -163,7 +163,7 @@ internal sealed partial class LogShard
         _syncWanted.Set();
         _syncing?.Join(TimeSpan.FromSeconds(5));
         _indexes.Dispose();
-        await _watchingSite.ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
+        await _site.EndAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
     }
 
     // ---- Failures ----

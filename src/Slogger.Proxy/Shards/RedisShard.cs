@@ -136,7 +136,7 @@ internal abstract class RedisShard : VersionedShard
         _report.Warn($"shard {_options.Shard}: what a connection has carried that was lost may be executed late, and be counted to another version: {why}");
     }
 
-    protected override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
+    protected internal override void EndBlocked(IReadOnlyList<(long Id, string Address)> connections, CancellationToken stop) => _ = BlockedCommands.EndAsync(_fence.Endpoint, connections, stop);
 
     // ---- Looking at it, and feeding it ----
 

@@ -51,8 +51,6 @@ internal abstract partial class VersionedShard : IFollowingShard
     /// <summary>What the log rests on.</summary>
     protected virtual CheckpointStore StreamCheckpoints => throw FollowsNobody();
 
-    ClusterSeat IFollowingShard.Seat => _seat;
-
     VersionLog IFollowingShard.Log => StreamLog;
 
     CheckpointStore IFollowingShard.Checkpoints => StreamCheckpoints;

@@ -202,10 +202,10 @@ internal abstract partial class VersionedShard
     /// <summary>Completes when the shard cannot go on.</summary>
     public Task<ProxyExit> Failure => _failure.Task;
 
-    protected bool HasFailed => _failure.Task.IsCompleted;
+    internal bool HasFailed => _failure.Task.IsCompleted;
 
     /// <summary>The shard cannot go on. False if that was known already. Any thread.</summary>
-    protected bool Fail(ProxyExit exit)
+    internal bool Fail(ProxyExit exit)
     {
         // For good: a recovery under way must not open it again.
         _door.Shut();
@@ -213,7 +213,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Nobody is let in any more. Any thread.</summary>
-    protected void ShutForGood()
+    internal void ShutForGood()
     {
         _door.Shut();
         OnClosing();

@@ -86,7 +86,7 @@ internal abstract partial class VersionedShard
         lock (_machineLock) { _clock.Resume(final.Time); }
         Volatile.Write(ref _worldLine, final.WorldLine.Number);
         _life.TakenOver(final, Seen(view));
-        _justLearned = site;
+        _site.TakenOver(site);
         FailPoint.Pass(FailPoint.SiteTaken);
         while (true)
         {

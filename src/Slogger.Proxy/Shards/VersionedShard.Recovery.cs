@@ -78,7 +78,7 @@ internal abstract partial class VersionedShard
         IsLeft = _isLeft,
         IsSuspected = _door.IsSuspected,
         IsStopping = _isStopping,
-        AreStreamsOpen = _site.Streams.All(s => s.IsOpen),
+        AreStreamsOpen = _site.State.Streams.All(s => s.IsOpen),
         UntilVersionUs = UntilNextVersionUs(),
         NowUs = MonotonicMicroseconds(),
     };

@@ -54,6 +54,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _store = store;
         _clock = new ShardClock(options.DataDirectory);
         _restored = new RestoredStart(options.DataDirectory);
+        _site = new PrimarySite(this, report);
         _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
     }
 
@@ -61,6 +62,23 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     /// <summary>The site's metadata.</summary>
     public IMetadataStore Metadata => _seat.Metadata;
+
+    // ---- What its parts ask ----
+
+    /// <summary>Guards the machine.</summary>
+    internal Lock MachineLock => _machineLock;
+
+    /// <summary>The machine, once the shard runs. Under its lock.</summary>
+    internal ShardMachine? Machine => _machine;
+
+    /// <summary>The shard's place in the metadata.</summary>
+    public ClusterSeat Seat => _seat;
+
+    /// <summary>The front end's, once it is there.</summary>
+    internal FrontEndLoop? Loop => _loop;
+
+    /// <summary>Cancelled when the shard ends.</summary>
+    internal CancellationToken End => _ending.Token;
 
     // ---- What the front end asks (the loop's thread) ----
 
@@ -219,13 +237,13 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     public void Warn(string message) => _report.Warn(message);
 
     /// <summary>Less is held than before. Any thread.</summary>
-    protected void OnHoldEnded()
+    internal void OnHoldEnded()
     {
         if (_loop is { } loop) { loop.Post(loop.OnHoldEnded); }
     }
 
     /// <summary>Has the front end's loop do something.</summary>
-    protected void PostToLoop(Action action) => _loop?.Post(action);
+    internal void PostToLoop(Action action) => _loop?.Post(action);
 
     /// <summary>The store was written to by others than the front end: the version is not empty. Any thread.</summary>
     protected void MarkChanged() => Volatile.Write(ref _changedElsewhere, 1);
@@ -320,9 +338,10 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     Version ICutListener.AwaitedVersion => AwaitedVersion;
 
-    private Version AwaitedVersion => IsCommitHurried ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
+    private Version AwaitedVersion => _site.HoldsAll ? new(OpenVersion) : new(_loop?.AwaitedVersion ?? 0);
 
-    private bool IsCommitAwaited => IsCommitHurried || _loop?.AwaitedVersion > CommittedVersion;
+    // Others than clients wait for a commit, too.
+    private bool IsCommitAwaited => _site.HoldsAll || _loop?.AwaitedVersion > CommittedVersion;
 
     Version ICutListener.OpenVersion => new(OpenVersion);
 
