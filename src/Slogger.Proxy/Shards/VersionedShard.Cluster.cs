@@ -5,6 +5,7 @@ using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
 using Slogger.Core.Sessions;
+using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Metadata;
@@ -173,7 +174,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             if (_machine is not { } machine) { return; }
             _peersWaitUntil = Version.Max(_peersWaitUntil, cut.AwaitedUntil);
             if (own.WorldLine > machine.WorldLine) { LeaveWorldLine(machine, machine.Committed, own.WorldLine); }
-            else if (!_life.Joiner.IsJoining) { machine.CutAdvanced(own, _effects); }
+            else if (!_membership.IsJoining) { machine.CutAdvanced(own, _effects); }
             Perform();
         }
     }
@@ -200,7 +201,32 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // ---- Who is alive ----
 
     // One that joins or leaves has it, and lets nobody in.
-    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _life.Joiner.IsJoining || _isLeaving);
+    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _membership.IsJoining || _membership.IsLeaving);
+
+    void IPulseListener.OnMembers()
+    {
+        _messages?.Follow(_seat.Members);
+        _membership.OnMembers();
+    }
+
+    long IPulseListener.NowUs => Now().Microseconds;
+
+    void IPulseListener.OnGrid(GridView grid)
+    {
+        lock (_machineLock)
+        {
+            if (_machine is not { } machine) { return; }
+            bool isNews = !ReferenceEquals(machine.Grid, grid.Grid);
+            machine.GridChanged(grid.Grid, grid.ValidUntilUs);
+            if (!isNews) { return; }
+        }
+        long interval = grid.Grid.Stretches[^1].IntervalUs;
+        _report.Info($"shard {_seat.Shard}: versions are of {interval / 1000.0} ms from version {grid.Grid.Stretches[^1].FirstVersion} on");
+        if (_options.ClockError.TotalMicroseconds > interval / 2.0)
+        {
+            _report.Warn($"shard {_seat.Shard}: --clock-error of {_options.ClockError.TotalMilliseconds} ms is more than half of a version: most replies wait. Lengthen versions again, or keep the clocks closer together");
+        }
+    }
 
     void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
 
@@ -210,7 +236,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     protected void OnDeposed(string owner)
     {
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
-        if (_isLeaving && _stopped.Task.IsCompleted) { return; }
+        if (_membership.IsLeaving && _stopped.Task.IsCompleted) { return; }
         lock (_machineLock) { _machine?.Deposed(); }
         Fail(owner == Nobody.Name
             ? ProxyExit.Failed($"shard {_options.Shard} has been removed from cluster \"{_options.Cluster}\" by slogger leave: its proxy ends", "to have it join anew give --join, the next number, an empty Redis and an empty --data")

@@ -36,6 +36,9 @@ internal abstract partial class VersionedShard
     /// <summary>Completes when the shard first serves, and not as a backup's.</summary>
     public Task Serving => _serving.Task;
 
+    /// <summary>Completes when the shard can leave its cluster, as it is to: then it is stopped.</summary>
+    public Task MayLeave => _membership.MayLeave;
+
     /// <summary>Whether the machine follows the store: from <see cref="Run"/> until the store is lost.</summary>
     protected volatile bool _isAttached;
 
@@ -381,7 +384,7 @@ internal abstract partial class VersionedShard
         }
         if (_stopped.Task.IsCompleted)
         {
-            await EndMembershipAsync().ConfigureAwait(false);
+            await _membership.EndAsync().ConfigureAwait(false);
             await BeforeEndAsync().ConfigureAwait(false);
         }
         if (_moves is not null) { await _moves.CloseAsync().ConfigureAwait(false); }
@@ -389,7 +392,7 @@ internal abstract partial class VersionedShard
         await EndWorkersAsync().ConfigureAwait(false);
         try
         {
-            await Task.WhenAll(_control, _recorder, _watching, _beating, _leaving).ConfigureAwait(false);
+            await Task.WhenAll(_control, _recorder, _watching, _beating, _membership.Leaving).ConfigureAwait(false);
         }
         catch (OperationCanceledException)
         {
@@ -409,6 +412,6 @@ internal abstract partial class VersionedShard
         _cuts?.Dispose();
         _attention.Dispose();
         _checkpointing.Dispose();
-        _admission.Dispose();
+        _membership.Dispose();
     }
 }

@@ -117,10 +117,11 @@ internal abstract partial class VersionedShard
             case LifecycleStepKind.AwaitStore:
                 await _starting.ConfigureAwait(false);
                 break;
-            case LifecycleStepKind.SuspendAdmission or LifecycleStepKind.AllowAdmission:
-                await _admission.WaitAsync(stop).ConfigureAwait(false);
-                if (step.Kind == LifecycleStepKind.SuspendAdmission) { _life.Joiner.Suspend(); } else { _life.Joiner.Begun(step.At.Version); }
-                _admission.Release();
+            case LifecycleStepKind.SuspendAdmission:
+                await _membership.SuspendAdmissionAsync(stop).ConfigureAwait(false);
+                break;
+            case LifecycleStepKind.AllowAdmission:
+                await _membership.AllowAdmissionAsync(step.At.Version, stop).ConfigureAwait(false);
                 break;
             case LifecycleStepKind.LookAtMetadata:
                 _life.Looked(Seen(await _seat.LookAsync(stop).ConfigureAwait(false)));
@@ -334,7 +335,7 @@ internal abstract partial class VersionedShard
             if (_machine is null)
             {
                 GridView grid = _seat.GridView;
-                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _life.Joiner.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
+                _machine = new ShardMachine(MachineOptions, new ShardStart(grid.Grid, start, recorded, _life.Cut, Now()) { IsClean = _membership.IsJoining, GridValidUntilUs = grid.ValidUntilUs });
                 RecordedCut = new(start.WorldLine, _life.Cut.Version);
                 PublishCut();
             }

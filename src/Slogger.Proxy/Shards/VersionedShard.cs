@@ -9,6 +9,8 @@
 // under it. It is taken at the rate of versions, not of commands. Recovery and upkeep belong to the control task; until Attach,
 // to the caller of StartAsync.
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
+using Slogger.Core.Cuts;
+using Slogger.Core.Lifecycle;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -36,6 +38,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected ClusterSeat _seat = null!;
     private readonly ShardClock _clock;                 // under _machineLock
     private readonly RestoredStart _restored;
+    private readonly ShardMembership _membership;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
@@ -55,6 +58,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _clock = new ShardClock(options.DataDirectory);
         _restored = new RestoredStart(options.DataDirectory);
         _site = new PrimarySite(this, report);
+        _membership = new ShardMembership(this, report);
         _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
     }
 
@@ -77,6 +81,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     /// <summary>The front end's, once it is there.</summary>
     internal FrontEndLoop? Loop => _loop;
 
+    /// <summary>Whether the shard has yet to join its cluster, and what it may do until then.</summary>
+    internal Joiner Joiner => _life.Joiner;
+
     /// <summary>Cancelled when the shard ends.</summary>
     internal CancellationToken End => _ending.Token;
 
@@ -88,7 +95,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     public bool IsOpen => _door.IsOpen;
 
-    public bool IsEnding => (_isStopping || _isLeaving) && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
+    public bool IsEnding => (_isStopping || _membership.IsLeaving) && !_ending.IsCancellationRequested && _isAttached && !_door.IsSuspected;
 
     public long WorldLine => Volatile.Read(ref _worldLine);
 
@@ -185,7 +192,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
             if (_machine is not { } machine || !MayClose) { return null; }
             bool hasChanged = Interlocked.Exchange(ref _changedElsewhere, 0) != 0 || (busy && (inFlight || MayHaveChanged));
             if (busy) { machine.Forwarded(); }
-            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _life.Joiner.IsJoining || _isLeaving;
+            bool isAwaited = IsCommitAwaited || machine.Committed.Version < _peersWaitUntil || _membership.IsJoining || _membership.IsLeaving;
             machine.CommitAwaited(isAwaited, _effects, Version.Max(AwaitedVersion, _peersWaitUntil));
             Tick(machine, hasChanged);
             return Perform() ? ToSend(_pendingMarker) : null;
@@ -343,6 +350,10 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     // Others than clients wait for a commit, too.
     private bool IsCommitAwaited => _site.HoldsAll || _loop?.AwaitedVersion > CommittedVersion;
 
+    bool ICutListener.IsJoining => _membership.IsJoining;
+
+    Task<DurableClaim?> ICutListener.AskToJoinAsync(WorldPoint recorded, WorldPoint cut, CancellationToken stop) => _membership.AskToJoinAsync(recorded, cut, stop);
+
     Version ICutListener.OpenVersion => new(OpenVersion);
 
     void ICutListener.OnRecorded(WorldPoint point, DurableResult? result)
@@ -356,7 +367,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
                     machine.RecordUnavailable(point);
                     break;
                 case DurableOutcome.Recorded:
-                    machine.DurableRecorded(point, _life.Joiner.IsJoining ? machine.Committed : result.Value.Cut, _effects);
+                    machine.DurableRecorded(point, _membership.IsJoining ? machine.Committed : result.Value.Cut, _effects);
                     break;
                 case DurableOutcome.StaleWorldLine:
                     LeaveWorldLine(machine, point, result.Value.Cut.WorldLine);
