@@ -58,7 +58,7 @@ internal sealed partial class LogShard
 
     void IStreamSink.OnSessionMark(ReadOnlySpan<byte> payload) => _marks.OnMark(payload);
 
-    protected override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
+    protected internal override (Sequence Last, long Version)? LastDone(SessionId session) => _marks.Find(session);
 
     void IStreamSink.OnPublish(ReadOnlySpan<byte> command) => OnPublished(command);
 

@@ -1,6 +1,5 @@
 // What a shard has among others: the link to the coordinator of cuts, that role itself, the pulse that says who is alive, and what its
 // versions depend on. None of it exists for a shard alone.
-using System.Globalization;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
@@ -18,15 +17,14 @@ namespace Slogger.Proxy.Shards;
 
 internal abstract partial class VersionedShard : ICoordinatorListener, IPulseListener
 {
-    private readonly Lock _trailLock = new();
     private CoordinatorLink? _link;
     private CutCoordinator? _coordinator;
     private ClusterPulse? _pulse;
-    private DependencyTrail? _trail;                 // exact and hybrid; under _trailLock
-    private volatile Cut? _clusterCut;               // exact and hybrid: as far as it was told here
+    private DependencyNotes? _dependencies;          // exact and hybrid
     private Task _beating = Task.CompletedTask;
 
-    private bool HasGridCuts => _seat.Finder.HasGridCuts || !_seat.HasPeers;
+    /// <summary>Whether cuts are found by the clock grid alone.</summary>
+    internal bool HasGridCuts => _seat.Finder.HasGridCuts || !_seat.HasPeers;
 
     // The cluster's other shards, and the recorder of cuts.
     private void JoinCluster()
@@ -36,7 +34,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             _link = new CoordinatorLink(_seat, _report, this);
             _coordinator = new CutCoordinator(_seat, _report);
             _pulse = new ClusterPulse(_seat, this, _link, _coordinator);
-            if (!HasGridCuts) { _trail = new DependencyTrail(_seat.Shard, _seat.ShardCount); }
+            if (!HasGridCuts) { _dependencies = new DependencyNotes(_seat.Shard, _seat.ShardCount); }
         }
         _cuts = new CutRecorder(_seat, _report, this, _link);
     }
@@ -55,10 +53,13 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     // ---- What versions depend on ----
 
+    /// <summary>What versions depend on; null: nobody asks.</summary>
+    internal DependencyNotes? Dependencies => _dependencies;
+
     /// <summary>A recovery has ended, and nobody has been let in since: what is in the store above the cut was executed by others.</summary>
     private void BeginTrail(bool isAtBranch)
     {
-        if (_trail is null) { return; }
+        if (_dependencies is null) { return; }
         WorldPoint cut;
         Version executed;
         lock (_machineLock)
@@ -66,109 +67,29 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
             cut = _machine!.Committed;
             executed = isAtBranch ? cut.Version : _machine.OpenVersion;
         }
-        lock (_trailLock) { _trail.Begin(cut, executed); }
+        _dependencies.Begin(cut, executed);
     }
 
     // Of what this shard proves when it begins a world-line; null where SQL does not ask.
-    private PrecedenceRow? RowForBranch(in DurableClaim claim)
-    {
-        if (_trail is null || !_seat.Finder.RecordsRows) { return null; }
-        lock (_trailLock) { return _trail.RowForBranch(claim.Point, _life.Cut.Version); }
-    }
+    private PrecedenceRow? RowForBranch(in DurableClaim claim) =>
+        _seat.Finder.RecordsRows ? _dependencies?.RowForBranch(claim.Point, _life.Cut.Version) : null;
 
-    PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver)
-    {
-        if (_trail is null) { return null; }
-        lock (_trailLock) { return _trail.RowFor(through, startsOver); }
-    }
+    PrecedenceRow? ICutListener.RowFor(WorldPoint through, bool startsOver) => _dependencies?.RowFor(through, startsOver);
 
-    DurableClaim ICutListener.StepOf(in DurableClaim claim)
-    {
-        if (_trail is null) { return claim; }
-        lock (_trailLock) { return _trail.StepOf(claim); }
-    }
+    DurableClaim ICutListener.StepOf(in DurableClaim claim) => _dependencies?.StepOf(claim) ?? claim;
 
-    FinderKind IBatchPort.Finder => HasGridCuts ? FinderKind.Approximate : _seat.Finder;
-
-    int IBatchPort.ShardCount => _seat.ShardCount;
-
-    Partitioning IBatchPort.Partitions => _seat.Partitions;
-
-    void IBatchPort.OnLetThrough(in BatchHeader header, Version open)
-    {
-        if (_trail is null || header.Dependencies.IsEmpty) { return; }
-        lock (_trailLock) { _trail.Add(header.Dependencies.Span, open); }
-    }
-
-    /// <summary>As <see cref="IBatchPort.OnLetThrough"/>, from any thread: what a session has seen elsewhere is noted in a version that is open, and
-    /// only if the shard is in its world-line.</summary>
+    /// <summary>What a session has seen elsewhere is noted in a version that is open, and only if the shard is in its world-line. Any thread.</summary>
     /// <returns>Whether it is.</returns>
-    protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open)
-    {
-        if (_trail is null || dependencies.IsEmpty) { return true; }
-        lock (_trailLock)
-        {
-            if (_trail.WorldLine != line) { return false; }
-            // One that has ended meanwhile may have its row already.
-            for (Version now = default; now != open();) { _trail.Add(dependencies, now = open()); }
-            return true;
-        }
-    }
-
-    WorldPoint IBatchPort.CommittedEverywhere
-    {
-        get
-        {
-            WorldLine line = new(WorldLine);
-            if (_clusterCut is { } cut && cut.WorldLine == line) { return new(line, Lowest(cut)); }
-            // Of this world-line nothing was told yet but where it began.
-            return new(line, _branchLines.FirstOrDefault(l => l.WorldLine == line)?.BranchCut ?? Version.Zero);
-        }
-    }
-
-    string IBatchPort.CommittedByShard
-    {
-        get
-        {
-            Cut? cut = _clusterCut;
-            return cut is null ? "" : string.Join(' ', [cut.WorldLine.Number, .. cut.Versions.ToArray().Select(v => v.Number)]);
-        }
-    }
-
-    string IBatchPort.BranchesSince(WorldLine abandoned)
-    {
-        IReadOnlyList<WorldLineRecord> lines = _branchLines;
-        // Without it a session would be told that all has survived.
-        if (lines.All(l => l.WorldLine.Number != WorldLine)) { throw new BrokenInvariantException($"I1: shard {_options.Shard} is in world-line {WorldLine} and does not know where it began"); }
-        return string.Join(',', Enumerable.Range(0, _seat.ShardCount)
-            .Select(s => ClusterSeat.LastValid(new ShardId(s), abandoned, lines).Number.ToString(CultureInfo.InvariantCulture)));
-    }
-
-    private static Version Lowest(Cut cut)
-    {
-        Version lowest = cut.Versions[0];
-        foreach (Version version in cut.Versions) { lowest = Version.Min(lowest, version); }
-        return lowest;
-    }
+    protected bool NoteDependencies(WorldLine line, ReadOnlySpan<Dependency> dependencies, Func<Version> open) =>
+        _dependencies is not { } notes || dependencies.IsEmpty || notes.Add(line, dependencies, open);
 
     // ---- What the cut is ----
-
-    private void NoteClusterCut(ClusterCut cut)
-    {
-        if (HasGridCuts) { return; }
-        Cut whole = cut.Whole(_seat.ShardCount);
-        // They come by two ways, and late.
-        if (_clusterCut is not { } known || (known.WorldLine == whole.WorldLine ? whole.IsAtLeast(known) : whole.WorldLine > known.WorldLine)) { _clusterCut = whole; }
-    }
 
     /// <summary>The recorded cut: from SQL, or from the coordinator.</summary>
     private void OnClusterCut(ClusterCut cut, WorldPoint own)
     {
-        NoteClusterCut(cut);
-        if (_trail is not null)
-        {
-            lock (_trailLock) { _trail.Committed(own); }
-        }
+        _batches.NoteCut(cut);
+        _dependencies?.Committed(own);
         lock (_machineLock)
         {
             if (_machine is not { } machine) { return; }

@@ -341,7 +341,7 @@ internal abstract partial class VersionedShard
     protected void Reopen(Boundary? rolledBack)
     {
         if (_loop is not { } loop) { return; }
-        PublishBranches();
+        _batches.Publish(_lines);
         IStoreConnector connector = Connector;
         long taken = _taken;
         string run = StoreRun;

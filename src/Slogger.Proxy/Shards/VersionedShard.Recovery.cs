@@ -245,7 +245,7 @@ internal abstract partial class VersionedShard
     {
         _lines = view.Lines;
         _ownerSeen = view.Record.Owner;
-        NoteClusterCut(view.Cut);
+        _batches.NoteCut(view.Cut);
         return new()
         {
             IsDeposed = view.Record.Epoch != _seat.Epoch,

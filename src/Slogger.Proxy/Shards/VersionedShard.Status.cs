@@ -34,7 +34,7 @@ internal abstract partial class VersionedShard
         Line("open_version", status.OpenVersion.Number);
         Line("durable_version", status.Durable.Version.Number);
         Line("committed_version", MayTell ? CommittedVersion : 0);
-        Line("version_interval_us", VersionIntervalUs);
+        Line("version_interval_us", _batches.VersionIntervalUs);
         Line("lag_marker_ms", Milliseconds(status.AnsweredLagUs));
         Line("lag_log_ms", Milliseconds(status.ReadLagUs));
         Line("lag_sync_ms", Milliseconds(status.DurableLagUs));

@@ -11,6 +11,7 @@
 // Order of locks: _machineLock first, then the log's; the door's own is held while nothing else is called.
 using Slogger.Core.Cuts;
 using Slogger.Core.Lifecycle;
+using Slogger.Core.Sessions;
 using Slogger.Core.Shards;
 using Slogger.Core.Time;
 using Slogger.Core.Versions;
@@ -39,6 +40,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     private readonly ShardClock _clock;                 // under _machineLock
     private readonly RestoredStart _restored;
     private readonly ShardMembership _membership;
+    private readonly ShardBatches _batches;
     private readonly TaskCompletionSource _stopped = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private CutRecorder _cuts = null!;
     protected FrontEndLoop? _loop;
@@ -59,7 +61,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _restored = new RestoredStart(options.DataDirectory);
         _site = new PrimarySite(this, report);
         _membership = new ShardMembership(this, report);
-        _batchGate = new(new BatchGateOptions { ClockErrorUs = (long)options.ClockError.TotalMicroseconds });
+        _batches = new ShardBatches(this, options.ClockError);
     }
 
     protected static long MonotonicMicroseconds() => ShardClock.MonotonicUs();
@@ -181,7 +183,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         if (!_seat.HasPeers) { return 0; }
         lock (_machineLock)
         {
-            return _machine is { } machine ? _batchGate.HoldReplyUntil(machine.OpenVersion, _seat.Grid).Microseconds - Now().Microseconds : 0;
+            return _machine is { } machine ? _batches.HoldReplyUntil(machine.OpenVersion).Microseconds - Now().Microseconds : 0;
         }
     }
 
@@ -225,6 +227,36 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         }
     }
 
+    /// <inheritdoc />
+    public IBatchPort Batches => _batches;
+
+    /// <summary>See <see cref="IBatchPort.LastDone"/>; without a stream nothing is known.</summary>
+    protected internal virtual (Sequence Last, long Version)? LastDone(SessionId session) => null;
+
+    /// <summary>See <see cref="IBatchPort.FastForward"/>.</summary>
+    internal void FastForward(Version atLeast)
+    {
+        HybridTimestamp opens = HybridTimestamp.Of(_seat.Grid.StartOf(atLeast), 0);
+        lock (_machineLock)
+        {
+            // The clock goes along, and so does the next process's: it must not open earlier versions again. One that is too far behind
+            // waits, and its clients are refused in the end.
+            if (_machine is not { } machine || !_clock.TryObserve(opens)) { return; }
+            machine.FastForward(atLeast);
+        }
+    }
+
+    /// <summary>Opens a version ahead of the clock, on the loop's thread. Any thread.</summary>
+    protected void FastForwardSoon(Version atLeast)
+    {
+        if (_loop is not { } loop) { return; }
+        loop.Post(() =>
+        {
+            FastForward(atLeast);
+            loop.Boundary.OnFastForward();
+        });
+    }
+
     public void OnCommitAwaited()
     {
         lock (_machineLock)
@@ -256,7 +288,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     protected void MarkChanged() => Volatile.Write(ref _changedElsewhere, 1);
 
     /// <summary>The clock. For a tick it is read after the receive: the loop ticks after it has read its clients.</summary>
-    protected HybridTimestamp Now()
+    internal HybridTimestamp Now()
     {
         lock (_machineLock) { return _clock.Now(); }
     }
