@@ -56,7 +56,7 @@ internal abstract class RedisShard : VersionedShard
 
     protected override void OnTaken() => _fence = new StoreFence(() => StoreAddress, _seat, _report, OnDeposed);
 
-    protected override RedisEndpoint? Endpoint => _fence.Endpoint;
+    protected internal override RedisEndpoint? Endpoint => _fence.Endpoint;
 
     protected override Task<byte[]> CommandsAsync(CancellationToken stop) => SlotWatch.CommandsOfAsync(StoreAddress, _seat.Shard, stop);
 

@@ -1,5 +1,5 @@
-// What a shard has among others: the link to the coordinator of cuts, that role itself, the pulse that says who is alive, and what its
-// versions depend on. None of it exists for a shard alone.
+// What a shard has to do with others: what it is told of cuts, and what its versions depend on. Its part in the cluster is ShardCoordination.
+using System.Net.Sockets;
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
 using Slogger.Core.Ownership;
@@ -10,45 +10,41 @@ using Slogger.FrontEnd;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Coordination;
+using Slogger.Proxy.Peers;
 using Version = Slogger.Core.Versions.Version;
 
 namespace Slogger.Proxy.Shards;
 
-internal abstract partial class VersionedShard : ICoordinatorListener, IPulseListener
+internal abstract partial class VersionedShard
 {
-    private CoordinatorLink? _link;
-    private CutCoordinator? _coordinator;
-    private ClusterPulse? _pulse;
+    private readonly PeerConnections _peers;
+    private ShardCoordination? _coordination;
     private DependencyNotes? _dependencies;          // exact and hybrid
-    private Task _beating = Task.CompletedTask;
 
     /// <summary>Whether cuts are found by the clock grid alone.</summary>
     internal bool HasGridCuts => _seat.Finder.HasGridCuts || !_seat.HasPeers;
+
+    /// <summary>The shard among others; null for one alone, and while it follows.</summary>
+    internal ShardCoordination? Coordination => _coordination;
+
+    /// <summary>The recorder.</summary>
+    internal CutRecorder Cuts => _cuts;
+
+    /// <inheritdoc />
+    public Action<Socket>? ReadPeer(IReadOnlyList<byte[]> words, out string refusal) => _peers.Read(words, out refusal);
+
+    /// <summary>Publishes at this shard's store what another proxy sends, until it hangs up.</summary>
+    protected internal virtual Task DeliverAsync(PeerChannel peer, CancellationToken stop) => PeerMessages.DeliverAsync(peer, () => Endpoint, stop);
 
     // The cluster's other shards, and the recorder of cuts.
     private void JoinCluster()
     {
         if (_seat.HasPeers)
         {
-            _link = new CoordinatorLink(_seat, _report, this);
-            _coordinator = new CutCoordinator(_seat, _report);
-            _pulse = new ClusterPulse(_seat, this, _link, _coordinator);
+            _coordination = new ShardCoordination(this, _options.ClockError, _report);
             if (!HasGridCuts) { _dependencies = new DependencyNotes(_seat.Shard, _seat.ShardCount); }
         }
-        _cuts = new CutRecorder(_seat, _report, this, _link);
-    }
-
-    private void StartBeating()
-    {
-        if (_pulse is null) { return; }
-        _beating = Task.WhenAll(Work("the pulse", _pulse.RunAsync), Work("the connection to the coordinator", _link!.RunAsync));
-    }
-
-    private void LeaveCluster()
-    {
-        _link?.Dispose();
-        _coordinator?.Dispose();
+        _cuts = new CutRecorder(_seat, _report, this, _coordination?.Link);
     }
 
     // ---- What versions depend on ----
@@ -86,7 +82,7 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // ---- What the cut is ----
 
     /// <summary>The recorded cut: from SQL, or from the coordinator.</summary>
-    private void OnClusterCut(ClusterCut cut, WorldPoint own)
+    internal void OnClusterCut(ClusterCut cut, WorldPoint own)
     {
         _batches.NoteCut(cut);
         _dependencies?.Committed(own);
@@ -102,12 +98,6 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     void ICutListener.OnCut(ClusterCut cut) => OnClusterCut(cut, cut.Of(_seat.Shard));
 
-    void IPulseListener.OnCut(ClusterCut cut) => OnClusterCut(cut, cut.Of(_seat.Shard));
-
-    void ICoordinatorListener.OnTold(ClusterCut cut, Version own) => OnClusterCut(cut, new WorldPoint(cut.Cut.WorldLine, own));
-
-    void ICoordinatorListener.OnAskedAgain() => _cuts.AskedAgain();
-
     void ICutListener.OnSaid(WorldPoint point)
     {
         lock (_machineLock)
@@ -122,39 +112,18 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
     // ---- Who is alive ----
 
     // One that joins or leaves has it, and lets nobody in.
-    bool IPulseListener.HasStore => _isAttached && (_door.IsOpen || _membership.IsJoining || _membership.IsLeaving);
+    /// <summary>Whether the store is there.</summary>
+    internal bool HasStore => _isAttached && (_door.IsOpen || _membership.IsJoining || _membership.IsLeaving);
 
-    void IPulseListener.OnMembers()
+    /// <summary>Who is in the cluster was looked at. The pulse's task.</summary>
+    internal void OnMembers()
     {
         _messages?.Follow(_seat.Members);
         _membership.OnMembers();
     }
 
-    long IPulseListener.NowUs => Now().Microseconds;
-
-    void IPulseListener.OnGrid(GridView grid)
-    {
-        lock (_machineLock)
-        {
-            if (_machine is not { } machine) { return; }
-            bool isNews = !ReferenceEquals(machine.Grid, grid.Grid);
-            machine.GridChanged(grid.Grid, grid.ValidUntilUs);
-            if (!isNews) { return; }
-        }
-        long interval = grid.Grid.Stretches[^1].IntervalUs;
-        _report.Info($"shard {_seat.Shard}: versions are of {interval / 1000.0} ms from version {grid.Grid.Stretches[^1].FirstVersion} on");
-        if (_options.ClockError.TotalMicroseconds > interval / 2.0)
-        {
-            _report.Warn($"shard {_seat.Shard}: --clock-error of {_options.ClockError.TotalMilliseconds} ms is more than half of a version: most replies wait. Lengthen versions again, or keep the clocks closer together");
-        }
-    }
-
-    void IPulseListener.OnDeposed(string owner) => OnDeposed(owner);
-
-    void IPulseListener.OnMetadataFailed(ProxyExit exit) => Fail(exit);
-
     // Nothing may be promised any more, and nothing that was is broken.
-    protected void OnDeposed(string owner)
+    internal void OnDeposed(string owner)
     {
         // One that has left, and has nothing more to promise, is nobody's by its own doing.
         if (_membership.IsLeaving && _stopped.Task.IsCompleted) { return; }
@@ -166,17 +135,4 @@ internal abstract partial class VersionedShard : ICoordinatorListener, IPulseLis
 
     private string Deposed(string owner) =>
         $"shard {_options.Shard} of cluster \"{_options.Cluster}\" has been taken by another proxy{(owner.Length > 0 ? $" ({owner})" : "")}: this one stops";
-
-    private void AppendShards(Action<string, object> line)
-    {
-        if (_pulse is null) { return; }
-        line("partitions", _seat.Partitions.Kind == PartitionKind.Hash ? "hash" : FormattableString.Invariant($"range,{_seat.Partitions.Count}"));
-        line("finder", _seat.Finder.Name);
-        line("coordinator", _coordinator!.IsActive ? "here" : _link!.IsConnected ? "connected" : "none");
-        foreach (ShardPulse shard in _pulse.Shards)
-        {
-            string quiet = shard.Life == ShardLife.Down ? FormattableString.Invariant($",since_s={(long)shard.QuietFor.TotalSeconds}") : "";
-            line($"shard{shard.Shard}", $"{shard.Life.ToString().ToLowerInvariant()}{quiet},address={shard.Address}");
-        }
-    }
 }

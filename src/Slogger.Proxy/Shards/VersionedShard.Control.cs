@@ -24,6 +24,7 @@ internal abstract partial class VersionedShard
     private readonly TaskCompletionSource<ProxyExit> _failure = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private Task _control = Task.CompletedTask;
     private Task _recorder = Task.CompletedTask;
+    private Task _beating = Task.CompletedTask;
     private bool _hasStarted;
     private Task _watching = Task.CompletedTask;
     private protected SlotWatch? _slots;
@@ -136,11 +137,11 @@ internal abstract partial class VersionedShard
         _hasStarted = true;
         StartWorkers();
         _recorder = Work("the recorder of cuts", _cuts.RunAsync);
-        StartBeating();
+        _beating = _coordination?.RunAsync() ?? Task.CompletedTask;
     }
 
     // Nobody would miss a task that ends by a mistake of this program: commits would cease without a word. So the proxy ends.
-    private Task Work(string what, Func<CancellationToken, Task> work) => Task.Run(
+    internal Task Work(string what, Func<CancellationToken, Task> work) => Task.Run(
         async () =>
         {
             try
@@ -407,7 +408,7 @@ internal abstract partial class VersionedShard
 
     public virtual void Dispose()
     {
-        LeaveCluster();
+        _coordination?.Dispose();
         _ending.Dispose();
         _cuts?.Dispose();
         _attention.Dispose();

@@ -285,7 +285,7 @@ internal abstract partial class VersionedShard
         }
         Version? branch = await _seat.BeginWorldLineAsync(claim, step.IsAdoption ? null : RowForBranch(claim), stop).ConfigureAwait(false);
         if (branch is null) { return null; }
-        _link?.SayBegun();
+        _coordination?.Link.SayBegun();
         FailPoint.Pass(FailPoint.WorldLineRecorded);
         return branch;
     }

@@ -47,7 +47,7 @@ internal abstract partial class VersionedShard
     protected abstract Task<byte[]> CommandsAsync(CancellationToken stop);
 
     /// <summary>Where keys that move are copied from and to, and messages published; null: the store does neither.</summary>
-    protected abstract RedisEndpoint? Endpoint { get; }
+    protected internal abstract RedisEndpoint? Endpoint { get; }
 
     /// <summary>Returns when nothing is executed any more of what connections carried that were lost (<see cref="CarrierLost"/>): before the front end
     /// opens again.</summary>

@@ -52,7 +52,7 @@ internal abstract partial class VersionedShard
         Line("store", _store.Name);
         Line("store_state", _door.IsOpen ? "serving" : _state);
         Line("metadata_state", _cuts.IsMetadataAvailable ? "available" : "unavailable");
-        AppendShards(Line);
+        _coordination?.AppendShards(Line);
         AppendSite(Line);
         Line("uptime_s", _rate.UptimeSeconds);
         Line("version", typeof(VersionedShard).Assembly.GetName().Version?.ToString(3) ?? "");

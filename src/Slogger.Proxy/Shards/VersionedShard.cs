@@ -61,6 +61,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _restored = new RestoredStart(options.DataDirectory);
         _site = new PrimarySite(this, report);
         _membership = new ShardMembership(this, report);
+        _peers = new PeerConnections(this, report);
         _batches = new ShardBatches(this, options.ClockError);
     }
 
@@ -76,6 +77,9 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
 
     /// <summary>The machine, once the shard runs. Under its lock.</summary>
     internal ShardMachine? Machine => _machine;
+
+    /// <summary>The store's, for messages.</summary>
+    internal string StoreName => _store.Name;
 
     /// <summary>The shard's place in the metadata.</summary>
     public ClusterSeat Seat => _seat;
