@@ -27,7 +27,7 @@ internal partial class FasterShard
     // What it holds nobody else has put there.
     protected override bool MaySeed => false;
 
-    protected override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
+    protected internal override Task<bool> IsSameStoreAsync(CancellationToken stop) => Task.FromResult(true);
 
     protected override async Task<(StoreSituation Situation, string Text)> LookAsync(bool atStart, WorldLine current, CancellationToken stop)
     {

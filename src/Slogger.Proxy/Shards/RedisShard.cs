@@ -97,7 +97,7 @@ internal abstract class RedisShard : VersionedShard
         }
     });
 
-    protected override async Task<bool> IsSameStoreAsync(CancellationToken stop)
+    protected internal override async Task<bool> IsSameStoreAsync(CancellationToken stop)
     {
         using var limit = CancellationTokenSource.CreateLinkedTokenSource(stop);
         limit.CancelAfter(SameStoreLimit);

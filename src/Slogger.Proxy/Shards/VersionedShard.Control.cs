@@ -244,7 +244,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Has the control task look at what there is to do. Any thread.</summary>
-    protected void Wake()
+    internal void Wake()
     {
         try
         {
@@ -257,7 +257,7 @@ internal abstract partial class VersionedShard
     }
 
     /// <summary>Returns when there may be something to do, and after a second at the latest. The control task.</summary>
-    protected Task AttentionAsync(CancellationToken stop) => _attention.WaitAsync(ControlPeriod, stop);
+    internal Task AttentionAsync(CancellationToken stop) => _attention.WaitAsync(ControlPeriod, stop);
 
     private async Task ControlAsync(CancellationToken stop)
     {

@@ -109,7 +109,7 @@ internal abstract partial class VersionedShard
     protected abstract HybridTimestamp? OpenKept();
 
     /// <summary>Whether the store that is there now has lost nothing since it was attached.</summary>
-    protected abstract Task<bool> IsSameStoreAsync(CancellationToken stop);
+    protected internal abstract Task<bool> IsSameStoreAsync(CancellationToken stop);
 
     /// <summary>The store was lost, and the machine knows: nothing of it is followed any more.</summary>
     protected abstract Task DetachAsync(CancellationToken stop);

@@ -62,6 +62,7 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
         _site = new PrimarySite(this, report);
         _membership = new ShardMembership(this, report);
         _peers = new PeerConnections(this, report);
+        _follower = new ShardFollower(this, store, _checkpointing, report);
         _batches = new ShardBatches(this, options.ClockError);
     }
 
@@ -81,8 +82,18 @@ internal abstract partial class VersionedShard : IShardPort, ICutListener, IDisp
     /// <summary>The store's, for messages.</summary>
     internal string StoreName => _store.Name;
 
+    /// <summary>What it does, for people.</summary>
+    internal string State
+    {
+        get => _state;
+        set => _state = value;
+    }
+
+    /// <summary>Whether the store may be lost.</summary>
+    internal bool IsSuspected => _door.IsSuspected;
+
     /// <summary>The shard's place in the metadata.</summary>
-    public ClusterSeat Seat => _seat;
+    internal ClusterSeat Seat => _seat;
 
     /// <summary>The front end's, once it is there.</summary>
     internal FrontEndLoop? Loop => _loop;

@@ -82,10 +82,10 @@ internal sealed class StreamIntake(ServeOptions options, SiteCredentials credent
         _role = new WatermarkRole(seat.Metadata, seat.Cluster, site);
         _role.AddTo(_server);
         new ShippingService(
-            source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options), () => seat.FollowedSite is null ? (shard as IPrimaryShard)?.SiteEpoch : null,
+            source => _streams.FirstOrDefault(s => site.Layout[s.Stream.Number].Source == source.Number)?.Receiver, ShipTerms.Of(options), () => seat.FollowedSite is null ? shard.Primary?.SiteEpoch : null,
             (shape, source) => seat.FollowedSite is null ? null : ShipTerms.Against(site, shape, source)).AddTo(_server);
         new SiteControlService(
-            seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard as IPrimaryShard : null, () => shard is IPrimaryShard primary ? [(primary.Shard, primary.Serving)] : [],
+            seat.Metadata, seat.Cluster, () => _streams, () => seat.FollowedSite is null ? shard.Primary : null, () => shard.Primary is { } primary ? [(primary.Shard, primary.Serving)] : [],
             options.Site.Lease ?? default, shard.TryRestoreAsync).AddTo(_server);
         _failovers = new FailoverRole(seat.Metadata, seat.Cluster, seat.Shard, credentials, log, rehearsal);
         _failovers.AddTo(_server);
