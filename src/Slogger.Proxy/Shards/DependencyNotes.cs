@@ -2,7 +2,6 @@
 // rows from it.
 using Slogger.Core.Cuts;
 using Slogger.Core.Identities;
-using Slogger.Core.Sessions;
 using Slogger.Core.WorldLines;
 using Version = Slogger.Core.Versions.Version;
 

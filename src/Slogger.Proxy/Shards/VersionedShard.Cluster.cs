@@ -1,14 +1,9 @@
 // What a shard has to do with others: what it is told of cuts, and what its versions depend on. Its part in the cluster is ShardCoordination.
 using System.Net.Sockets;
 using Slogger.Core.Cuts;
-using Slogger.Core.Identities;
-using Slogger.Core.Ownership;
-using Slogger.Core.Sessions;
 using Slogger.Core.Versions;
 using Slogger.Core.WorldLines;
-using Slogger.FrontEnd;
 using Slogger.Metadata;
-using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Proxy.Peers;
 using Version = Slogger.Core.Versions.Version;

@@ -1,7 +1,6 @@
 // How a shard starts, notices that its store may be lost, and stops. One task does it; everything slow happens there, nothing of
 // it blocks the loop.
 using System.Diagnostics;
-using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;

@@ -11,7 +11,6 @@ using Slogger.Core.WorldLines;
 using Slogger.Metadata;
 using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
-using Slogger.Proxy.Restoring;
 using Slogger.Proxy.Stores;
 using Slogger.Redis.Feeding;
 using Version = Slogger.Core.Versions.Version;

@@ -8,7 +8,6 @@ using Slogger.Core.Time;
 using Slogger.Core.WorldLines;
 using Slogger.FrontEnd;
 using Slogger.Log.Format;
-using Slogger.Proxy.Cluster;
 using Slogger.Proxy.Configuration;
 using Slogger.Redis.Connections;
 using Slogger.Resp;

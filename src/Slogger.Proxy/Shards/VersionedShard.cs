@@ -1,7 +1,12 @@
-// A shard with versions: performs what the ShardMachine decides. Here is what all stores share: the machine and its
-// lock, the clock, the place in the metadata, the recorder, the door to the store; VersionedShard.Control starts, watches and
-// stops, VersionedShard.Recovery brings a lost store back. VersionedShard.StateObject is what is asked of a store: LogShard, BgsaveShard
-// and FasterShard answer it. RedisShard is what it takes that the store is a Redis, KeptVersions what it takes that a commit is a whole state.
+// A shard with versions: performs what the ShardMachine decides. Here is the skeleton that all stores share: the machine and its
+// lock, its effects, the place in the metadata, the recorder, the door to the store. VersionedShard.Control starts, watches and
+// stops, VersionedShard.Recovery performs what ShardLifecycle decides. VersionedShard.StateObject is what is asked of a store: LogShard,
+// BgsaveShard and FasterShard answer it. RedisShard is what it takes that the store is a Redis, KeptVersions what it takes that a commit is
+// a whole state.
+//
+// What has a state of its own is a part, beside it: ShardClock; RestoredStart, what slogger restore has left; ShardMembership, joining and
+// leaving; ShardCoordination, the others in the cluster, with PeerConnections; ShardBatches and DependencyNotes, what sessions ask;
+// PrimarySite and ShardFollower, two sites.
 //
 // Threads. The machine is called by the front end's loop (ticks, answers to markers), by the recorder (what SQL holds), by the
 // control task, and by those that make versions durable (LogShard: the replication link's thread and the syncing thread;
